@@ -108,10 +108,10 @@ def end(process: subprocess.Popen[str]) -> None:
     process.wait(_END_SECONDS)
 
 
-def port_of(process: subprocess.Popen[str]) -> int:
+def port_of(process: subprocess.Popen[str], listener: str = "listening: ") -> int:
     """Read lines until one says where it listens; they end when it cannot."""
     for line in process.stdout or ():
-        if line.startswith("listening: "):
+        if line.startswith(listener):
             return int(line.rpartition(":")[2])
     msg = "the service did not start"
     raise RuntimeError(msg)

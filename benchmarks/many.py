@@ -52,4 +52,6 @@ def _fill(service: BenchedService, number: int) -> int:
             names = [f"{KEY_ID}-{index:07}" for index in range(begin, min(begin + _ROWS_AT_A_TIME, number))]
             for table, model in models.items():
                 tx.tables.add(table, [{**model, "key_id": name, "created_at": made} for name in names])
+        for table in models:
+            tx.tables.authenticate(table)
     return number

@@ -7,6 +7,7 @@ with what it measures.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 import time
 from collections import Counter
@@ -82,6 +83,8 @@ async def _send_all(left: Iterator[bytes], port: int, connections: int, tls: ssl
     statuses[0] += sum(1 for _ in left)
     for _, writer in opened:
         writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
     return Load(seconds=seconds, times=tuple(sorted(times)), statuses=statuses)
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -27,12 +28,16 @@ from kms.config.settings import Settings
 from kms.domain.actors import local_actor
 from kms.domain.kek import RandomBytes
 from kms.keys.rotation import Rotator
+from kms.operations.guards.opening import open_local_guards, refused_before
+from kms.operations.guards.watch import GuardWatch, kept_advanced
 from kms.operations.services import open_services
 from kms.release.endorsement_refresh import Refresher
 from kms.release.services import Services
+from kms.running.fsck_verdict import SharedVerdict
 from kms.running.logs import set_up_logs
-from kms.running.process import CONNECTIONS_PER_RELEASE, Listener, listen, serve
+from kms.running.process import CONNECTIONS_PER_RELEASE, Listener, connection_rate, listen, serve
 from kms.running.reload import Meaning, key_sets_again, verifiers_again
+from kms.running.scheduled_fsck import ScheduledFsck, examined
 from kms.running.scheduled_tasks import SteadyClock, Upkeep, kept_up
 from kms.running.self_evidence import open_source
 from kms.running.workers import Worker, supervise
@@ -74,6 +79,7 @@ class _Life:
 
     ready: Callable[[], None]
     meaning: Meaning
+    verdict: SharedVerdict
     number: int = 1
     lifeline: int | None = None
 
@@ -89,12 +95,15 @@ def run(settings: Settings, process: ProcessContext) -> int:
         IntegrityError: one of the service's own keys does not open.
         UnavailableError: the database is in use by something else.
     """
+    started = process.clock()
     set_up_logs(settings.log_format)
     weigh_channel(settings, report=process.report)
+    verdict = SharedVerdict()
     if settings.workers == 1:
-        with _services(settings, process) as (services, meaning), _opened(settings) as opened:
+        with _services(settings, process, started, verdict) as (services, meaning), _opened(settings) as opened:
             ready = partial(process.announce, services.identity.public.text, *opened.ports)
-            _serve(settings, services, opened, _Life(ready=ready, meaning=meaning), process=process)
+            life = _Life(ready=ready, meaning=meaning, verdict=verdict)
+            _serve(settings, services, opened, life, process=process)
         return 0
     with _opened(settings) as opened:
         ports = opened.ports
@@ -106,9 +115,9 @@ def run(settings: Settings, process: ProcessContext) -> int:
         )
         if not isinstance(found, Worker):
             return found
-        with _services(settings, process) as (services, meaning):
+        with _services(settings, process, started, verdict, number=found.number) as (services, meaning):
             ready = partial(found.ready, services.identity.public.text)
-            life = _Life(ready=ready, meaning=meaning, number=found.number, lifeline=found.lifeline)
+            life = _Life(ready=ready, meaning=meaning, verdict=verdict, number=found.number, lifeline=found.lifeline)
             _serve(settings, services, opened, life, process=process)
         return 0
 
@@ -139,16 +148,32 @@ def _shared_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def _services(settings: Settings, process: ProcessContext) -> Iterator[tuple[Services, Meaning]]:
+def _services(
+    settings: Settings, process: ProcessContext, started: datetime, verdict: SharedVerdict, *, number: int = 1
+) -> Iterator[tuple[Services, Meaning]]:
+    """Open the services; challenges from before the start of all workers are refused, see ``refused_before``."""
     if not harden(lock_memory=settings.lock_memory):  # in this process, before any key is read
         process.report("warning: this system does not keep other processes of the same user out of its memory")
-    services = open_services(settings, clock=process.clock, random=process.random, report=process.report)
+    services = open_services(
+        settings,
+        clock=process.clock,
+        random=process.random,
+        report=process.report,
+        not_before=refused_before(settings, started),
+    )
     rotator = Rotator(store=services.store, kek=services.kek, random=process.random)
     clock = SteadyClock(clock=process.clock, monotonic=time.monotonic)
+    every = settings.fsck_every_seconds if number == 1 else 0  # one worker examines for all
+    fsck = ScheduledFsck(store=services.store, clock=process.clock, every=every, verdict=verdict, report=process.report)
     try:
         configuration = read_configuration(settings, services.anchors)
         log_configuration(services.store, configuration, actor=local_actor(), at=services.clock())
-        with kept_up(Upkeep(rotator=rotator, clock=clock, report=process.report)):
+        watch = GuardWatch(services.store, open_local_guards(settings))
+        with (
+            kept_advanced(watch, report=process.report),
+            kept_up(Upkeep(rotator=rotator, clock=clock, report=process.report)),
+            examined(fsck),
+        ):
             yield services, Meaning(settings, services, configuration)
     finally:
         services.store.close()
@@ -179,12 +204,21 @@ def _serve(settings: Settings, services: Services, opened: _Opened, life: _Life,
             draining=draining.is_set,
             callers=callers,
             meaning=life.meaning.current,
+            fsck=life.verdict.get,
         )
         connections = settings.max_concurrent * CONNECTIONS_PER_RELEASE
         again = verifiers_again(settings, life.meaning)
         if callers is not None:
             again = (*again, key_sets_again("callers", callers.key_sets))
-        release = Listener(app=app, sock=opened.release, connections=connections, tls=tls, again=again)
+        release = Listener(
+            app=app,
+            sock=opened.release,
+            connections=connections,
+            tls=tls,
+            again=again,
+            rate=connection_rate(settings),
+            refused=partial(watching.limited, "connections"),
+        )
         serve(
             [release, *administrators, *listeners],
             services,
@@ -255,7 +289,7 @@ def _watching(
 
     if opened.shared is not None:
         share_between_workers(opened.shared, life.number)
-    meter = Meter(settings, services, shared=opened.shared)
+    meter = Meter(settings, services, fsck=life.verdict.get, shared=opened.shared)
     watching = Watching(observers=(meter,), answered=meter.answered, limited=meter.limited)
     listener = Listener(app=MetricsApp(meter.text), sock=opened.metrics, connections=CONNECTIONS)
     return watching, (listener,), meter.refreshed

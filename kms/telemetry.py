@@ -67,6 +67,10 @@ class Observer(Protocol):
         """Take note of the end of a request for keys."""
         ...
 
+    def state_refused(self, code: str) -> None:
+        """Take note of stored state that is not what this service stored last."""
+        ...
+
 
 _observers: ContextVar[tuple[Observer, ...]] = ContextVar("kms_observers", default=())
 
@@ -83,6 +87,14 @@ def stage(name: Stage, *, tee: str | None = None) -> Iterator[None]:
         for observer in _observers.get():
             stack.enter_context(observer.stage(name, tee=tee))
         yield
+
+
+def state_refused(code: str) -> bool:
+    """Report stored state that is not what was stored last; return True if anybody observes, as in a service."""
+    observers = _observers.get()
+    for observer in observers:
+        observer.state_refused(code)
+    return bool(observers)
 
 
 def carried(work: Callable[P, T]) -> Callable[P, T]:

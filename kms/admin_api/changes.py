@@ -31,7 +31,7 @@ from kms.auth.names import identity_text
 from kms.domain.actors import Actor, Means
 from kms.domain.errors import ForbiddenError
 from kms.domain.people import ChangeKind
-from kms.domain.permissions import Operation, may
+from kms.domain.permissions import EVERY_TENANT, Operation, may
 from kms.domain.proposals import read_approval
 from kms.quorum.admin import (
     ProposalStatus,
@@ -48,6 +48,7 @@ from kms.quorum.anchors import AnchorsApprove
 from kms.quorum.break_glass import BreakGlassOpen
 from kms.quorum.change_context import ProposedChange
 from kms.quorum.changes import QuorumSet, Thaw, read_change
+from kms.quorum.floors import FloorLower, FloorRaise
 from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.key_policy import KeyPolicySet
 from kms.references.intake import reach_of
@@ -62,6 +63,8 @@ _OPERATIONS: Final = {
     Thaw.action: Operation.THAW,
     QuorumSet.action: Operation.QUORUM_CHANGE,
     AnchorsApprove.action: Operation.ANCHORS_CHANGE,
+    FloorLower.action: Operation.FLOORS_LOWER,
+    FloorRaise.action: Operation.FLOORS_RAISE,
 }
 
 
@@ -75,6 +78,8 @@ def demanded_by(change: ProposedChange) -> tuple[Operation, str | None] | None:
             return operation, name.tenant
         case Thaw(target=what):
             return operation, tenant_of(what)
+        case FloorLower(floor=floor):
+            return operation, None if floor.scope == EVERY_TENANT else floor.scope
         case _:
             return operation, None
 

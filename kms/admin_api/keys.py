@@ -24,6 +24,7 @@ from kms.admin_api.references import stored_documents
 from kms.admin_api.routes import AdminRoute, body, changes, reads
 from kms.api.log import NoteResponse
 from kms.auth.authorisation import require
+from kms.controls.floors import counting_floors
 from kms.domain.actors import Actor
 from kms.domain.keys import KeyPurpose, KeyRecord
 from kms.domain.material import ALGORITHMS, DEFAULT_ALGORITHMS, new_material, require_algorithm
@@ -216,6 +217,7 @@ def key_members(reader: ReadTransaction, record: KeyRecord, at: datetime) -> dic
         **record_members(record, at=at),
         "policy": policy.decode("utf-8", errors="replace"),
         "references": [reference_members(one) for one in guard.documents],
+        "floors": counting_floors(reader, record.name.tenant, at=at),
         "obstacle": None if guard.problem is None else guard.problem.message,
         "versions": [record_members(one, at=at) for one in reader.keys.versions(record.name)],
         "schedule": None if schedule is None else schedule.members(),

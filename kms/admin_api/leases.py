@@ -15,6 +15,7 @@ from kms.admin_api.context import WithCaller
 from kms.admin_api.models.controls import LeaseListModel, LeaseQueryModel, LeaseResumeModel, LeaseStopModel
 from kms.admin_api.routes import AdminRoute, body, changes
 from kms.domain.errors import KeyConflictError
+from kms.domain.floors import read_floor
 from kms.domain.leases import LeaseFilter
 from kms.domain.permissions import Operation
 from kms.keys.admin import require_key
@@ -93,6 +94,11 @@ def _wanted(request: LeaseQueryModel) -> LeaseFilter:
 
 def _concerns(reader: ReadTransaction, request: LeaseQueryModel, at: datetime) -> tuple[Concern, ...]:
     named = (*map(lists_advisory, request.advisories), *map(parse_minimum, request.tcb_below))
+    if request.floor is not None:
+        floor = read_floor(request.floor).whole_policy
+        if floor is None:
+            raise _invalid("floor", "at least one entry")
+        named = (*named, conforming_to(floor, at=at))
     if request.policy is None:
         return named
     return (*named, conforming_to(load_guard(reader, request.policy.encode())[0], at=at))

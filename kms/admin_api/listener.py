@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -14,17 +15,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from attest.errors import ConfigurationError
 from attest.http_protocol import client_certificate
+from attest.named_files import read_named
 from kms.admin_api.app import create_admin_app
 from kms.api.observation import Watching
 from kms.auth.authentication import open_authenticator
 from kms.auth.keysets import Noted
 from kms.config.callers import read_administrators
-from kms.config.external_files import read_named
 from kms.config.settings import Settings
 from kms.config.tls import ServerTls, parse_certificates
 from kms.domain.permissions import Role
 from kms.release.services import Services
-from kms.running.process import Listener, listen
+from kms.running.process import Listener, connection_rate, listen
 from kms.running.reload import key_sets_again
 from kms.store import Store
 
@@ -87,7 +88,16 @@ def administration(
     ) as authenticator:
         app = with_certificate(create_admin_app(settings, services, authenticator, watching=watching))
         again = key_sets_again("administrators", authenticator.key_sets)
-        yield (Listener(app=app, sock=sock, connections=CONNECTIONS, tls=tls, again=(again,)),)
+        listener = Listener(
+            app=app,
+            sock=sock,
+            connections=CONNECTIONS,
+            tls=tls,
+            again=(again,),
+            rate=connection_rate(settings),
+            refused=partial(watching.limited, "connections"),
+        )
+        yield (listener,)
 
 
 def admin_tls(settings: Settings, *, at: datetime, report: Callable[[str], None]) -> ServerTls:

@@ -8,11 +8,14 @@ from fastapi import APIRouter
 
 from attest.release import KeyName
 from kms.admin_api.context import WithCaller, WithKey
-from kms.admin_api.models.controls import AnchorsModel, LimitsModel, QuorumModel
+from kms.admin_api.models.common import Tenant
+from kms.admin_api.models.controls import AnchorsModel, FloorListModel, LimitsModel, QuorumModel
 from kms.admin_api.routes import AdminRoute, reads
 from kms.config.configuration import trust_lines
 from kms.config.external_files import read_anchors
+from kms.controls.floors import floors_of
 from kms.controls.limit_rules import usage_of
+from kms.domain.errors import KeyConflictError
 from kms.domain.limits import KeyLimits
 from kms.domain.people import ChangeKind
 from kms.domain.permissions import Operation
@@ -31,6 +34,18 @@ def read_limits(caller: WithCaller, name: WithKey) -> LimitsModel:
         require_key(reader, name)
         found = reader.limits.in_force(name)
         return limits_model(reader, name, found, at=caller.now())
+
+
+@router.get("/v1/floors", summary="The floors in force", responses=reads(409, 422))
+def list_floors(caller: WithCaller, tenant: Tenant | None = None) -> FloorListModel:
+    """List the floor of the service and that of a tenant; without one, those of all tenants. Version 0 is no floor."""
+    caller.require(Operation.FLOORS_READ, tenant=tenant)
+    with caller.vault.store.reading() as reader:
+        tenants = reader.tenants.all()
+        if tenant is not None and tenant not in tenants:
+            raise KeyConflictError(f"there is no tenant {tenant!r}", code="tenant-unknown", field="tenant")
+        found = floors_of(reader, tenants if tenant is None else (tenant,))
+    return FloorListModel(floors=[{**one.members(), "sha256": one.digest} for one in found])
 
 
 @router.get("/v1/quorum", summary="Who can sign, and what changes take", responses=reads())

@@ -18,8 +18,10 @@ from kms.auth.authentication import Authenticator
 from kms.config.configuration import Configuration
 from kms.config.settings import Settings
 from kms.config.tls import ServerTls
+from kms.controls.pace import GuestPace
 from kms.release.service import ReleaseService
 from kms.release.services import Services
+from kms.running.fsck_verdict import FsckVerdict
 from kms.running.self_evidence import EvidenceSource, open_attestation
 
 _DESCRIPTION = """Releases keys to workloads that prove themselves by attestation.
@@ -47,6 +49,7 @@ def create_app(
     draining: Callable[[], bool] = lambda: False,
     callers: Authenticator | None = None,
     meaning: Callable[[], Configuration] | None = None,
+    fsck: Callable[[], FsckVerdict | None] = lambda: None,
 ) -> FastAPI:
     """Make the application.
 
@@ -59,6 +62,7 @@ def create_app(
         draining: returns True when the process is about to end.
         callers: identifies callers, exactly where the settings demand it.
         meaning: returns the configuration of the moment, for the service's own evidence; None fixes that of this call.
+        fsck: returns the result of the last scheduled examination, or None.
 
     Raises:
         ValueError: the settings and ``callers`` disagree.
@@ -68,15 +72,17 @@ def create_app(
     app = describe()
     add_problem_handlers(app, simulated=settings.allow_simulated)
     equip(app, settings, watching=watching or Watching())
+    per_minute = settings.chip_releases_per_minute
     app.state.context = Context(
         settings=settings,
         services=services,
-        releases=ReleaseService(services, chips=_per_minute(settings.chip_releases_per_minute)),
+        releases=ReleaseService(services, pace=GuestPace(per_minute) if per_minute else None),
         rates=_per_second(settings.identity_requests_per_second, burst=settings.identity_burst),
         limiter=CapacityLimiter(settings.max_concurrent),
         attestation=open_attestation(settings, services, tls=tls, evidence=evidence, meaning=meaning),
         draining=draining,
         callers=callers,
+        fsck=fsck,
     )
     return app
 
@@ -89,7 +95,3 @@ def equip(app: FastAPI, settings: Settings, *, watching: Watching) -> None:
 
 def _per_second(number: int, *, burst: int) -> RateTable | None:
     return RateTable(Rate(per_second=number, burst=burst)) if number else None
-
-
-def _per_minute(number: int) -> RateTable | None:
-    return RateTable(Rate(per_second=number / 60, burst=number)) if number else None

@@ -25,6 +25,7 @@ from kms.domain.actors import Actor
 from kms.domain.errors import UnavailableError
 from kms.release.service import ReleaseService
 from kms.release.services import Services
+from kms.running.fsck_verdict import FsckVerdict
 from kms.running.self_evidence import SelfEvidenceService
 
 T = TypeVar("T")
@@ -103,7 +104,8 @@ class Workroom:
 class Context(Workroom):
     """The running release plane; ``draining`` returns True when the process is about to end.
 
-    ``callers`` identifies callers; None where any caller may request keys.
+    ``callers`` identifies callers; None where any caller may request keys. ``fsck`` returns the result of the last
+    scheduled examination.
     """
 
     services: Services
@@ -112,6 +114,7 @@ class Context(Workroom):
     draining: Callable[[], bool]
     callers: Authenticator | None = None
     rates: RateTable | None = None
+    fsck: Callable[[], FsckVerdict | None] = lambda: None
 
     async def caller(self, request: Request) -> Actor | None:
         """Return the identified caller, or None where any may request keys; nothing else of the request is read before.

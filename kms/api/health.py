@@ -12,15 +12,16 @@ from attest.errors import AttestError
 from kms.api.context import Context, WithContext
 from kms.api.models import HealthModel, ReadinessModel
 from kms.api.schema import refusals
-from kms.domain.errors import UnavailableError
+from kms.domain.errors import IntegrityError, UnavailableError
 from kms.keys.vault import Vault
 from kms.operations.services import open_identity
+from kms.running.fsck_verdict import FsckVerdict
 
 router = APIRouter(tags=["health"])
 
 
-_DATABASE, _KEK, _ENDORSEMENTS = "database", "key-encryption-key", "endorsements"
-PARTS = (_DATABASE, _KEK, _ENDORSEMENTS)
+_DATABASE, _KEK, _ENDORSEMENTS, _STATE = "database", "key-encryption-key", "endorsements", "stored-state"
+PARTS = (_DATABASE, _KEK, _ENDORSEMENTS, _STATE)
 
 
 @router.get("/healthz", summary="Whether the process answers", responses=refusals())
@@ -46,6 +47,18 @@ def _try_everything(context: Context) -> None:
         open_identity(Vault(store=services.store, kek=services.kek), settings)
     with _part(_ENDORSEMENTS):
         services.endorsements.current(at=services.clock())
+    with _part(_STATE):
+        _require_sound(context.fsck())
+
+
+def _require_sound(verdict: FsckVerdict | None) -> None:
+    """Refuse a database that differs from its log. Before the first examination nothing is known of it."""
+    if verdict is not None and verdict.findings:
+        raise IntegrityError(
+            f"the database differs from its log in {verdict.findings} places",
+            code="state-differs-from-log",
+            hint="'kms fsck' lists them; find out who wrote to the database, and restore a backup",
+        )
 
 
 @contextmanager

@@ -21,6 +21,9 @@ from kms.config.settings import Settings
 URL_BYTES: Final = 2048
 HEADER_BYTES: Final = 16 * 1024
 """All names and values of a request together."""
+BODIES_SHARE: Final = 1 / 4
+"""Part of ``max_bodies_bytes`` that one address may send in a second; after a pause, all of it at once."""
+_DIGITS: Final = 20
 Limit = Literal["url", "headers", "rate", "concurrency", "bodies"]
 _ANSWERS: Final[dict[Limit, tuple[HTTPStatus, str]]] = {
     "url": (HTTPStatus.REQUEST_URI_TOO_LONG, "url-too-long"),
@@ -29,7 +32,8 @@ _ANSWERS: Final[dict[Limit, tuple[HTTPStatus, str]]] = {
     "concurrency": (HTTPStatus.SERVICE_UNAVAILABLE, "too-busy"),
     "bodies": (HTTPStatus.SERVICE_UNAVAILABLE, "too-busy"),
 }
-LIMITS: Final = tuple(_ANSWERS)
+LIMITS: Final = (*_ANSWERS, "connections")
+"""Every limit that is counted; connections above their rate are reset and get no answer."""
 Group = Literal["releases", "challenges", "log", "health", "other"]
 _PROBES: Final = frozenset({"/healthz", "/readyz"})
 _SHARES: Final[dict[Group, float]] = {"releases": 8, "challenges": 8, "log": 0.5, "health": 1, "other": 1}
@@ -73,6 +77,9 @@ class RequestLimits:
         self._monotonic = monotonic
         rate = settings.client_requests_per_second
         self._rates = RateTable(Rate(per_second=rate, burst=settings.client_burst)) if rate else None
+        total = settings.max_bodies_bytes
+        self._bytes = RateTable(Rate(per_second=total * BODIES_SHARE, burst=total)) if rate else None
+        self._longest = settings.max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -103,7 +110,7 @@ class RequestLimits:
             return _Refusal(limit="headers", detail=f"the headers have more than {HEADER_BYTES} bytes")
         wait = math.ceil(self._wait(scope))
         if wait > 0:
-            text = f"too many requests from this address; wait {wait} s"
+            text = f"too many requests, or bytes of requests, from this address; wait {wait} s"
             return _Refusal(limit="rate", detail=text, retry_seconds=wait)
         if not self._limits[group].acquire():
             text = f"{self._limits[group].total} requests of this kind are being worked on; nothing was decided"
@@ -114,8 +121,13 @@ class RequestLimits:
         """Return the seconds that a caller has to wait; probes do not count."""
         if self._rates is None or scope["path"] in _PROBES:
             return 0.0
-        client = scope.get("client")
-        return self._rates.wait_of(caller_of(client[0] if client else ""), at=self._monotonic())
+        client, now = scope.get("client"), self._monotonic()
+        caller = caller_of(client[0] if client else "")
+        size = _body_bytes(scope, self._longest)
+        wait = self._rates.wait_of(caller, at=now)
+        if wait <= 0 and size and self._bytes is not None:
+            wait = self._bytes.wait_of(caller, at=now, amount=size)
+        return wait
 
     def _refuse_body(self) -> ASGIApp:
         self._limited("bodies")
@@ -124,14 +136,26 @@ class RequestLimits:
 
     def _answer(self, refusal: _Refusal) -> ASGIApp:
         retry, (status, code) = refusal.retry_seconds, _ANSWERS[refusal.limit]
+        headers = {"Retry-After": str(retry)} if retry else {}
+        if refusal.limit == "rate":
+            headers["Connection"] = "close"  # a client that goes on sending has to connect again, at the rate of that
         return problem(
             status=status,
             code=code,
             detail=refusal.detail,
             simulated=self._simulated,
             more={"retryable": True} if retry else None,
-            headers={"Retry-After": str(retry)} if retry else None,
+            headers=headers or None,
         )
+
+
+def _body_bytes(scope: Scope, longest: int) -> int:
+    """Return the length of a body as its head states it, at most ``longest``; that is the length of one in chunks."""
+    headers = dict(scope["headers"])
+    stated = headers.get(b"content-length", b"0")
+    if b"transfer-encoding" in headers or not stated.isdigit() or len(stated) > _DIGITS:
+        return longest
+    return min(int(stated), longest)
 
 
 def group_of(path: str) -> Group:

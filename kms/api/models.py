@@ -113,6 +113,9 @@ class SealedKeyModel(Edge):
     expires_at: Annotated[str, Field(description="First moment at which the lease no longer counts, RFC 3339.")]
 
 
+Hashes = Annotated[list[str], Field(description="Hashes of 32 bytes, base64.")]
+
+
 class ReleaseModel(Edge):
     """The sealed keys, a signed receipt that covers them, and the proof that the decision is in the log."""
 
@@ -120,9 +123,13 @@ class ReleaseModel(Edge):
     receipt: Annotated[str, Field(description="C2SP signed note.")]
     entry: Annotated[str, Field(description="The decision's entry of the log, base64url.", pattern=_BASE64URL)]
     proof: Annotated[str, Field(description="C2SP tlog-proof: that the log holds the entry.")]
-
-
-Hashes = Annotated[list[str], Field(description="Hashes of 32 bytes, base64.")]
+    consistency: Annotated[
+        Hashes | SkipJsonSchema[None],
+        Field(
+            description="With log_size: consistency proof from that size to the checkpoint of `proof`.",
+            json_schema_extra=_without_default,
+        ),
+    ] = None
 
 
 class InclusionModel(Edge):

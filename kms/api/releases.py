@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
 
 from attest.encoding import JsonValue
-from attest.release import PassportRequest, ReleaseRequest
+from attest.release import MAX_SIZE, PassportRequest, ReleaseRequest
 from kms.api.body import read_json
 from kms.api.context import WithContext
 from kms.api.models import ReleaseModel, ReleaseRequestModel
@@ -13,22 +15,33 @@ from kms.api.schema import refusals, request_body
 from kms.telemetry import counted
 
 router = APIRouter(prefix="/v1/releases", tags=["releases"])
+LogSize = Annotated[
+    int | None,
+    Query(
+        ge=1,
+        le=MAX_SIZE,
+        description="Size of the log that the workload has seen; the answer then has the consistency proof from it.",
+    ),
+]
 
 
 @router.post(
     "",
     summary="Prove the workload and receive its keys",
     openapi_extra=request_body(ReleaseRequestModel),
+    response_model_exclude_unset=True,
     responses=refusals(400, 401, 403, 404, 409, 410, 413, 415, 422, 500, 503),
 )
-async def create_release(request: Request, context: WithContext) -> ReleaseModel:
+async def create_release(request: Request, context: WithContext, log_size: LogSize = None) -> ReleaseModel:
     """Decide on the keys that are asked for, log the decision, and seal them to the workload's key."""
     settings = context.settings
     caller = await context.caller(request)
     _, document = await read_json(
         request, ReleaseRequestModel, limit=settings.max_body_bytes, seconds=settings.request_seconds
     )
-    release = await context.run(lambda: counted(lambda: context.releases.release(_request(document), caller=caller)))
+    release = await context.run(
+        lambda: counted(lambda: context.releases.release(_request(document), caller=caller, log_size=log_size))
+    )
     return ReleaseModel.model_validate(release.to_json())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from attest.errors import ConfigurationError
 from attest.release import KeyName, KeyReference
@@ -12,6 +12,7 @@ from kms.auth.names import identity_text
 from kms.domain.actors import Actor, Means
 from kms.domain.errors import ForbiddenError, UnavailableError
 from kms.domain.permissions import Operation, may
+from kms.domain.state_root import StateKeys
 from kms.keys.admin import unknown_key
 from kms.store import ReadTransaction, Store, WriteTransaction
 
@@ -111,6 +112,22 @@ class GuardedStore(Store):
         with opened(self._store.writing()) as tx:
             self._demand(tx)
             yield tx
+
+    def opening(self) -> NoReturn:
+        """Refuse: unverified rows give nobody a right."""
+        raise TypeError("a guarded store verifies what it reads")
+
+    examining = opening
+
+    def authenticate(self, keys: StateKeys) -> NoReturn:
+        """Refuse: the store is open already."""
+        del keys
+        raise TypeError("a guarded store is open already")
+
+    @property
+    def is_authenticated(self) -> bool:
+        """True if the keys of the state are known."""
+        return self._store.is_authenticated
 
     def write(self, work: Callable[[WriteTransaction], T]) -> T:
         """Do work in a writing transaction that others may share, if the demand holds in it."""

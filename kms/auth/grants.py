@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -13,7 +13,6 @@ from attest.errors import ConfigurationError
 from kms.auth.names import identity_text
 from kms.domain.actors import Actor, Means
 from kms.domain.errors import GrantConflictError, GrantUnknownError
-from kms.domain.log_entries import LogEntry
 from kms.domain.permissions import EVERY_TENANT, SERVICE_ROLES, Grant, Role
 from kms.store import Store, WriteTransaction
 
@@ -158,43 +157,6 @@ def _require_revocable(known: tuple[Grant, ...], number: int) -> Grant:
             hint="grant the role to another first, with 'kms admin grant IDENTITY administrator'",
         )
     return grant
-
-
-def differences(grants: Iterable[Grant], log: Iterable[LogEntry]) -> Iterator[str]:
-    """Compare the grants that count with what the log says of them, and yield a line for each that differs.
-
-    A role that was written into the database, or a revocation that was undone there, shows.
-    """
-    logged = _logged(log)
-    stored = {
-        grant.number: (identity_text(grant.identity), grant.tenant, str(grant.role)) for grant in grants if grant.counts
-    }
-    for number in sorted(stored.keys() | logged.keys()):
-        if number not in logged:
-            yield f"grant {number} counts, and the log knows nothing of it: {' '.join(stored[number])}"
-        elif number not in stored:
-            yield f"grant {number} is missing or revoked without an entry in the log: {' '.join(logged[number])}"
-        elif stored[number] != logged[number]:
-            yield f"grant {number} was altered: {' '.join(stored[number])}, logged as {' '.join(logged[number])}"
-
-
-def _logged(log: Iterable[LogEntry]) -> dict[int, tuple[str, str, str]]:
-    """Return identity, tenant and role of each grant that counts after these entries."""
-    logged: dict[int, tuple[str, str, str]] = {}
-    for entry in log:
-        if b'"kind":"grant-' not in entry.raw:
-            continue  # canonical JSON has one spelling; most entries are decisions, which need no parsing here
-        document = entry.document()
-        number, named = document.get("grant"), _named(document)
-        if document.get("kind") == GRANT_ADDED and isinstance(number, int):
-            logged[number] = named
-        elif document.get("kind") == GRANT_REVOKED and isinstance(number, int):
-            logged.pop(number, None)
-    return logged
-
-
-def _named(document: dict[str, JsonValue]) -> tuple[str, str, str]:
-    return (str(document.get("identity")), str(document.get("tenant")), str(document.get("role")))
 
 
 def _administrators(grants: Iterable[Grant], *, without: Grant) -> list[Grant]:

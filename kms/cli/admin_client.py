@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import httpx
 
 from attest.errors import AttestError, ConfigurationError
+from attest.secret_files import read_secret
 from kms.admin_api.context import MATERIAL
 from kms.cli.options import JsonObject
 from kms.domain.errors import IntegrityError, KmsError, UnauthenticatedError, UnavailableError
@@ -147,7 +148,7 @@ def at_server(
         token_file: file with a bearer token.
 
     Raises:
-        ConfigurationError: ``server-invalid``; a file cannot be read.
+        ConfigurationError: ``server-invalid``; a file cannot be read, or other users can read a secret one.
     """
     if httpx.URL(server).scheme != "https" or not httpx.URL(server).host:
         raise ConfigurationError(
@@ -170,6 +171,7 @@ def _context(ca: Path | None, certificate: Path | None, key: Path | None) -> ssl
         if certificate is not None:
             where = certificate
             context.load_cert_chain(certificate, key)
+            read_secret(key or certificate, 0)  # a look at its mode: OpenSSL read it, whoever else can
     except (OSError, ssl.SSLError) as exc:
         raise ConfigurationError(
             f"cannot read {where}: {exc.strerror or exc}", code="file-unreadable", field=str(where), expected="PEM"
@@ -179,8 +181,7 @@ def _context(ca: Path | None, certificate: Path | None, key: Path | None) -> ssl
 
 def _token(file: Path) -> str:
     try:
-        with file.open("rb") as opened:
-            token = opened.read(MAX_TOKEN_BYTES).decode("ascii").strip()
+        token = read_secret(file, MAX_TOKEN_BYTES).decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as exc:
         raise ConfigurationError(f"cannot read a token in {file}", code="file-unreadable", field=str(file)) from exc
     if not token or not token.isprintable() or " " in token:

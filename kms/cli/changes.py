@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import wraps
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -53,12 +53,15 @@ TELLING = click.option(
 
 
 def changing(
-    *, needs_reason: bool = False, telling: bool = True
+    *,
+    needs_reason: bool = False,
+    telling: bool = True,
+    reason: Callable[[Any], Any] | None = None,  # Any: click's own
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the options of a change that may take a quorum; the command gets them as ``manner``.
 
-    With ``needs_reason`` a change takes a reason even when it is made at once. Without ``telling`` the command has a
-    ``--json`` of its own.
+    With ``needs_reason`` a change takes a reason even when it is made at once; ``reason`` is the option in the place of
+    ``--reason``. Without ``telling`` the command has a ``--json`` of its own.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -66,7 +69,7 @@ def changing(
         def called(*, reason: str, propose: bool, hours: int, person: str | None, **given: object) -> None:
             command(manner=Manner(reason=reason, propose=propose, hours=hours, person=person), **given)
 
-        reason_option = REASON if needs_reason else _OPTIONAL
+        reason_option = reason or (REASON if needs_reason else _OPTIONAL)
         return with_options(reason_option, *_PROPOSING, *((TELLING,) if telling else ()))(called)
 
     return decorate

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -22,6 +23,7 @@ from kms.config.insecure_switches import relaxed_switches, require_strict
 from kms.config.listener_tls import open_tls, weigh_channel
 from kms.config.settings import Settings
 from kms.domain.kek import RandomBytes
+from kms.operations.guards.examination import examine_guards, guards_beside_database
 from kms.operations.services import open_identity, open_vault
 from kms.release.endorsement_dates import dated
 from kms.release.verifiers import read_verifiers
@@ -71,6 +73,7 @@ def check_settings(
         ("profile", _profile),
         ("database", _database),
         ("key-encryption-key", _kek),
+        ("rollback-guard", _guards),
         ("clock", _clock),
         ("endorsements", _endorsements),
         ("anchors", _anchors),
@@ -109,7 +112,7 @@ def _profile(looking: _Looking) -> Iterator[_Found]:
 def _database(looking: _Looking) -> Iterator[_Found]:
     """Check that the database answers and has this version's schema."""
     settings = looking.settings
-    with closing(_store(settings)) as store, store.reading() as reader:
+    with closing(_store(settings)) as store, store.opening() as reader:
         size, most = reader.log.size(), reader.audit.max_connections()
     yield _Found("ok", f"answers; {size} entries in the log")
     wanted = settings.workers * settings.database_connections
@@ -120,17 +123,35 @@ def _database(looking: _Looking) -> Iterator[_Found]:
 
 def _kek(looking: _Looking) -> Iterator[_Found]:
     """Check that the key-encryption key is the database's and opens the service's own key."""
-    vault = open_vault(looking.settings, random=looking.random)
+    vault = open_vault(looking.settings, random=looking.random, guarded=False)
     with closing(vault.store):
         identity = open_identity(vault, looking.settings)
     yield _Found("ok", f"opens the keys of {identity.public.text}")
 
 
+def _guards(looking: _Looking) -> Iterator[_Found]:
+    """Compare the database with every rollback guard, those on other machines included."""
+    settings = looking.settings
+    vault = open_vault(settings, random=looking.random, guarded=False)
+    with closing(vault.store):
+        identity = partial(open_identity, vault, settings)
+        found = tuple(examine_guards(settings, vault.store, identity, clock=looking.clock))
+    for one in found:
+        if one.problem is not None:
+            yield _Found("failed", one.problem)
+    for name in guards_beside_database(settings):
+        text = f"{name} is on the disk of the database, and a snapshot of that disk holds both"
+        yield _Found("warning", text, "put it on another disk; rollback_guard names it")
+    names = ", ".join(one.guard for one in found if one.problem is None)
+    if names or not found:
+        yield _Found("ok", names or "none is kept")
+
+
 def _clock(looking: _Looking) -> Iterator[_Found]:
     """Check that the clock is not behind the newest entry of the log."""
     settings, now = looking.settings, looking.clock()
-    with closing(_store(settings)) as store, store.writing() as writer:
-        writer.log.require_time(now)
+    with closing(_store(settings)) as store, store.opening() as reader:
+        reader.log.require_time(now)
     yield _Found("ok", rfc3339_text(now.replace(microsecond=0)))
 
 
@@ -195,8 +216,9 @@ def _administration(looking: _Looking) -> Iterator[_Found]:
         yield _Found("warning", line.removeprefix("warning: "), _RENEW)
     issuers = read_administrators(settings)
     yield from _key_sets(issuers)
-    with closing(_store(settings)) as store:
-        require_administrator(store)
+    vault = open_vault(settings, random=looking.random)
+    with closing(vault.store):
+        require_administrator(vault.store)
     yield _Found("ok", f"certificate counts until {_date(tls.material.not_after)}; issuers of tokens: {len(issuers)}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -30,19 +31,43 @@ def freeze() -> None:
 
 @click.group()
 def thaw() -> None:
-    """Let go on what was frozen. It takes a quorum, or the setting allow_thaw_by_one."""
+    """Let go on what was frozen. It takes a quorum; on a service that never had one, the setting allow_thaw_by_one."""
 
 
 def _freezing(scope: str) -> Callable[..., None]:
-    def command(service: AdminClient, *, reason: str, name: str | None = None) -> None:
+    def command(service: AdminClient, *, reason: str, dry_run: bool, yes: bool, name: str | None = None) -> None:
         from kms.domain.freezes import target
 
-        wanted = target(scope, name)
-        service.post("/v1/freezes", {"scope": scope, "name": name, "reason": reason})
-        tell_change("freeze", f"{wanted} is frozen", details={"scope": str(wanted.scope), "name": wanted.name})
+        wanted, request = target(scope, name), {"scope": scope, "name": name, "reason": reason}
+        planned = service.post("/v1/freezes", {**request, "dry_run": True})
+        details = {"scope": str(wanted.scope), "name": wanted.name, "thaw": planned["thaw"]}
+        say(_WAY_BACK[planned["thaw"]])
+        if dry_run:
+            tell_change("freeze", f"{wanted} would be frozen", details=details, would=True)
+            return
+        # A brake does not wait for a person who is not there.
+        if planned["thaw"] == "none" and not yes and sys.stdin.isatty():
+            click.confirm(f"Freeze {wanted}?", abort=True, err=True)
+        service.post("/v1/freezes", request)
+        tell_change("freeze", f"{wanted} is frozen", details=details)
         say("note: workloads that have a key already keep it")
 
     return command
+
+
+_WAY_BACK = {
+    "quorum": "note: to thaw it takes the quorum of the rule for 'thaw'",
+    "one": "note: one person can thaw it (allow_thaw_by_one)",
+    "none": "warning: as things stand nobody can thaw this: there is no rule for 'thaw', and the setting "
+    "allow_thaw_by_one is off, or does not count because the service had a quorum. For a way back, first set up people "
+    "and a rule ('kms people add', 'kms quorum set thaw'); where there never was a rule, allow_thaw_by_one = true "
+    "counts after the freeze too",
+}
+"""Lines about thawing, by the member ``thaw`` of an answer."""
+_BEFORE = (
+    click.option("--dry-run", is_flag=True, help="Say who could thaw it, and freeze nothing."),
+    click.option("--yes", is_flag=True, help="Do not ask, even if nobody can thaw it."),
+)
 
 
 def _thawing(scope: str) -> Callable[..., None]:
@@ -77,7 +102,7 @@ def _add(
         group.command(scope, help=f"{verb} {what}.")(command)
 
 
-_add(freeze, "Stop", _freezing, administering(REASON, TELLING))
+_add(freeze, "Stop", _freezing, administering(REASON, *_BEFORE, TELLING))
 _add(thaw, "Thaw", _thawing, lambda command: changing(needs_reason=True)(administering()(command)))
 
 
@@ -85,8 +110,9 @@ _add(thaw, "Thaw", _thawing, lambda command: changing(needs_reason=True)(adminis
 @administering(AS_JSON)
 def freeze_list(service: AdminClient, *, as_json: bool) -> None:
     """List what is frozen, since when, by whom and why."""
-    found = service.get("/v1/freezes")["freezes"]
-    document = {"schema": "kms.freezes/1", "freezes": found}
+    answer = service.get("/v1/freezes")
+    found = answer["freezes"]
+    document = {"schema": "kms.freezes/1", "freezes": found, "thaw": answer["thaw"]}
     print_rows(document, found, _line, as_json=as_json, none="nothing is frozen")
 
 

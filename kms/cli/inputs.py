@@ -22,17 +22,20 @@ if TYPE_CHECKING:
 _MAX_INPUT_BYTES = 2 * 1024 * 1024
 
 
-def read_input(path: Path) -> bytes:
+def read_input(path: Path, *, secret: bool = False) -> bytes:
     """Read a file, or standard input for ``-``.
 
     Raises:
-        ConfigurationError: ``file-unreadable``.
+        ConfigurationError: ``file-unreadable``; or ``secret-file-exposed``: it is secret, and other users can read it.
     """
     from attest.errors import ConfigurationError
+    from attest.secret_files import read_secret
 
     try:
         if str(path) == "-":
             return sys.stdin.buffer.read(_MAX_INPUT_BYTES)
+        if secret:
+            return read_secret(path, _MAX_INPUT_BYTES)
         with path.open("rb") as file:
             return file.read(_MAX_INPUT_BYTES)
     except OSError as exc:

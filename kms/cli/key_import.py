@@ -12,8 +12,12 @@ from kms.cli.administration import administering
 from kms.cli.inputs import read_input, read_policy_input
 from kms.cli.keys import read_material
 from kms.cli.options import FILE, key_argument, say
+from kms.cli.service_demands import service_demands
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from attest.release import VerifierKey
     from kms.cli.admin_client import AdminClient
     from kms.domain.keys import KeyName
 
@@ -35,10 +39,22 @@ def key_import_key(service: AdminClient, *, tenant: str) -> None:
 @click.option("--policy", "policy_file", required=True, type=FILE, help="What is to guard it.")
 @click.option("--version", "number", type=click.IntRange(1), default=1, show_default=True, help="Of the key.")
 @click.option("--algorithm", default="symmetric-256", help="What it is (default symmetric-256).")
+@service_demands
 def key_wrap(
-    *, name: KeyName, note: Path, service: str, source: Path, out: Path, policy_file: Path, number: int, algorithm: str
+    *,
+    name: KeyName,
+    note: Path,
+    service: str,
+    source: Path,
+    out: Path,
+    policy_file: Path,
+    number: int,
+    algorithm: str,
+    require_machine: Callable[[VerifierKey], None],
 ) -> None:
     """Seal a key to a service, as this key under this policy; this is for the owner, who needs no file of the service.
+
+    With --kms and --expect-policy the service first proves its machine; if that fails, the key is not even read.
 
     A further version, which 'kms key rotate' takes, is sealed under the policy that the key has then.
     """
@@ -53,6 +69,7 @@ def key_wrap(
     found = ALGORITHMS.get(algorithm)
     require_algorithm(algorithm, purpose=KeyPurpose.MODEL_KEY if found is None else found.purpose)
     import_key = read_import_key(read_input(note).decode("utf-8", errors="replace"), service=known)
+    require_machine(known)
     material = read_material(source)
     require_material(material, algorithm=algorithm)
     terms = replace(first_terms(name, algorithm=algorithm, policy=read_policy_input(policy_file)), version=number)

@@ -142,13 +142,10 @@ def material_of(source: Path | None) -> SecretBytes | None:
 
 
 def read_material(source: Path) -> SecretBytes:
-    """Read a key from a file, or from standard input, and say when others can read the file too."""
+    """Read a key from a file that its owner alone can read, or from standard input."""
     from kms.domain.secret import SecretBytes
 
-    material = SecretBytes(read_input(source))
-    if str(source) != "-" and source.stat().st_mode & 0o077:
-        say(f"warning: others can read {source}; chmod 600 it, or delete it when it is no longer needed")
-    return material
+    return SecretBytes(read_input(source, secret=True))
 
 
 @key.command("list")
@@ -191,6 +188,9 @@ def _show(found: JsonObject) -> None:
         click.echo(f"tag:            {tag}={text}")
     for one in found["references"]:
         click.echo("references:     {name} version {version} {sha256}".format(**one))
+    for one in found["floors"]:
+        because = "; ".join(one["because"])
+        click.echo("floor:          {scope} version {version} {sha256}".format(**one) + f" ({because})")
     if found["obstacle"] is not None:
         say(f"warning: the key is released to nobody now: {found['obstacle']}")
     click.echo(f"policy:\n{found['policy'].rstrip()}")

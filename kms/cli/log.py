@@ -133,7 +133,7 @@ def log_cosign(url: str, log_key: str, name: str, key_file: Path, memory: Path) 
     from attest.release import VerifierKey
     from kms.log.cosigner import LogAtUrl, cosign_next, read_witness_key
 
-    key, public = read_witness_key(read_input(key_file), name=name)
+    key, public = read_witness_key(read_input(key_file, secret=True), name=name)
     with LogAtUrl(url) as served:
         note, line = cosign_next(
             note=served.checkpoint(),

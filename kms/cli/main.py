@@ -21,6 +21,8 @@ from kms.cli.changes import TELLING, tell_change
 from kms.cli.config import config
 from kms.cli.controls import freeze, thaw
 from kms.cli.endorsements import endorsements
+from kms.cli.floor import floor
+from kms.cli.guard import guard
 from kms.cli.kek import kek
 from kms.cli.key_import import IMPORTS
 from kms.cli.key_life import LIFE
@@ -28,7 +30,7 @@ from kms.cli.key_policy import policy
 from kms.cli.keys import key
 from kms.cli.limits import limits
 from kms.cli.log import log
-from kms.cli.options import SETTINGS, load, say, with_options, with_settings
+from kms.cli.options import SETTINGS, load, moment, say, with_options, with_settings
 from kms.cli.proposals import proposal
 from kms.cli.quorum import people, quorum
 from kms.cli.references import references
@@ -65,14 +67,21 @@ def main() -> NoReturn:
         context = getattr(exc, "ctx", None)
         code = _fail(exc.format_message(), f"{context.command_path} --help" if context else "kms --help", USAGE)
     except AttestError as exc:
-        # Classes of attest for what is wrong with evidence have codes of their own; here there are two.
-        code = _fail(f"{exc.message} [{exc.code}]", _hint(exc), exc.exit_code if exc.exit_code in {2, BUG} else 1)
+        # Classes of attest for what is wrong with evidence have codes of their own; here there are three.
+        code = _fail(f"{exc.message} [{exc.code}]", _hint(exc), _exit_code(exc))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader went away; so do we
         code = 1
     except Exception as exc:  # noqa: BLE001  the last frame: a bug is reported without a traceback of local values
         code = _fail(f"internal error: {type(exc).__name__}: {exc}", "please report this with the command", BUG)
     sys.exit(code)
+
+
+def _exit_code(error: AttestError) -> int:
+    """Return the exit code; ``internal-error`` is the answer of a service with a bug."""
+    if error.code == "internal-error":
+        return BUG
+    return error.exit_code if error.exit_code in {USAGE, BUG} else 1
 
 
 def _hint(error: AttestError) -> str | None:
@@ -138,6 +147,7 @@ def init(
     from attest.clock import system_clock
     from kms.auth.names import parse_identity
     from kms.config.settings_file import prepare_directory
+    from kms.operations.guards.examination import guards_beside_database
     from kms.operations.services import initialise
 
     first = None if administrator is None else parse_identity(administrator)
@@ -159,30 +169,48 @@ def init(
         | {"config": None if config is None else str(config)},
     )
     say("note: back both up, apart from each other; without either of them every key is lost")
+    for name in guards_beside_database(settings):
+        say(f"note: the rollback guard {name} is on the disk of the database; rollback_guard names a better place")
     say("note: give the identity to the workloads; it is how they know this service")
 
 
 @click.command()
+@click.option(
+    "--accept-differences",
+    metavar="REASON",
+    help="Migrate a database that differs from its log; differences and reason are logged.",
+)
 @with_settings(TELLING)
-def migrate(loaded: LoadedSettings) -> None:
-    """Bring the database to this version's schema, on the service's machine.
+def migrate(accept_differences: str | None, loaded: LoadedSettings) -> None:
+    """Bring the database to this version's schema, on the service's machine; it takes the key-encryption key.
 
-    Stop every service and back the database up first.
+    Stop every service and back the database up first. A database of a version without authenticated state is examined,
+    and its rows are authenticated as they are.
     """
-    from kms.store import migrate_database
+    from kms.domain.actors import local_actor
+    from kms.operations.migration import migrate as migrate_store
 
-    settings = loaded.settings
-    before, after = migrate_database(settings.database, access=settings.database_access)
-    text = f"schema {before}: nothing to do" if before == after else f"schema {before} is now {after}"
-    tell_change("migrate", text, details={"before": before, "after": after})
+    done = migrate_store(
+        loaded.settings,
+        random=secrets.token_bytes,
+        actor=local_actor(),
+        at=moment(),
+        accepted=accept_differences,
+    )
+    same = done.before == done.after
+    text = f"schema {done.before}: nothing to do" if same else f"schema {done.before} is now {done.after}"
+    details = {"before": done.before, "after": done.after, "differences": list(done.differences)}
+    tell_change("migrate", text, details=details)
+    for difference in done.differences:
+        say(f"warning: not vouched for: {difference}")
 
 
 _SECTIONS: dict[str, tuple[click.Command, ...]] = {
     "The service": (init, serve, config, endorsements),
     "Keys, and who has them": (key, tenant, references, releases),
-    "Brakes": (freeze, thaw, break_glass),
+    "Brakes": (freeze, thaw, floor, break_glass),
     "Who may do what": (admin, people, quorum, proposal, anchors),
-    "What is kept": (log, backup, restore, fsck, migrate, kek),
+    "What is kept": (log, backup, restore, fsck, guard, migrate, kek),
 }
 for command in (*IMPORTS, *LIFE, limits, policy):
     key.add_command(command)

@@ -204,10 +204,13 @@ def load(config: Path | None, flags: dict[str, object]) -> LoadedSettings:
     return load_settings(flags=given, environ=os.environ, config=config)
 
 
-def vault(loaded: LoadedSettings) -> Vault:
-    """Open the database and the key-encryption key; the database is closed when the command ends."""
+def vault(loaded: LoadedSettings, *, guarded: bool = True) -> Vault:
+    """Open the database and the key-encryption key; the database is closed when the command ends.
+
+    ``guarded`` is as for ``open_vault``.
+    """
     from kms.operations.services import open_vault
 
-    opened = open_vault(loaded.settings, random=secrets.token_bytes)
+    opened = open_vault(loaded.settings, random=secrets.token_bytes, guarded=guarded)
     click.get_current_context().call_on_close(opened.store.close)
     return opened

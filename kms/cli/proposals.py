@@ -102,7 +102,9 @@ def proposal_sign(document: Path, key: Path, out: Path | None, audience: str | N
     found = read_proposal(read_input(document))
     if audience is not None:
         _require_audience(found, audience)
-    signature = json.dumps(approve_with(found, read_private_key(read_input(key))).members(), indent=2) + "\n"
+    signature = (
+        json.dumps(approve_with(found, read_private_key(read_input(key, secret=True))).members(), indent=2) + "\n"
+    )
     if out is None:
         click.echo(signature, nl=False)
         return

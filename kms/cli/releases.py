@@ -107,7 +107,7 @@ def releases() -> None:
 @administering(AS_JSON)
 def releases_list(service: AdminClient, *, wanted: JsonObject, limit: int, as_json: bool) -> None:
     """List leases in the order in which they were granted; without --all those that count now."""
-    _show(*_found(service, wanted, limit), as_json=as_json)
+    show_leases(*found_leases(service, wanted, limit), as_json=as_json)
 
 
 @releases.command("affected")
@@ -145,10 +145,10 @@ def releases_affected(
     if stop_renewals and yes:
         _require_chip(wanted)
         done = service.post("/v1/leases/stop", {**wanted, "reason": reason})["leases"]
-        _show(done, None, as_json=as_json)
+        show_leases(done, None, as_json=as_json)
         say(f"{len(done)} leases are not renewed any more; who holds a key keeps it until it drops it")
         return
-    _show(*_found(service, wanted, limit), as_json=as_json)
+    show_leases(*found_leases(service, wanted, limit), as_json=as_json)
     if stop_renewals:
         say("note: nothing was stopped; add --yes to do it")
 
@@ -216,7 +216,7 @@ def _require_chip(wanted: JsonObject) -> None:
         raise click.UsageError("--chip: expected amd: or intel: and the chip's id in lower-case hex")
 
 
-def _found(service: AdminClient, wanted: JsonObject, limit: int) -> tuple[list[JsonObject], str | None]:
+def found_leases(service: AdminClient, wanted: JsonObject, limit: int) -> tuple[list[JsonObject], str | None]:
     """Return up to so many leases, page by page, and the mark behind which there are more."""
     _require_chip(wanted)
     found: list[JsonObject] = []
@@ -230,7 +230,8 @@ def _found(service: AdminClient, wanted: JsonObject, limit: int) -> tuple[list[J
             return found, mark
 
 
-def _show(found: list[JsonObject], mark: str | None, *, as_json: bool) -> None:
+def show_leases(found: list[JsonObject], mark: str | None, *, as_json: bool) -> None:
+    """Print leases, with the reasons why each is concerned."""
     if as_json:
         print_json({"schema": "kms.releases/1", "leases": found, "next": mark})
         return

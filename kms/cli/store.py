@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,7 +85,16 @@ def restore(
     )
     settings = loaded.settings
     _show(
-        restore_backup(settings, file, noted=noted, actor=local_actor(), at=moment(), dry_run=dry_run), as_json=as_json
+        restore_backup(
+            settings,
+            file,
+            noted=noted,
+            random=secrets.token_bytes,
+            actor=local_actor(),
+            at=moment(),
+            dry_run=dry_run,
+        ),
+        as_json=as_json,
     )
     if dry_run:
         say("note: a dry run; nothing was kept")
@@ -105,16 +115,18 @@ def fsck(*, expected: tuple[str, ...], loaded: LoadedSettings, as_json: bool) ->
     """Look at everything that is stored, and change nothing; exit code 1 if anything is wrong.
 
     Schema and triggers, the database's own structures, foreign keys, the log and its tree, every wrapped key, every
-    policy, every signature over a document of reference values, and every lease. It takes the service's machine, where
-    the service may run.
+    policy and every signature over a document of reference values. The log is replayed, and each difference between the
+    database and the state that its entries lead to is named. It takes the service's machine, where the service may run.
     """
     from kms.domain.errors import KmsError
     from kms.domain.log_verification import parse_noted
     from kms.operations.fsck import examine
+    from kms.operations.guards.opening import open_local_guards
 
     noted = [parse_noted(one) for one in expected]
     origin = loaded.settings.origin
-    findings = list(examine(vault(loaded), origin=origin, noted=noted))
+    guards = open_local_guards(loaded.settings)
+    findings = list(examine(vault(loaded, guarded=False), origin=origin, noted=noted, guards=guards))
     sound = not any(finding.problems for finding in findings)
     if as_json:
         rows = [asdict(finding) for finding in findings]

@@ -18,14 +18,14 @@ import rfc8785
 from attest import TrustAnchors, __version__
 from attest.encoding import JsonValue, json_value
 from attest.errors import EvidenceError
+from attest.named_files import read_named
 from kms.auth.issuers import BearerIssuer, read_issuers
-from kms.config.external_files import read_named
 from kms.config.settings import Settings
 from kms.domain.actors import Actor
 from kms.domain.anchors import anchor_lines, anchors_digest
 from kms.domain.errors import IntegrityError
 from kms.release.verifiers import read_verifiers, verifier_lines
-from kms.store import ReadTransaction, Store
+from kms.store import Store
 
 SCHEMA: Final = "kms.configuration/1"
 SETTINGS_CHANGED: Final = "settings-changed"
@@ -37,6 +37,7 @@ LEFT_OUT: Final = frozenset(
         "admin_host",
         "admin_port",
         "client_burst",
+        "client_connections_per_second",
         "client_requests_per_second",
         "identity_requests_per_second",
         "identity_burst",
@@ -53,6 +54,7 @@ LEFT_OUT: Final = frozenset(
         "otlp_endpoint",
         "port",
         "request_seconds",
+        "rollback_guard",
         "self_evidence_per_minute",
         "trace_percent",
         "workers",
@@ -215,25 +217,6 @@ def _anchors_change(old: Configuration, new: Configuration) -> dict[str, JsonVal
         "added": [*sorted(new.anchors - old.anchors)],
         "removed": [*sorted(old.anchors - new.anchors)],
     }
-
-
-def examine_configuration(tx: ReadTransaction) -> int:
-    """Compare what is remembered of the settings with what the log says of them last.
-
-    Returns:
-        How often the settings changed.
-
-    Raises:
-        IntegrityError: ``store-fact-invalid``.
-    """
-    fact, logged, changes = tx.facts.find(FACT), None, 0
-    for entry in tx.log.entries():
-        document = entry.document()
-        if document.get("kind") == SETTINGS_CHANGED:
-            logged, changes = document.get("configuration_sha256"), changes + 1
-    if logged != (None if fact is None else sha256(fact).hexdigest()):
-        raise _damaged("it is not what the log says last")
-    return changes
 
 
 def _stored(raw: bytes) -> Configuration:

@@ -34,6 +34,7 @@ from attest.fetch import (
     RimServiceClient,
     VendorServices,
 )
+from attest.named_files import read_named
 from kms.config.settings import Settings
 from kms.domain.kek import RandomBytes
 from kms.log.witness_client import ASK_SECONDS, Witness, WitnessPanel, poster, read_witnesses
@@ -150,26 +151,6 @@ def _wait_briefly(code: str, seconds: float) -> None:
     if seconds > _PATIENCE_SECONDS:
         raise EndorsementError(f"the vendor's service asks to wait {seconds:.0f} s", code=code, retryable=True)
     time.sleep(seconds)
-
-
-def read_named(path: Path, field: str) -> bytes:
-    """Read a file that the setting ``field`` names.
-
-    Raises:
-        ConfigurationError: ``file-unreadable``.
-    """
-    try:
-        return path.read_bytes()
-    except OSError as exc:
-        raise unreadable(path, field, exc) from exc
-
-
-def unreadable(path: Path, field: str, error: OSError) -> ConfigurationError:
-    """Return the refusal of a file, named by the setting ``field``, that cannot be read."""
-    problem = error.strerror or str(error)
-    return ConfigurationError(
-        f"{field}: {path} cannot be read: {problem}", code="file-unreadable", field=field, got=problem
-    )
 
 
 def read_cached(settings: Settings, *, at: datetime) -> Endorsements:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from attest.errors import ConfigurationError
+from attest.named_files import unreadable
 from kms.auth.issuers import read_issuers
-from kms.config.external_files import unreadable
 from kms.config.settings import Settings
 from kms.release.verifiers import named_key_sets
 

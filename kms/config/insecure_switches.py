@@ -13,8 +13,10 @@ from kms.store import locate
 
 SWITCHES: Final = {
     "allow_simulated": "SIMULATED evidence is accepted; it proves nothing about hardware",
-    "allow_thaw_by_one": "one person can thaw what was frozen, unless a quorum is set up for it",
+    "allow_thaw_by_one": "one person can thaw what was frozen, unless the service has or had a quorum",
+    "allow_no_rollback_guard": "an older copy of the database can be put back unnoticed: no rollback guard is kept",
     "unsigned_bundles": "bundles of endorsements count without a signature of the operator's (bundle_keys is empty)",
+    "no_fsck": "the running service does not compare the database with its log (fsck_every_seconds is 0)",
     "plain_http": "others than this machine are served without TLS, and everybody on the way sees who asks for what",
     "database_tls": "the server of the database need not prove its name (sslmode of the database's URL)",
 }
@@ -28,7 +30,9 @@ def relaxed_switches(settings: Settings) -> dict[str, str]:
     on = {
         "allow_simulated": settings.allow_simulated,
         "allow_thaw_by_one": settings.allow_thaw_by_one,
+        "allow_no_rollback_guard": settings.allow_no_rollback_guard,
         "unsigned_bundles": bool(settings.endorsements) and not settings.bundle_keys and not settings.is_production,
+        "no_fsck": settings.fsck_every_seconds == 0,
         "plain_http": is_plain_beyond_this_machine(settings),
         "database_tls": _database_unproved(settings.database),
     }

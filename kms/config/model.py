@@ -12,6 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from attest.errors import ConfigurationError
 from attest.fetch import OCSP_URL, PCS_URL, RIM_URL
 from kms.config.admin import AdminSettings
+from kms.config.guards import MAX_GUARDS, parse_guard
 from kms.config.tls import TlsVersion
 from kms.domain.lease_grants import LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECONDS
 from kms.keys.wrapping.definitions import KEK_MEMBERS, Definition, definition_of
@@ -43,6 +44,9 @@ class Settings(AdminSettings):
         kek_file: the key-encryption key; better not beside the database and its backups.
         kek_directory: holds a definition (TOML) of each further key-encryption key.
         origin: the service's name, which its clients know it by for ever (``kms.example/prod``).
+        rollback_guard: what remembers outside of the database how far it has come, see ``kms.config.guards``; by
+            default a file in the folder ``guard``.
+        allow_no_rollback_guard: keep no guard, so that an older copy of the database can be put back unnoticed.
         host: address to listen on.
         port: port to listen on; 0 takes any free one.
         workers: processes that serve, all on the same socket.
@@ -74,7 +78,8 @@ class Settings(AdminSettings):
         witnesses_file: witnesses that cosign the log's checkpoints.
         publish_entries: let everybody read the entries of the log, and with them the names of keys and policies.
         allow_simulated: accept evidence of the simulator, which proves nothing about hardware.
-        allow_thaw_by_one: let one person thaw what was frozen, as long as no quorum is set up for it.
+        allow_thaw_by_one: let one person thaw what was frozen, on a service that never had a quorum.
+        fsck_every_seconds: how often the running service compares the database with its log; 0 is never.
         break_glass_seconds: how long break-glass may be open at most.
         log_format: ``text`` for people or ``json`` for programs, on standard error.
         metrics_host: address where metrics are read.
@@ -83,11 +88,13 @@ class Settings(AdminSettings):
         trace_percent: of the traces that begin here, how many are kept.
         client_requests_per_second: requests that one address may send in the long run, to each worker; 0 is no limit.
         client_burst: requests that it may send at once.
+        client_connections_per_second: connections that one address may open in the long run, to each worker; after a
+            pause ``client_burst`` at once; 0 is no limit, and so is 0 for its requests.
         identity_requests_per_second: releases that one identified caller may request in the long run, from each
             worker; 0 is no limit.
         identity_burst: releases that it may request at once.
-        chip_releases_per_minute: decisions on the evidence of one chip in the long run, and at once, by each worker; 0
-            is no limit.
+        chip_releases_per_minute: decisions on the evidence of one image on one chip in the long run, and at once, by
+            each worker; of one chip 16 times as many; 0 is no limit.
         profile: ``production`` refuses to start with any relaxed switch, and takes no unsigned bundle.
     """
 
@@ -107,6 +114,8 @@ class Settings(AdminSettings):
     kek_directory: Path | None = None
     database_password_file: Path | None = None
     database_connections: Annotated[int, Field(ge=1, le=256)] = 10
+    rollback_guard: Annotated[tuple[str, ...], Field(max_length=MAX_GUARDS)] = ()
+    allow_no_rollback_guard: bool = False
     host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8750
     workers: Annotated[int, Field(ge=1, le=64)] = 1
@@ -138,6 +147,7 @@ class Settings(AdminSettings):
     publish_entries: bool = False
     allow_simulated: bool = False
     allow_thaw_by_one: bool = False
+    fsck_every_seconds: Annotated[int, Field(ge=0, le=2_678_400)] = 86_400
     break_glass_seconds: Annotated[int, Field(ge=60, le=86_400)] = 14_400
     log_format: LogFormat = "text"
     metrics_host: Annotated[str, Field(min_length=1, max_length=255)] = "127.0.0.1"
@@ -146,6 +156,7 @@ class Settings(AdminSettings):
     trace_percent: Annotated[int, Field(ge=1, le=100)] = 100
     client_requests_per_second: Annotated[int, Field(ge=0, le=100_000)] = 100
     client_burst: Annotated[int, Field(ge=1, le=100_000)] = 200
+    client_connections_per_second: Annotated[int, Field(ge=0, le=100_000)] = 50
     identity_requests_per_second: Annotated[int, Field(ge=0, le=100_000)] = 50
     identity_burst: Annotated[int, Field(ge=1, le=100_000)] = 200
     chip_releases_per_minute: Annotated[int, Field(ge=0, le=1_000_000)] = 600
@@ -185,6 +196,14 @@ class Settings(AdminSettings):
             raise ValueError("expected https://HOST/PATH, or http:// and the loopback address")
         if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
             raise ValueError("expected an address without user, password, query or fragment")
+        return value
+
+    @field_validator("rollback_guard")
+    @classmethod
+    def _guards(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        """Several guards may be named, each once; all of them count."""
+        if len({parse_guard(one) for one in value}) != len(value):
+            raise ValueError("expected each guard once")
         return value
 
     @field_validator("origin")

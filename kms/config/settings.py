@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from attest.errors import ConfigurationError
 from kms.config.admin import ADMIN_TABLE
+from kms.config.guards import from_folder
 from kms.config.model import KEK_TABLE, MAX_BODY_BYTES, Settings, require_origin
 from kms.store import locate
 
@@ -144,6 +145,8 @@ def _from_folder(name: str, value: object, folder: Path) -> object:
         return folder / value
     if name in _PATH_LISTS and isinstance(value, list):
         return tuple(folder / entry if isinstance(entry, str) else entry for entry in value)
+    if name == "rollback_guard" and isinstance(value, list):
+        return tuple(from_folder(entry, folder) for entry in value)
     if name == "database" and isinstance(value, str) and "://" not in value:
         return str(folder / value)
     return value
@@ -169,6 +172,8 @@ def _from_text(name: str, text: str) -> object:
         return {"true": True, "false": False}.get(text, text)
     if kind in {int, int | None}:
         return int(text) if re.fullmatch(r"[0-9]{1,10}", text) else text
+    if name == "rollback_guard":
+        return tuple(text.split())
     if name in _PATH_LISTS:
         return tuple(Path(part) for part in text.split(os.pathsep) if part)
     return Path(text) if name in _PATHS else text

@@ -15,6 +15,8 @@ origin = "{origin}"
 database = "kms.db"
 kek_file = "kek"  # better on another disk, and not in the same backup
 kek_directory = "keks"  # what describes a further key-encryption key, before 'kms kek rotate'
+# Remembers how far the database has come; better on another disk than the database, and in none of its backups.
+rollback_guard = ["file:guard/kms.json"]
 
 host = "127.0.0.1"
 port = 8750

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from attest.encoding import JsonValue
 from kms.domain.actors import Actor
 from kms.domain.errors import KeyConflictError
 from kms.domain.freezes import Freeze, Scope, Target, require_reason
@@ -28,10 +26,9 @@ def freeze(store: Store, target: Target, *, reason: str, actor: Actor, at: datet
     """
     made = Freeze(target=target, reason=require_reason(reason), actor=actor.name, means=str(actor.means), frozen_at=at)
     with store.writing() as tx:
-        _require_freezable(tx, target)
+        require_freezable(tx, target)
         tx.freezes.add(made)
-        named: dict[str, JsonValue] = {"scope": str(target.scope), "name": target.name}
-        tx.log.add(kind=FROZEN, at=at, body={**named, "reason": reason, "actor": actor.members()})
+        tx.log.add(kind=FROZEN, at=at, body=made.members())
     return made
 
 
@@ -62,17 +59,13 @@ def require_frozen(tx: ReadTransaction, target: Target) -> Freeze:
     return found
 
 
-def logged_freezes(entries: Iterable[Mapping[str, JsonValue]]) -> frozenset[Target]:
-    """Return the freezes that the log leaves in force."""
-    found: set[Target] = set()
-    for entry in entries:
-        if entry.get("kind") in {FROZEN, THAWED} and entry.get("scope") in set(Scope):
-            one = Target(scope=Scope(str(entry["scope"])), name=str(entry.get("name")))
-            (found.add if entry["kind"] == FROZEN else found.discard)(one)
-    return frozenset(found)
+def require_freezable(tx: ReadTransaction, target: Target) -> None:
+    """Refuse what cannot be frozen.
 
-
-def _require_freezable(tx: ReadTransaction, target: Target) -> None:
+    Raises:
+        KeyUnknownError: ``key-unknown``.
+        KeyConflictError: ``tenant-unknown`` or ``already-frozen``.
+    """
     if target.scope is Scope.KEY:
         require_key(tx, KeyName.parse(target.name))
     if target.scope is Scope.TENANT and not tx.tenants.exists(target.name):

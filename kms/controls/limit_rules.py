@@ -49,7 +49,9 @@ def usage_of(
     """Count only what these limits bound; ``holder`` itself is not counted."""
     counted = limits.per_chip is not None and chip is not None
     return Usage(
-        releases={one: tx.leases.released_count(name, one, at=at) for one in limits.releases},
-        other_holders=0 if limits.holders is None else tx.leases.holder_count(name, at=at, beside=holder),
-        to_chip=tx.leases.released_count(name, limits.per_chip, at=at, chip=chip) if counted and limits.per_chip else 0,
+        releases={one: tx.leases.counts.released(name, one, at=at) for one in limits.releases},
+        other_holders=0 if limits.holders is None else tx.leases.counts.holders(name, at=at, beside=holder),
+        to_chip=tx.leases.counts.released(name, limits.per_chip, at=at, chip=chip)
+        if counted and limits.per_chip
+        else 0,
     )

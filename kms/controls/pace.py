@@ -1,11 +1,41 @@
-"""The pace of one requester: an identified caller, or a machine, whichever addresses its requests come from."""
+"""The pace of one requester: an identified caller, or a guest, whichever addresses its requests come from."""
 
 from __future__ import annotations
 
 import math
+from typing import Final
 
-from attest.rate_limits import RateTable
+from attest.rate_limits import Rate, RateTable
 from kms.domain.errors import RateLimitedError
+
+IMAGES_PER_CHIP: Final = 16
+"""How many images of one chip may be at their full rate at a time."""
+
+
+class GuestPace:
+    """Rates of the guests of a host: of each image on each chip, and a larger one of each chip.
+
+    Guests of one host share its chip. A guest cannot change its launch measurement while it runs, so it uses up the
+    rate of its own image, and not that of guests beside it. The rate of the chip bounds a chip whose key is known:
+    with it, evidence of any measurement can be made.
+
+    Args:
+        per_minute: requests with evidence of one image on one chip, in the long run and at once; at least 1.
+    """
+
+    def __init__(self, per_minute: int) -> None:
+        self._images = _table(per_minute)
+        self._chips = _table(per_minute * IMAGES_PER_CHIP)
+
+    def require(self, chip: str, measurement: bytes | None, *, at: float) -> None:
+        """Count a request of a guest; ``at`` is of ``attest.clock.ticks``.
+
+        Raises:
+            RateLimitedError: ``rate-limited``.
+        """
+        image = "none" if measurement is None else measurement.hex()
+        require_pace(self._images, f"{chip} {image}", what="this image on this machine", at=at)
+        require_pace(self._chips, chip, what="this machine", at=at)
 
 
 def require_pace(rates: RateTable, requester: str, *, what: str, at: float) -> None:
@@ -17,3 +47,7 @@ def require_pace(rates: RateTable, requester: str, *, what: str, at: float) -> N
     wait = math.ceil(rates.wait_of(requester, at=at))
     if wait > 0:
         raise RateLimitedError(f"too many requests from {what}; wait {wait} s; nothing was decided", retry_seconds=wait)
+
+
+def _table(per_minute: int) -> RateTable:
+    return RateTable(Rate(per_second=per_minute / 60, burst=per_minute))

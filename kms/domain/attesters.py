@@ -29,10 +29,13 @@ def attester_of(verified: VerifiedEvidence, *, recipient: bytes) -> Attester:
     return replace(attester, product=product, chip=chip, measurement=measurement)
 
 
-def chip_of(verified: VerifiedEvidence) -> str | None:
-    """Return the CPU's chip, as ``amd:`` or ``intel:`` and hex; None if it is masked, unknown or of another kind."""
+def chip_and_image_of(verified: VerifiedEvidence) -> tuple[str | None, bytes | None]:
+    """Return the CPU's chip, as ``amd:`` or ``intel:`` and hex, and the launch measurement.
+
+    The chip is None if it is masked, unknown or of another kind.
+    """
     cpu = next((item for item in verified.items if not item.kind.startswith("nvidia")), None)
-    return None if cpu is None else _silicon(cpu)[2]
+    return (None, None) if cpu is None else _silicon(cpu)[2:]
 
 
 def passport_attester(verified: VerifiedPassport, *, recipient: bytes) -> Attester:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import enum
 import hmac
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import NoReturn, TypeAlias
 
 from attest.appraisal import AttestationResult
@@ -64,6 +65,17 @@ class OpenBreakGlass:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FloorState:
+    """A floor in force for a key: its scope and that in words, version, digest (32 bytes), and its reasons."""
+
+    scope: str
+    name: str
+    version: int
+    digest: bytes
+    because: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeyState:
     """The state of a key, as far as the decision depends on it.
 
@@ -80,6 +92,7 @@ class KeyState:
         obstacles: reasons against any release of the key at this moment.
         frozen_products: names of products (``kms.domain.devices``) whose evidence is refused at this moment.
         break_glass: the relaxations in force; the result, the log entry and the receipt name them.
+        floors: the floors that count besides its policy at this moment; no relaxation lifts one.
     """
 
     asked: str
@@ -93,6 +106,7 @@ class KeyState:
     obstacles: tuple[ReleaseObstacle, ...] = ()
     frozen_products: frozenset[str] = frozenset()
     break_glass: tuple[OpenBreakGlass, ...] = ()
+    floors: tuple[FloorState, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +180,7 @@ def decide(
     results: Mapping[str, Result],
     demand: ReleaseTerms,
     at: datetime,
+    floors: Mapping[bytes, Result] = MappingProxyType({}),
     objections: tuple[DenialReason, ...] = (),
 ) -> ReleaseDecision:
     """Decide on the release of all requested keys together.
@@ -176,6 +191,7 @@ def decide(
         results: for each key the result of appraising the workload under that key's policy.
         demand: demands of the service.
         at: moment of the decision; every result must be of the same.
+        floors: for each floor in force the result of appraising the workload by it, by the floor's digest.
         objections: further reasons against: leases that cannot be renewed, stops, budgets.
 
     Raises:
@@ -193,9 +209,11 @@ def decide(
             continue
         reasons += _about_key(key_id, state, demand)
         reasons += _about_result(state, results.get(key_id), demand, at)
+        reasons += [reason for floor in state.floors for reason in _about_floor(state, floor, floors, at)]
     # (3) All results are about the same evidence, and so about one recipient.
     recipients = {_recipient(results[key_id]) for key_id in requested if key_id in results}
-    if len({results[key_id].verified.evidence.digest for key_id in requested if key_id in results}) > 1:
+    appraised = (*(results[key_id] for key_id in requested if key_id in results), *floors.values())
+    if len({one.verified.evidence.digest for one in appraised}) > 1:
         reasons.append(
             DenialReason(code="results-differ", key_id=None, text="the results are about different evidence")
         )
@@ -247,6 +265,19 @@ def _about_result(state: KeyState, result: Result | None, demand: ReleaseTerms, 
         text = f"the workload does not meet policy {result.policy.name!r} version {result.policy.version}: {failed}"
         reasons.append(DenialReason(code="policy-not-met", key_id=state.asked, text=text, checks=result.failed))
     return reasons
+
+
+def _about_floor(
+    state: KeyState, floor: FloorState, results: Mapping[bytes, Result], at: datetime
+) -> Iterator[DenialReason]:
+    """Yield the reason against a workload below a floor; one that was not appraised by it is below it."""
+    result = results.get(floor.digest)
+    checks = () if result is None else result.failed
+    if result is not None and not checks and result.policy.digest == floor.digest and result.at == at:
+        return
+    text = f"the workload is below the {floor.name}, version {floor.version} ({'; '.join(floor.because)})"
+    failed = ", ".join(check.id for check in checks) or "not appraised"
+    yield DenialReason(code="below-floor", key_id=state.asked, text=f"{text}: {failed}", checks=checks)
 
 
 def _frozen(state: KeyState, result: Result) -> list[str]:

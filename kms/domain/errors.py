@@ -133,8 +133,6 @@ class AttestationOffError(KmsError):
 class IntegrityError(KmsError):
     """A stored secret does not open, or a record was altered. Nothing is released from it."""
 
-    exit_code = 70
-
 
 def damaged(problem: str, *, code: str, field: str) -> IntegrityError:
     """Return the error for a record that is not what was stored."""

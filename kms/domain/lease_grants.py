@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -18,10 +18,14 @@ LONGEST_LEASE_SECONDS: Final = 366 * 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Granted:
-    """The leases that a release grants, by requested key, and the ends of those that they replace."""
+    """The leases that a release grants, by requested key, and the ends of those that they replace.
+
+    ``replaced`` has the ids of these by requested key.
+    """
 
     leases: Mapping[str, Lease]
     ends: tuple[LeaseEnd, ...]
+    replaced: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 NOTHING_GRANTED: Final = Granted(leases={}, ends=())
@@ -57,6 +61,7 @@ class LeaseIssuer:
         released = at.replace(microsecond=at.microsecond // 1000 * 1000)
         leases: dict[str, Lease] = {}
         ended: dict[str, LeaseEnd] = {}
+        replaced_by: dict[str, tuple[str, ...]] = {}
         for key in keys:
             replaced = [
                 one for one in held if one.name == key.name and (one.version == key.version or one.lease_id in renews)
@@ -65,6 +70,7 @@ class LeaseIssuer:
                 one.lease_id: LeaseEnd(lease_id=one.lease_id, at=released, reason=SUPERSEDED, log_seq=log_seq)
                 for one in replaced
             }
+            replaced_by[key.asked] = tuple(one.lease_id for one in replaced)
             leases[key.asked] = Lease(
                 **attester.identity(),
                 lease_id=self._random(LEASE_ID_BYTES).hex(),
@@ -77,4 +83,4 @@ class LeaseIssuer:
                 expires_at=released + timedelta(seconds=seconds[key.asked] or self._lifetime_seconds),
                 renewed_from=replaced[-1].lease_id if replaced else None,
             )
-        return Granted(leases=leases, ends=tuple(ended.values()))
+        return Granted(leases=leases, ends=tuple(ended.values()), replaced=replaced_by)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from datetime import datetime
+from hashlib import sha256
 from typing import Any, Final
 
-from attest.encoding import rfc3339_text
+from attest.encoding import CborValue, cbor_bytes, rfc3339_text
 from attest.release import KeyName
 
 LEASE_ID_BYTES: Final = 16
+_FORMAT: Final = "kms-lease/v1"
 SUPERSEDED: Final = "superseded"
 """Reason of an end: the holder has a newer lease."""
 
@@ -88,6 +90,12 @@ class Lease(LeaseIdentity):
     expires_at: datetime
     renewed_from: str | None
 
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of all of it, 32 bytes; the log entry of the decision states it."""
+        values = (getattr(self, field.name) for field in fields(self))
+        return sha256(cbor_bytes((_FORMAT, *map(_plain, values)))).digest()
+
     def expired(self, at: datetime) -> bool:
         """Return True if it has expired: ``expires_at <= at``."""
         return at >= self.expires_at
@@ -96,6 +104,12 @@ class Lease(LeaseIdentity):
     def until(self) -> str:
         """Its end, RFC 3339."""
         return rfc3339_text(self.expires_at)
+
+
+def _plain(value: CborValue | KeyName | datetime) -> CborValue:
+    if isinstance(value, datetime):
+        return rfc3339_text(value)
+    return str(value) if isinstance(value, KeyName) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

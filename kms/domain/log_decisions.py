@@ -12,7 +12,7 @@ from attest.checks import Check, Outcome
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError
 from kms.domain.decide import KeyState, ReleaseDecision, ReleaseOutcome, Result
-from kms.domain.leases import Lease
+from kms.domain.lease_grants import Granted
 from kms.domain.passports import VerifiedPassport
 
 DECISION = "decision"
@@ -46,9 +46,9 @@ def decision_body(
     requested: Sequence[str],
     results: Mapping[str, Result],
     allow_simulated: bool,
-    leases: Mapping[str, Lease],
+    granted: Granted,
 ) -> dict[str, JsonValue]:
-    """Describe a decision about verified evidence; results and granted leases are by requested key."""
+    """Describe a decision about verified evidence; results are by requested key."""
     verified = next((result.verified for result in results.values()), None)
     binding = None if verified is None else verified.binding
     failed = {(check.id, check.item): check for reason in decision.reasons for check in reason.checks}
@@ -62,7 +62,7 @@ def decision_body(
             {
                 **_key(state),
                 "appraisal": _summary(results[state.asked]) if state.asked in results else None,
-                "lease": _lease(leases[state.asked]) if state.asked in leases else None,
+                "lease": _lease(granted, state.asked),
             }
             for state in decision.keys
         ],
@@ -133,11 +133,30 @@ def _key(state: KeyState) -> dict[str, JsonValue]:
         "purpose": state.purpose,
         "policy_sha256": state.policy_digest.hex(),
         "references": references,
+        **_floors(state),
     }
 
 
-def _lease(lease: Lease) -> dict[str, JsonValue]:
-    return {"id": lease.lease_id, "expires_at": lease.until, "renewed_from": lease.renewed_from}
+def _floors(state: KeyState) -> dict[str, JsonValue]:
+    """List the floors that counted for a key; nothing if there were none."""
+    found: list[JsonValue] = [
+        {"scope": one.scope, "version": one.version, "sha256": one.digest.hex()} for one in state.floors
+    ]
+    return {"floors": found} if found else {}
+
+
+def _lease(granted: Granted, asked: str) -> dict[str, JsonValue] | None:
+    """Describe a lease with the ids of those that it ends, and the digest of all that is stored of it."""
+    lease = granted.leases.get(asked)
+    if lease is None:
+        return None
+    return {
+        "id": lease.lease_id,
+        "expires_at": lease.until,
+        "renewed_from": lease.renewed_from,
+        "ended": list(granted.replaced.get(asked, ())),
+        "sha256": lease.digest.hex(),
+    }
 
 
 def _head(

@@ -84,19 +84,28 @@ def recent_nodes(size: int, *, leaves: int) -> list[Node]:
     return list(dict.fromkeys(nodes))
 
 
-class Frontier:
-    """A tree that grows leaf by leaf and keeps no more than its right edge."""
+def edge_nodes(size: int) -> list[Node]:
+    """Return the nodes of which the root of a tree consists: its right edge."""
+    return _cover(0, size)
 
-    def __init__(self) -> None:
-        self.size = 0
-        self._edge: dict[Node, bytes] = {}
+
+class Frontier:
+    """A tree that grows leaf by leaf and keeps no more than its right edge, the hashes of ``edge_nodes``."""
+
+    def __init__(self, size: int = 0, edge: Mapping[Node, bytes] | None = None) -> None:
+        self.size = size
+        self._edge = dict(edge or {})
+
+    def copy(self) -> Frontier:
+        """Return the same tree, which grows by itself."""
+        return Frontier(self.size, self._edge)
 
     def add(self, leaf: bytes) -> list[tuple[Node, bytes]]:
         """Add a leaf, and return the nodes that it completes."""
         nodes = grown(self.size, leaf, lambda _: self._edge)
         self.size += 1
-        self._edge = {node: digest for node, digest in self._edge.items() if node in _cover(0, self.size)}
-        self._edge[nodes[-1][0]] = nodes[-1][1]
+        self._edge.update(nodes)
+        self._edge = {node: self._edge[node] for node in _cover(0, self.size)}
         return nodes
 
     def root(self) -> bytes:

@@ -23,7 +23,7 @@ class Role(enum.StrEnum):
     AUDITOR = "auditor"
     """Reads everything and changes nothing."""
     OPERATOR = "operator"
-    """Operates the service: reads state and freezes. Cannot release keys or relax anything."""
+    """Operates the service: reads state, freezes, raises floors. Cannot release keys or relax anything."""
     ADMINISTRATOR = "administrator"
     """Grants and revokes roles, and nothing else."""
     WORKLOAD = "workload"
@@ -53,6 +53,9 @@ class Operation(enum.StrEnum):
     FREEZES_READ = "freezes.read"
     FREEZE = "freezes.add"
     THAW = "freezes.end"
+    FLOORS_READ = "floors.read"
+    FLOORS_RAISE = "floors.raise"
+    FLOORS_LOWER = "floors.lower"
     BREAK_GLASS = "break-glass.open"
     GLASS_READ = "break-glass.read"
     GLASS_CLOSE = "break-glass.close"
@@ -91,6 +94,9 @@ PERMISSIONS: Final[Mapping[Operation, frozenset[Role]]] = {
     Operation.FREEZES_READ: _READERS,
     Operation.FREEZE: frozenset({Role.KEY_OWNER, Role.OPERATOR}),
     Operation.THAW: frozenset({Role.KEY_OWNER, Role.OPERATOR}),
+    Operation.FLOORS_READ: _READERS,
+    Operation.FLOORS_RAISE: frozenset({Role.POLICY_OWNER, Role.OPERATOR}),
+    Operation.FLOORS_LOWER: frozenset({Role.POLICY_OWNER}),
     Operation.BREAK_GLASS: frozenset({Role.KEY_OWNER}),
     Operation.GLASS_READ: _READERS,
     Operation.GLASS_CLOSE: frozenset({Role.KEY_OWNER, Role.OPERATOR}),

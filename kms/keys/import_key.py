@@ -27,7 +27,7 @@ from kms.domain.secret import EXPORT, SecretBytes
 from kms.store import Store
 
 IMPORT_KEY_CREATED = "import-key-created"
-_NAME: Final = "import-key"
+IMPORT_KEY: Final = "import-key"
 _ALGORITHM: Final = "hpke-mlkem768-x25519"
 
 
@@ -47,9 +47,9 @@ def make_import_key(
     wrapped = kek.wrap(material, context=_context(service))
     key = _key_pair(material)
     with store.writing() as tx:
-        mine = tx.own_secrets.find(_NAME) is None
+        mine = tx.own_secrets.find(IMPORT_KEY) is None
         if mine:
-            tx.own_secrets.add(_NAME, algorithm=_ALGORITHM, wrapped=wrapped, at=at)
+            tx.own_secrets.add(IMPORT_KEY, algorithm=_ALGORITHM, wrapped=wrapped, at=at)
             body: dict[str, JsonValue] = {"public_key_sha256": sha256(key.public).hexdigest(), "actor": actor.members()}
             tx.log.add(kind=IMPORT_KEY_CREATED, at=at, body=body)
     # If another process made it in between, that one stays.
@@ -63,7 +63,7 @@ def find_import_key(store: Store, kek: KeyEncryptionKey, *, service: VerifierKey
         IntegrityError: ``wrapped-key-invalid``.
     """
     with store.reading() as tx:
-        found = tx.own_secrets.find(_NAME)
+        found = tx.own_secrets.find(IMPORT_KEY)
     if found is None:
         return None
     with kek.unwrap(found[1], context=_context(service)) as material:
@@ -130,5 +130,5 @@ def wrap_material(material: SecretBytes, *, import_key: bytes, service: Verifier
 def _context(service: VerifierKey) -> WrapContext:
     """Return the context that ``own_context`` of ``kms.operations.services`` returns for the service's secrets."""
     return WrapContext(
-        tenant=service.name, key_id=_NAME, version=1, purpose="service", algorithm=_ALGORITHM, policy_digest=None
+        tenant=service.name, key_id=IMPORT_KEY, version=1, purpose="service", algorithm=_ALGORITHM, policy_digest=None
     )

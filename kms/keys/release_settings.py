@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -11,7 +10,7 @@ from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from kms.domain.actors import Actor
 from kms.domain.errors import KeyConflictError
-from kms.domain.keys import DEFAULT_DISCLOSURE, Disclosure, KeyName, KeyRecord
+from kms.domain.keys import Disclosure, KeyName, KeyRecord
 from kms.domain.lease_grants import LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECONDS
 from kms.keys.admin import name_members, require_key
 from kms.store import Store
@@ -68,16 +67,3 @@ def _require_lifetime(seconds: int | None) -> None:
             expected=f"{SHORTEST_LEASE_SECONDS} to {LONGEST_LEASE_SECONDS} s",
             got=str(seconds),
         )
-
-
-def setting_problems(records: Iterable[KeyRecord], entries: Iterable[Mapping[str, JsonValue]]) -> Iterator[str]:
-    """Compare the settings with the last ones in the log; return a line for each difference."""
-    logged = {
-        (entry.get("tenant"), entry.get("key_id")): (entry.get("disclosure"), entry.get("lease_seconds"))
-        for entry in entries
-        if entry.get("kind") == KEY_RELEASE_SET
-    }
-    for name, record in {one.name: one for one in records}.items():
-        default = (str(DEFAULT_DISCLOSURE), None)
-        if logged.get((name.tenant, name.key_id), default) != (str(record.disclosure), record.lease_seconds):
-            yield f"how {name} is released is not what the log says was set last [key-record-invalid]"

@@ -208,11 +208,13 @@ def _put_in_place(
         "previous_until": rfc3339_text(end),
         "actor": actor.members(),
     }
-    tx.log.add(kind=KEY_ROTATED, at=at, body=body)
-    publish(tx, record, public_key, actor=actor, at=at)
     schedule = tx.schedules.find(record.name)
     if schedule is not None:
-        tx.schedules.put(replace(schedule, due_at=whole_millisecond(at + schedule.every)))
+        due_at = whole_millisecond(at + schedule.every)
+        tx.schedules.put(replace(schedule, due_at=due_at))
+        body["next_rotation"] = rfc3339_text(due_at)
+    tx.log.add(kind=KEY_ROTATED, at=at, body={"next_rotation": None, **body})
+    publish(tx, record, public_key, actor=actor, at=at)
     return record
 
 

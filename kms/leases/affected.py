@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Final, TypeAlias
@@ -16,8 +15,8 @@ from typing import Final, TypeAlias
 from attest import Outcome, Policy
 from attest.appraisal import judge_items, reasons_of, simulation_check
 from attest.errors import ConfigurationError
-from attest.evidence import ClaimTree, DeviceSet, StatedClaims
-from kms.domain.lease_claims import PASSPORT, KeptClaims, KeptItem
+from attest.evidence import ClaimTree, StatedClaims, StatedItem, stated_devices
+from kms.domain.lease_claims import PASSPORT, KeptClaims
 from kms.domain.leases import Lease
 
 Concern: TypeAlias = Callable[[Lease, KeptClaims], Iterable[str]]
@@ -109,49 +108,17 @@ def conforming_to(policy: Policy, *, at: datetime) -> Concern:
     return partial(_against, policy, at)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Item:
-    """One TEE or device, in the form that rules read."""
-
-    name: str
-    kind: str
-    verified: StatedClaims
-    eventlog: None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Device:
-    """A GPU or switch, as far as a set of them is judged."""
-
-    architecture: str | None
-    driver_version: str | None
-
-
 def _against(policy: Policy, at: datetime, lease: Lease, claims: KeptClaims) -> Iterator[str]:
-    items = [_Item(name=one.name, kind=one.kind, verified=StatedClaims(values=one.values)) for one in claims.items]
+    items = [StatedItem(name=one.name, kind=one.kind, verified=StatedClaims(values=one.values)) for one in claims.items]
     checks, set_aside = judge_items(
-        items, devices=lambda: _devices(claims), policy=policy, at=at, reasons=reasons_of(policy.unchecked)
+        items,
+        devices=lambda: stated_devices(items, bound=claims.bound),
+        policy=policy,
+        at=at,
+        reasons=reasons_of(policy.unchecked),
     )
     whole = (simulation_check(simulated=lease.simulated, tolerated=policy.simulated), *checks)
     for check in whole:
         if check.outcome is Outcome.FAIL and (check.branch is None or check.branch not in set_aside):
             got = "not told by the kept claims" if check.got == "absent" else f"got {check.got}"
             yield f"{check.id}: {got}"
-
-
-def _devices(claims: KeptClaims) -> DeviceSet:
-    cpu = next((one.kind for one in claims.items if not one.kind.startswith("nvidia")), None)
-    return DeviceSet(
-        gpus=tuple(_device(one) for one in claims.items if one.kind == "nvidia-gpu"),
-        switches=tuple(_device(one) for one in claims.items if one.kind == "nvidia-switch"),
-        cpu_kind=cpu,
-        bound=claims.bound,
-    )
-
-
-def _device(item: KeptItem) -> _Device:
-    architecture, driver = (item.values.get(name) for name in ("architecture", "driver_version"))
-    return _Device(
-        architecture=architecture if isinstance(architecture, str) else None,
-        driver_version=driver if isinstance(driver, str) else None,
-    )

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from attest.release import Checkpoint, LogProof, sign_checkpoint
-from kms.domain.errors import LogTileUnknownError
+from kms.domain.errors import IntegrityError, LogTileUnknownError
 from kms.domain.log_tiles import Tile, read_tile
 from kms.domain.log_tree import Node, consistency_proof, inclusion_proof, recent_nodes, root
+from kms.domain.state_root import ROLLED_BACK
 from kms.log.witness_client import WitnessPanel
-from kms.store import Store
+from kms.store import ReadTransaction, Store
 
 MAX_ROUNDS = 3
 """Most checkpoints of one publication: a witness may have seen a longer log, from another replica."""
@@ -38,6 +39,19 @@ class Signer(Protocol):
         """The log's name."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryProof:
+    """Proof that the log holds an entry.
+
+    Attributes:
+        inclusion: of the entry, with the checkpoint.
+        consistency: proof that the tree of an earlier size became that of the checkpoint; None if no size was given.
+    """
+
+    inclusion: LogProof
+    consistency: tuple[bytes, ...] | None
+
+
 class LogPublisher:
     """Publisher of checkpoints, proofs and tiles, with the panel of witnesses, if any."""
 
@@ -52,16 +66,24 @@ class LogPublisher:
     def checkpoint(self) -> Checkpoint:
         """Return the state of the log, signed, with the cosignatures that arrived.
 
+        Over an older copy of the database it is the one that was published last, for the guards of other replicas.
+
         Raises:
             LogBrokenError: ``log-tree-broken``.
             UnavailableError: ``store-busy`` or ``store-failed``.
+            IntegrityError: ``state-forged``.
         """
-        with self._store.reading() as tx:
-            size = tx.log.size()
+        try:
+            with self._store.reading() as tx:
+                size = tx.log.size()
+        except IntegrityError as exc:
+            if exc.code != ROLLED_BACK or self._published is None:
+                raise
+            return self._published
         return self._covering(size)
 
-    def proof(self, seq: int) -> LogProof:
-        """Return the proof that the log holds a committed entry.
+    def proof(self, seq: int, *, since: int | None = None) -> EntryProof:
+        """Return the proof that the log holds a committed entry, and extends its tree of an earlier size.
 
         Raises:
             LogBrokenError: ``log-tree-broken``.
@@ -69,7 +91,9 @@ class LogPublisher:
         """
         checkpoint = self._covering(seq)
         hashes = inclusion_proof(seq - 1, checkpoint.size, self._nodes)
-        return LogProof(index=seq - 1, hashes=hashes, checkpoint=checkpoint.note)
+        inclusion = LogProof(index=seq - 1, hashes=hashes, checkpoint=checkpoint.note)
+        consistency = None if since is None else consistency_proof(since, checkpoint.size, self._nodes)
+        return EntryProof(inclusion=inclusion, consistency=consistency)
 
     def inclusion(self, index: int, size: int) -> tuple[bytes, ...]:
         """Return the inclusion proof of a leaf in the tree of a size.
@@ -133,7 +157,8 @@ class LogPublisher:
         with self._store.reading() as tx:
             size = tx.log.size()
             recent = tx.log.nodes(recent_nodes(size, leaves=_RECENT_LEAVES))
-        digest = root(size, lambda _: recent)
+            digest = root(size, lambda _: recent)
+            tx.log.require_root(digest)
         origin = self._signer.origin
         note = sign_checkpoint(origin=origin, size=size, root=digest, key=self._signer.key)
         self._recent = recent
@@ -146,6 +171,16 @@ class LogPublisher:
             return recent
         with self._store.reading() as tx:
             return tx.log.nodes(wanted)
+
+
+def require_size(tx: ReadTransaction, size: int) -> None:
+    """Require a log of at least this size.
+
+    Raises:
+        LogTileUnknownError: ``log-tile-unknown``.
+    """
+    if tx.log.size() < size:
+        raise _not_there(f"tree of {size}")
 
 
 def _not_there(what: str) -> LogTileUnknownError:

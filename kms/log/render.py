@@ -21,7 +21,7 @@ def text_line(document: Mapping[str, JsonValue]) -> str:
         what = _decision(document)
     else:
         named = [str(document[name]) for name in ("policy_sha256", "identity") if name in document]
-        what = " ".join([*_key(document), *named, *_references(document)])
+        what = " ".join([*_key(document), *named, *_floor(document), *_references(document)])
     return f"{document.get('seq'):6}  {document.get('time')}  {kind}  {what}"
 
 
@@ -30,6 +30,12 @@ def _key(document: Mapping[str, JsonValue]) -> list[str]:
     if key_id is None:
         return [] if "tenant" not in document else [str(tenant)]
     return [str(key_id) if tenant == DEFAULT_TENANT else f"{tenant}/{key_id}"]
+
+
+def _floor(document: Mapping[str, JsonValue]) -> list[str]:
+    if document.get("kind") != "floor-changed":
+        return []
+    return [f"{document.get('scope')} version {document.get('version')} {document.get('change')}"]
 
 
 def _references(document: Mapping[str, JsonValue]) -> list[str]:

@@ -100,6 +100,12 @@ def _freeze(document: Document, tenant: str, owners: Owners) -> TenantEntry | No
     return _whole(document, concerns=tenant_of_scope(document.get("scope"), document.get("name")) == tenant)
 
 
+def _floor(document: Document, tenant: str, owners: Owners) -> TenantEntry | None:
+    """Hide the floor of the service: it concerns all tenants. ``GET /v1/floors`` shows it."""
+    del owners
+    return _whole(document, concerns=document.get("scope") == tenant)
+
+
 def _references(document: Document, tenant: str, owners: Owners) -> TenantEntry | None:
     """Show a document that is in force for the tenant's keys alone."""
     del owners
@@ -246,6 +252,7 @@ RULES: Final[Mapping[str, _Rule]] = {
     "prompt-key-published": _named,
     "frozen": _freeze,
     "thawed": _freeze,
+    "floor-changed": _floor,
     "break-glass-opened": _relaxation,
     "break-glass-closed": _relaxation_closed,
     "renewals-stopped": _leases,

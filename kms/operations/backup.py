@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
@@ -14,14 +15,20 @@ from attest.files import new_file
 from kms.config.settings import Settings
 from kms.domain.actors import Actor
 from kms.domain.errors import LogBrokenError
+from kms.domain.kek import RandomBytes
 from kms.domain.log_verification import verify_log
-from kms.operations.continuity import NotedElsewhere
+from kms.domain.rollback import StatePosition
+from kms.domain.state_root import forged
+from kms.operations.continuity import RESTORED_AT, NotedElsewhere
+from kms.operations.guards.opening import open_local_guards
+from kms.operations.guards.setting import put_guards, read_memories, texts
+from kms.operations.own_keys import opened_ring
+from kms.operations.services import open_vault
+from kms.operations.state import state_keys, state_problems
 from kms.store import Store, WriteTransaction, create_database
 from kms.store.backup import BackupSummary, check_backup, fill_from, write_backup
 
 RESTORED = "restored"
-RESTORED_AT = "restored_at"
-"""Fact of a database that was made from a backup: challenges from before are refused, used or not."""
 
 
 class _DryRunError(Exception):
@@ -34,7 +41,10 @@ class _Restoration:
 
     source: BinaryIO
     summary: BackupSummary
+    settings: Settings
+    random: RandomBytes
     noted: NotedElsewhere
+    remembered: Mapping[str, StatePosition | None]
     actor: Actor
     at: datetime
     dry_run: bool
@@ -42,6 +52,8 @@ class _Restoration:
     def __call__(self, tx: WriteTransaction) -> None:
         # (1) Every row; the database itself refuses one whose parent is missing, or that is there twice.
         fill_from(tx, self.source)
+        # (1.1) The service itself made the backup, and every row is the one that it stored.
+        self._authenticate(tx)
         # (2) The log is unbroken and its tree is that of its entries, it passes through what was noted elsewhere, and
         # it ends where the backup says.
         required, lacked = self.noted.weighed(tx)
@@ -61,6 +73,8 @@ class _Restoration:
             "actor": self.actor.members(),
             "backup_sha256": self.summary.digest.hex(),
             "backup_head": self.summary.head,
+            "restored_at": rfc3339_text(self.at),
+            "rollback_guards": texts(self.remembered),
         }
         if lacked and self.noted.accepted is not None:
             lost: list[JsonValue] = [one.text for one in lacked]
@@ -68,6 +82,16 @@ class _Restoration:
         tx.log.add(kind=RESTORED, at=self.at, body=body)
         if self.dry_run:
             raise _DryRunError
+
+    def _authenticate(self, tx: WriteTransaction) -> None:
+        with opened_ring(self.settings, tx.keks.all(), random=self.random) as kek:
+            keys = state_keys(tx, kek, origin=self.settings.origin)
+        if not keys.backup.holds(self.summary.digest, self.summary.mac):
+            raise forged("the backup is not one that this service made", field="backup")
+        tx.open_state(keys)
+        problem = next(state_problems(tx), None)
+        if problem is not None:
+            raise forged(f"the backup was made of a database that was altered: {problem}", field="backup")
 
 
 def back_up(store: Store, path: Path, *, origin: str, at: datetime) -> BackupSummary:
@@ -96,17 +120,26 @@ def back_up(store: Store, path: Path, *, origin: str, at: datetime) -> BackupSum
 
 
 def restore(
-    settings: Settings, path: Path, *, noted: NotedElsewhere, actor: Actor, at: datetime, dry_run: bool
+    settings: Settings,
+    path: Path,
+    *,
+    noted: NotedElsewhere,
+    random: RandomBytes,
+    actor: Actor,
+    at: datetime,
+    dry_run: bool,
 ) -> BackupSummary:
-    """Make a database from a backup, all or nothing. The key-encryption key has to be there; it is not read.
+    """Make a database from a backup, all or nothing, with the key-encryption key that it was made under.
 
-    The database must not exist, the service must be that of the backup, and the log must hold the noted states.
+    The database must not exist, the service must be that of the backup, and the log must hold the noted states and
+    what the rollback guards remember; afterwards they remember the restored database. One that is missing is made.
 
     Raises:
         ConfigurationError: ``backup-invalid``, ``backup-other-schema``, ``backup-unusable``, ``origin-mismatch``, or as
-            ``create_database``.
+            ``create_database``; or ``rollback-guard-missing`` when everything was restored.
         SignatureError: ``note-signature-invalid``: a checkpoint of another service.
         LogBrokenError: the log is broken, ``log-rolled-back``, ``log-forked`` or ``log-head-mismatch``.
+        IntegrityError: ``state-forged``: the service did not make it, or its database was altered.
         UnavailableError: ``clock-went-back``, or a row does not fit (``store-failed``).
     """
     try:
@@ -119,9 +152,25 @@ def restore(
         except OSError as exc:  # a directory, or a disk that fails
             raise _unusable(path, exc.strerror or str(exc)) from exc
         _require_origin(summary, settings)
-        fill = _Restoration(source=source, summary=summary, noted=noted, actor=actor, at=at, dry_run=dry_run)
+        guards = open_local_guards(settings)
+        remembered = read_memories(guards)
+        known = [one.log for one in remembered.values() if one is not None]
+        fill = _Restoration(
+            source=source,
+            summary=summary,
+            settings=settings,
+            random=random,
+            noted=replace(noted, noted=(*noted.noted, *known)),
+            remembered=remembered,
+            actor=actor,
+            at=at,
+            dry_run=dry_run,
+        )
         with suppress(_DryRunError):
             create_database(settings.database, fill=fill, access=settings.database_access)
+            # The guards remember the restored database, and no longer the one before it.
+            with closing(open_vault(settings, random=random, guarded=False).store) as store:
+                put_guards(guards, store)
     return summary
 
 

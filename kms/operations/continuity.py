@@ -17,13 +17,19 @@ from kms.domain.log_verification import LogState, read_noted
 from kms.store import ReadTransaction
 
 MAX_REASON_CHARACTERS: Final = 1000
+RESTORED_AT: Final = "restored_at"
+"""Fact of a database that was made from a backup, or accepted: challenges from before are refused, used or not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedRollback:
-    """The consent to restore less than was noted, with a reason of 1 to 1000 printable characters for the log."""
+    """The consent to restore less than was noted, with a reason of 1 to 1000 printable characters for the log.
+
+    ``field`` is the option with the reason, for messages.
+    """
 
     reason: str
+    field: str = "--accept-rollback"
 
     def __post_init__(self) -> None:
         """Refuse silence.
@@ -35,7 +41,7 @@ class AcceptedRollback:
             raise ConfigurationError(
                 "a rollback is accepted for a reason, or not at all",
                 code="rollback-reason-invalid",
-                field="--accept-rollback",
+                field=self.field,
                 expected=f"1 to {MAX_REASON_CHARACTERS} printable characters",
                 got=f"{len(self.reason)} characters",
             )

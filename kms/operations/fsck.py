@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple, TypeVar
+from itertools import chain
+from typing import Final, NamedTuple, TypeVar
 
 from attest.errors import AttestError
-from kms.auth.grants import differences
-from kms.config.configuration import examine_configuration
-from kms.controls.admin import logged_freezes
 from kms.domain.errors import IntegrityError, UnavailableError
 from kms.domain.kek import KeyEncryptionKey
 from kms.domain.kek_records import KekState
 from kms.domain.keys import KeyRecord, Wrapped
 from kms.domain.log_verification import LogState, verify_log
 from kms.domain.material import public_half
-from kms.keys.publication import publication_problems
-from kms.keys.release_settings import setting_problems
+from kms.domain.rollback import Remembered, RollbackGuard, StatePosition
 from kms.keys.vault import Vault
-from kms.leases.audit import lease_problems
-from kms.operations.services import OWN_KEYS, own_context
-from kms.quorum.audit import differences as quorum_differences
-from kms.quorum.break_glass import differences as glass_differences
-from kms.quorum.key_limits import differences as limit_differences
+from kms.leases.audit import claims_problems
+from kms.operations.guards.setting import read_memories
+from kms.operations.guards.watch import require_current_in
+from kms.operations.own_keys import OWN_KEYS, own_context
+from kms.operations.replay import REPLAY, Difference, LoggedState
+from kms.operations.state import state_problems
 from kms.references.intake import list_documents
 from kms.references.resolution import find_guard
 from kms.store import ReadTransaction
+from kms.store.failures import FAILED
 
 T = TypeVar("T")
 
@@ -55,46 +55,82 @@ class _Seen(NamedTuple):
     warning: str | None = None
 
 
-def examine(vault: Vault, *, origin: str, noted: Sequence[LogState | bytes]) -> Iterator[FsckFinding]:
-    """Run every check, in one transaction; damage does not stop the next check.
+def examine(
+    vault: Vault, *, origin: str, noted: Sequence[LogState | bytes], guards: Sequence[RollbackGuard] = ()
+) -> Iterator[FsckFinding]:
+    """Run every check, in two transactions; damage does not stop the next check.
 
-    ``noted`` are states of the log, or hashes of entries, that were noted elsewhere.
+    ``noted`` are states of the log, or hashes of entries, that were noted elsewhere; ``guards`` are those of this
+    machine.
 
     Raises:
         UnavailableError: the database is in use, or away.
     """
-    checks: tuple[tuple[str, Callable[[ReadTransaction], _Seen]], ...] = (
-        ("schema", _schema),
-        ("storage", _storage),
-        ("foreign-keys", _foreign_keys),
-        ("log", partial(_log, noted=noted)),
-        ("own-keys", partial(_own_keys, kek=vault.kek, origin=origin)),
-        ("keys", partial(_keys, kek=vault.kek)),
-        ("prompt-keys", _prompt_keys),
-        ("policies", _policies),
-        ("references", _references),
-        ("configuration", _configuration),
-        ("grants", _grants),
-        ("freezes", _freezes),
-        ("leases", _leases),
-        ("keks", _keks),
-        ("quorum", _quorum),
-        ("limits", _limits),
-        ("break-glass", _break_glass),
-    )
-    with vault.store.reading() as tx:
-        for name, check in checks:
-            yield _found(name, check, tx)
+
+    def state(tx: ReadTransaction) -> Iterator[FsckFinding]:
+        yield _found("state", _state, tx)
+        yield _found("rollback-guard", partial(_guards, remembered=read_memories(guards)), tx)
+
+    yield from _examined(vault.store.reading(), state)
+    # The state says that rows differ, and these say which.
+    look = partial(findings, kek=vault.kek, origin=origin, noted=noted)
+    yield from _examined(vault.store.examining(), look)
+
+
+def _examined(
+    transaction: AbstractContextManager[ReadTransaction], look: Callable[[ReadTransaction], Iterator[FsckFinding]]
+) -> Iterator[FsckFinding]:
+    """Run checks in a transaction, whose own beginning or end may fail on a damaged database."""
+    try:
+        with transaction as tx:
+            yield from look(tx)
+    except IntegrityError as exc:
+        yield FsckFinding(check="transaction", looked_at=0, problems=(_line(exc),))
+
+
+def findings(
+    tx: ReadTransaction, *, kek: KeyEncryptionKey, origin: str, noted: Sequence[LogState | bytes] = ()
+) -> Iterator[FsckFinding]:
+    """Run every check but that of the authenticated state, which a database of an older version lacks."""
+    own: dict[str, Callable[[ReadTransaction], _Seen]] = {
+        "schema": _schema,
+        "storage": _storage,
+        "foreign-keys": _foreign_keys,
+        "log": partial(_log, noted=noted),
+        "own-keys": partial(_own_keys, kek=kek, origin=origin),
+        "keys": partial(_keys, kek=kek),
+        "policies": _policies,
+        "references": _references,
+        "leases": _leases,
+        "keks": _keks,
+    }
+    state, replayed = LoggedState(), list[Difference]()
+    yield from (_found(name, own[name], tx) for name in _BEFORE_REPLAY)
+    yield _found(REPLAY, partial(_replay, state=state, found=replayed), tx)
+    for name in _AFTER_REPLAY:
+        lines = tuple(one.line for one in replayed if one.check == name)
+        seen = _found(name, own.get(name, lambda _: _Seen(0)), tx)
+        looked_at = seen.looked_at or state.looked_at.get(name, 0)
+        yield replace(seen, looked_at=looked_at, problems=tuple(dict.fromkeys((*seen.problems, *lines))))
+
+
+_BEFORE_REPLAY: Final = ("schema", "storage", "foreign-keys", "log")
+_AFTER_REPLAY: Final = (
+    *("own-keys", "tenants", "keys", "prompt-keys", "policies", "references", "configuration", "grants", "freezes"),
+    *("leases", "keks", "quorum", "limits", "floors", "break-glass"),
+)
 
 
 def _found(name: str, check: Callable[[ReadTransaction], _Seen], tx: ReadTransaction) -> FsckFinding:
     """Turn a refusal into a finding as well; only a database that does not answer ends the examination."""
     try:
-        seen = check(tx)
-        return FsckFinding(check=name, looked_at=seen.number, problems=tuple(seen.problems), warning=seen.warning)
-    except UnavailableError:
-        raise
+        with tx.audit.part():
+            seen = check(tx)
+            problems = tuple(seen.problems)
+        return FsckFinding(check=name, looked_at=seen.number, problems=problems, warning=seen.warning)
     except AttestError as exc:
+        if isinstance(exc, UnavailableError) and exc.code != FAILED:
+            raise
         return FsckFinding(check=name, looked_at=0, problems=(_line(exc),))
 
 
@@ -114,9 +150,20 @@ def _foreign_keys(tx: ReadTransaction) -> _Seen:
     return _Seen(len(counts), problems)
 
 
+def _state(tx: ReadTransaction) -> _Seen:
+    """Compare every row on which a decision rests with the authenticated state."""
+    return _Seen(tx.state.root.counter, state_problems(tx))
+
+
 def _log(tx: ReadTransaction, *, noted: Sequence[LogState | bytes]) -> _Seen:
     """Check every entry, and that the stored tree is theirs."""
     return _Seen(verify_log(tx.log, noted=noted).size)
+
+
+def _replay(tx: ReadTransaction, *, state: LoggedState, found: list[Difference]) -> _Seen:
+    """Replay the log, and compare the database with the state that it leads to; ``found`` takes the differences."""
+    found += chain(state.advance_to_end(tx), state.differences(tx))
+    return _Seen(state.seq, tuple(one.line for one in found if one.check == REPLAY))
 
 
 def _own_keys(tx: ReadTransaction, *, kek: KeyEncryptionKey, origin: str) -> _Seen:
@@ -126,7 +173,8 @@ def _own_keys(tx: ReadTransaction, *, kek: KeyEncryptionKey, origin: str) -> _Se
         algorithm, wrapped = tx.own_secrets.find(name) or ("", Wrapped(kek_id=bytes(32), content=b""))
         kek.unwrap(wrapped, context=own_context(origin, name, algorithm))
 
-    expected = dict.fromkeys(name for name, _ in OWN_KEYS)
+    own = OWN_KEYS if tx.state.has_keys else OWN_KEYS[:-1]  # an older version has no state, and no key of it
+    expected = dict.fromkeys(name for name, _ in own)
     return _each(expected | dict.fromkeys(tx.own_secrets.names()), opens)
 
 
@@ -140,8 +188,7 @@ def _keys(tx: ReadTransaction, *, kek: KeyEncryptionKey) -> _Seen:
     tx.schedules.all()  # each has to be one that can be read
     guards = {str(one.name): find_guard(tx, one.policy_digest).problem for one in records if one.is_current}
     blocked = [f"{name} is released to nobody: {problem.message}" for name, problem in guards.items() if problem]
-    unlike = setting_problems(records, (entry.document() for entry in tx.log.entries()))
-    problems = (*opened.problems, *dict.fromkeys(stray), *lost_keys, *unlike)
+    problems = (*opened.problems, *dict.fromkeys(stray), *lost_keys)
     return _Seen(len(records), problems, "; ".join(blocked) or None)
 
 
@@ -159,12 +206,6 @@ def _open_key(record: KeyRecord, kek: KeyEncryptionKey, tx: ReadTransaction) -> 
         )
 
 
-def _prompt_keys(tx: ReadTransaction) -> _Seen:
-    """Compare every published key with the entry of the log that published it."""
-    number = sum(1 for _ in tx.prompt_keys.all())
-    return _Seen(number, publication_problems(tx))
-
-
 def _policies(tx: ReadTransaction) -> _Seen:
     """Load every policy, also those that guard no key any more, and compare it with its digest."""
     return _each(tx.policies.digests(), lambda digest: find_guard(tx, digest))
@@ -175,31 +216,9 @@ def _references(tx: ReadTransaction) -> _Seen:
     return _Seen(len(list_documents(tx)))
 
 
-def _grants(tx: ReadTransaction) -> _Seen:
-    """Compare the grants with those that the log says were given and revoked."""
-    found = tuple(tx.grants.all())
-    return _Seen(len(found), differences(found, tx.log.entries()))
-
-
-def _freezes(tx: ReadTransaction) -> _Seen:
-    """Compare the freezes with those that the log says were made and not lifted."""
-    there = {one.target for one in tx.freezes.all()}
-    logged = logged_freezes(entry.document() for entry in tx.log.entries())
-    lost = [f"{one} was frozen and not thawed, and is not frozen" for one in sorted(map(str, logged - there))]
-    stray = [f"{one} is frozen, and the log does not say so" for one in sorted(map(str, there - logged))]
-    return _Seen(len(there), (*lost, *stray))
-
-
 def _leases(tx: ReadTransaction) -> _Seen:
-    """Compare every lease with the entry of the log that granted it, and the claims with their digests."""
-    seen: list[str] = []
-    problems = tuple(lease_problems(tx, seen))
-    return _Seen(len(seen), problems)
-
-
-def _configuration(tx: ReadTransaction) -> _Seen:
-    """Compare what is remembered of the settings with the log."""
-    return _Seen(examine_configuration(tx))
+    """Compare the claims of leases with their digests."""
+    return _Seen(0, claims_problems(tx))
 
 
 def _keks(tx: ReadTransaction) -> _Seen:
@@ -212,22 +231,12 @@ def _keks(tx: ReadTransaction) -> _Seen:
     return _Seen(len(records), problems)
 
 
-def _quorum(tx: ReadTransaction) -> _Seen:
-    """Compare people, rules and proposals with what the log says of them, and verify the approvals."""
-    found = len(tx.quorum.versions()) + tx.proposals.count()
-    return _Seen(found, quorum_differences(tx))
-
-
-def _break_glass(tx: ReadTransaction) -> _Seen:
-    """Compare relaxations with those that the log says were opened and closed."""
-    found = tx.break_glass.all()
-    return _Seen(len(found), glass_differences(found, tx.log.entries()))
-
-
-def _limits(tx: ReadTransaction) -> _Seen:
-    """Compare the limits of keys with those that the log says were set."""
-    found = tx.limits.all()
-    return _Seen(len(found), limit_differences(found, tx.log.entries()))
+def _guards(tx: ReadTransaction, *, remembered: Mapping[str, StatePosition | None]) -> _Seen:
+    """Compare the database with what every guard of this machine remembers."""
+    known = {name: Remembered(guard=name, position=one) for name, one in remembered.items() if one is not None}
+    silent = [f"{name} is missing, empty or unreadable" for name in remembered if name not in known]
+    behind = _each(known.values(), lambda one: require_current_in(tx, [one]))
+    return _Seen(len(remembered), (*silent, *behind.problems))
 
 
 def _each(things: Iterable[T], look: Callable[[T], object]) -> _Seen:

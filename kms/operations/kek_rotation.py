@@ -26,7 +26,7 @@ from kms.keys.wrapping.backend import SingleKek
 from kms.keys.wrapping.backends import create_backend, identify, new_record
 from kms.keys.wrapping.definitions import Definition, FileDefinition
 from kms.keys.wrapping.keyring import KekRing
-from kms.operations.services import own_context
+from kms.operations.own_keys import own_context
 from kms.quorum.keks import KEK_ROTATED, find_kek
 from kms.store import ReadTransaction, Store, WriteTransaction
 from kms.store.wrapped_rows import WRAPPED_TABLES

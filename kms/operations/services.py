@@ -22,21 +22,27 @@ from kms.config.insecure_switches import require_strict
 from kms.config.settings import Settings
 from kms.domain.actors import Actor, local_actor
 from kms.domain.anchors import anchor_lines, anchors_digest
-from kms.domain.errors import IntegrityError
-from kms.domain.kek import KeyEncryptionKey, RandomBytes
+from kms.domain.errors import IntegrityError, damaged
+from kms.domain.kek import RandomBytes
 from kms.domain.kek_records import KekRecord, KekState
-from kms.domain.keys import DEFAULT_TENANT, WrapContext
+from kms.domain.keys import DEFAULT_TENANT
 from kms.domain.lease_grants import LeaseIssuer
 from kms.domain.permissions import EVERY_TENANT, Role
+from kms.domain.rollback import read_guards
 from kms.domain.secret import EXPORT, SecretBytes
+from kms.domain.state_root import StateKeys
 from kms.keys.vault import Vault
 from kms.keys.wrapping.backend import SingleKek, WrappingBackend
-from kms.keys.wrapping.backends import fresh_backend, new_record, open_backend
+from kms.keys.wrapping.backends import fresh_backend, identify, new_record, open_backend
 from kms.keys.wrapping.definitions import read_directory
 from kms.keys.wrapping.keyring import KekRing
 from kms.log.publisher import LogPublisher
-from kms.operations.backup import RESTORED_AT
-from kms.operations.continuity import require_continuity
+from kms.operations.continuity import RESTORED_AT, require_continuity
+from kms.operations.guards.opening import open_local_guards, open_remote_guards
+from kms.operations.guards.setting import mark_guards, prepare_guards
+from kms.operations.guards.watch import GuardWatch, read_remote, require_current
+from kms.operations.own_keys import CHALLENGE_MAC, IDENTITY, STATE, own_context, own_secret
+from kms.operations.state import STATE_SECRET_BYTES, authenticate
 from kms.quorum.anchors import require_approved
 from kms.release.challenges import MAC_KEY_BYTES, ChallengeIssuer
 from kms.release.passports import PassportVerifier
@@ -45,11 +51,8 @@ from kms.release.verifiers import read_verifiers, verifier_lines
 from kms.store import ReadTransaction, Store, WriteTransaction, create_database, locate, open_store
 
 _SEED_BYTES: Final = 32
-_IDENTITY = ("identity", "ed25519")
-_CHALLENGE_MAC = ("challenge-mac", "hmac-sha256")
-OWN_KEYS: Final = (_IDENTITY, _CHALLENGE_MAC)
-"""Names and algorithms of the service's own keys."""
-_FACT_ORIGIN = "origin"
+FACT_ORIGIN: Final = "origin"
+INITIALISED: Final = "initialised"
 
 
 def initialise(
@@ -70,6 +73,7 @@ def initialise(
     at = clock()
     with fresh_backend(settings.kek, known=partial(_known_keks, settings), random=random) as fresh:
         public = None if fresh.known else _fill(settings, fresh.backend, administrator, random=random, at=at)
+        _mark_guards(settings, fresh.backend)
     return _finish(settings, administrator, random=random, at=at) if public is None else public
 
 
@@ -80,22 +84,37 @@ def _fill(
     record = new_record(backend, state=KekState.ACTIVE, random=random, at=at)
     kek = SingleKek(backend, kek_id=record.id, proof=record.proof)
     seed = SecretBytes(random(_SEED_BYTES))
-    own = {_IDENTITY: seed, _CHALLENGE_MAC: SecretBytes(random(MAC_KEY_BYTES))}
+    state = SecretBytes(random(STATE_SECRET_BYTES))
+    own = {IDENTITY: seed, CHALLENGE_MAC: SecretBytes(random(MAC_KEY_BYTES)), STATE: state}
     wrapped = {named: kek.wrap(secret, context=own_context(settings.origin, *named)) for named, secret in own.items()}
 
     def fill(tx: WriteTransaction) -> None:
-        tx.facts.add(_FACT_ORIGIN, settings.origin.encode())
+        prepare_guards(open_local_guards(settings))
+        tx.begin_state(StateKeys(state))
+        tx.facts.add(FACT_ORIGIN, settings.origin.encode())
         tx.keks.add(record)
         tx.tenants.add(DEFAULT_TENANT, at=at)
         for (name, algorithm), content in wrapped.items():
             tx.own_secrets.add(name, algorithm=algorithm, wrapped=content, at=at)
-        body: dict[str, JsonValue] = {"identity": _identity(settings.origin, seed).public.text}
-        tx.log.add(kind="initialised", at=at, body=body | {"kek": record.members()})
+        body: dict[str, JsonValue] = {
+            "identity": _identity(settings.origin, seed).public.text,
+            "own_keys": [name for name, _ in own],
+        }
+        tx.log.add(kind=INITIALISED, at=at, body=body | {"kek": record.members()})
         if administrator is not None:
             _make_administrator(tx, administrator, at=at)
 
     create_database(settings.database, fill=fill, access=settings.database_access)
     return _identity(settings.origin, seed).public
+
+
+def _mark_guards(settings: Settings, backend: WrappingBackend) -> None:
+    with closing(open_store(settings.database, access=settings.database_access)) as store:
+        kek = identify(backend, _keks(store))
+        if kek is None:
+            raise damaged("the database does not know its key-encryption key", code="kek-unknown", field="keks")
+        authenticate(store, kek, origin=settings.origin)
+        mark_guards(open_local_guards(settings), store)
 
 
 def _known_keks(settings: Settings) -> tuple[KekRecord, ...]:
@@ -111,7 +130,7 @@ def _known_keks(settings: Settings) -> tuple[KekRecord, ...]:
 
 
 def _keks(store: Store) -> tuple[KekRecord, ...]:
-    with store.reading() as tx:
+    with store.reading() if store.is_authenticated else store.opening() as tx:
         return tx.keks.all()
 
 
@@ -135,22 +154,36 @@ def _make_administrator(tx: WriteTransaction, identity: Actor, *, at: datetime) 
     write_grant(tx, identity=identity, tenant=EVERY_TENANT, role=Role.ADMINISTRATOR, actor=local_actor(), at=at)
 
 
-def open_vault(settings: Settings, *, random: RandomBytes) -> Vault:
+def open_vault(settings: Settings, *, random: RandomBytes, guarded: bool = True) -> Vault:
     """Open the database and the key-encryption key, and make sure that they belong together.
+
+    Args:
+        settings: name both, and the rollback guards.
+        random: source of nonces.
+        guarded: compare the guards of this machine with the database, and advance them after each change. False is
+            for what examines and repairs a database that they refuse.
 
     Raises:
         ConfigurationError: as ``open_backend`` and ``open_store``; ``kek-mismatch``, ``kek-retired`` or
             ``origin-mismatch``.
         UnavailableError: the database is in use by something else, or what holds the key does not answer.
+        IntegrityError: ``state-rolled-back``; a guard that is missing is a ``ConfigurationError``.
     """
+    guards = open_local_guards(settings) if guarded else ()
     with ExitStack() as opened:
         main = opened.enter_context(closing(open_backend(settings.kek, random=random)))
         store = opened.enter_context(closing(open_store(settings.database, access=settings.database_access)))
-        with store.reading() as tx:
-            _require_origin(tx, settings)
+        with store.opening() as tx:
+            _require_origin(tx, settings)  # again below, once the state is verified
         ring = KekRing(
             main, known=partial(_keks, store), others=partial(read_directory, settings.kek_directory), random=random
         )
+        authenticate(store, ring, origin=settings.origin)
+        with store.reading() as tx:
+            _require_origin(tx, settings)
+            tx.keks.all()
+        require_current(store, read_guards(guards))
+        store.committed = GuardWatch(store, guards).advance
         opened.pop_all()
         return Vault(store=store, kek=ring)
 
@@ -163,7 +196,7 @@ def open_identity(vault: Vault, settings: Settings) -> Identity:
         IntegrityError: ``wrapped-key-invalid``; ``identity-mismatch``: it is not the key that the log began with.
     """
     with vault.store.reading() as tx:
-        identity = _identity(settings.origin, _own_secret(tx, vault.kek, settings.origin, *_IDENTITY))
+        identity = _identity(settings.origin, own_secret(tx, vault.kek, settings.origin, IDENTITY))
         require_continuity(tx, identity.public)
         return identity
 
@@ -182,20 +215,35 @@ def open_publisher(
 
 
 def open_services(
-    settings: Settings, *, clock: Clock, random: RandomBytes, report: Callable[[str], None] = lambda _: None
+    settings: Settings,
+    *,
+    clock: Clock,
+    random: RandomBytes,
+    report: Callable[[str], None] = lambda _: None,
+    not_before: datetime | None = None,
 ) -> Services:
     """Open everything that a running service needs.
+
+    Args:
+        settings: of the service.
+        clock: source of the time.
+        random: source of nonces and keys.
+        report: callback for messages to the operator.
+        not_before: challenges issued earlier are refused; the start of a service that may have been killed.
 
     Raises:
         ConfigurationError: something that the settings name is missing, wrong or not ours; ``production-relaxed``; or
             ``anchors-not-approved``.
-        IntegrityError: one of the service's own keys does not open.
+        IntegrityError: one of the service's own keys does not open; or ``state-rolled-back``.
         UnavailableError: the database is in use by something else.
     """
     require_strict(settings)
     vault = open_vault(settings, random=random)
     try:
         identity = open_identity(vault, settings)
+        others = open_remote_guards(settings, vault.store, lambda: identity, clock=clock)
+        answered = len(open_local_guards(settings))
+        require_current(vault.store, read_remote(others, others=answered, report=report))
         anchors = read_anchors(settings)
         verifiers = () if settings.verifiers_file is None else read_verifiers(settings.verifiers_file)
         with vault.store.reading() as tx:
@@ -206,7 +254,7 @@ def open_services(
             kek=vault.kek,
             identity=identity,
             log=_publisher(vault, settings, identity, clock, report),
-            challenges=_challenges(vault, settings, audience=identity.public.text, random=random),
+            challenges=_challenges(vault, settings, identity, random=random, not_before=not_before),
             leases=LeaseIssuer(lifetime_seconds=settings.lease_seconds, random=random),
             passports=PassportVerifier(verifiers, audience=identity.public.text),
             endorsements=open_endorsements(settings, clock=clock, random=random, report=report),
@@ -219,20 +267,23 @@ def open_services(
         raise
 
 
-def _challenges(vault: Vault, settings: Settings, *, audience: str, random: RandomBytes) -> ChallengeIssuer:
+def _challenges(
+    vault: Vault, settings: Settings, identity: Identity, *, random: RandomBytes, not_before: datetime | None
+) -> ChallengeIssuer:
     with vault.store.reading() as tx:
+        moments = [one for one in (_restored_at(tx), not_before) if one is not None]
         return ChallengeIssuer(
-            mac_key=_own_secret(tx, vault.kek, settings.origin, *_CHALLENGE_MAC),
-            audience=audience,
+            mac_key=own_secret(tx, vault.kek, settings.origin, CHALLENGE_MAC),
+            audience=identity.public.text,
             lifetime_seconds=settings.challenge_seconds,
             simulated=settings.allow_simulated,
             random=random,
-            not_before=_restored_at(tx),
+            not_before=max(moments, default=None),
         )
 
 
 def _require_origin(tx: ReadTransaction, settings: Settings) -> None:
-    origin = (tx.facts.find(_FACT_ORIGIN) or b"").decode("utf-8", errors="replace")
+    origin = (tx.facts.find(FACT_ORIGIN) or b"").decode("utf-8", errors="replace")
     if origin != settings.origin:
         raise ConfigurationError(
             f"the database belongs to {origin!r}, not to {settings.origin!r}",
@@ -256,22 +307,6 @@ def _restored_at(tx: ReadTransaction) -> datetime | None:
             field=RESTORED_AT,
             hint="the database was altered or damaged; restore it from a backup",
         ) from exc
-
-
-def own_context(origin: str, name: str, algorithm: str) -> WrapContext:
-    """Return what the wrapped form of one of the service's own keys is tied to."""
-    return WrapContext(
-        tenant=origin, key_id=name, version=1, purpose="service", algorithm=algorithm, policy_digest=None
-    )
-
-
-def _own_secret(tx: ReadTransaction, kek: KeyEncryptionKey, origin: str, name: str, algorithm: str) -> SecretBytes:
-    found = tx.own_secrets.find(name)
-    if found is None or found[0] != algorithm:
-        raise ConfigurationError(
-            f"the database lacks the service's own key {name!r}", code="database-not-initialised", field="database"
-        )
-    return kek.unwrap(found[1], context=own_context(origin, name, algorithm))
 
 
 def _identity(origin: str, seed: SecretBytes) -> Identity:

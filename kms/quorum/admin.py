@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Literal
 
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import ConfigurationError, SignatureError
 from kms.domain.actors import Actor
 from kms.domain.errors import KeyConflictError, KeyUnknownError, QuorumRequiredError, damaged
 from kms.domain.freezes import require_reason
-from kms.domain.people import Person, Quorum
+from kms.domain.people import ChangeKind, Person, Quorum
 from kms.domain.proposals import (
     DEFAULT_LIFETIME,
     MAX_LIFETIME,
@@ -25,6 +26,7 @@ from kms.quorum.change_context import Changing, ProposedChange
 from kms.quorum.changes import read_change
 from kms.store import ReadTransaction, WriteTransaction
 
+ThawMode = Literal["quorum", "one", "none"]
 PROPOSAL_CREATED = "proposal-created"
 PROPOSAL_APPROVED = "proposal-approved"
 PROPOSAL_WITHDRAWN = "proposal-withdrawn"
@@ -74,11 +76,11 @@ def change_now(service: QuorumService, change: ProposedChange, *, actor: Actor, 
     """
     with service.vault.store.reading() as tx:
         # A refusal comes before secrets are wrapped; the writing transaction checks again.
-        _require_alone(change, tx.quorum.current(), service)
+        _require_alone(change, tx, service)
         change.state(tx)
     prepared = change.prepare(service.vault)
     with service.vault.store.writing() as tx:
-        _require_alone(change, tx.quorum.current(), service)
+        _require_alone(change, tx, service)
         change.state(tx)
         relaxation = service.longest_relaxation
         return change.apply(
@@ -86,8 +88,20 @@ def change_now(service: QuorumService, change: ProposedChange, *, actor: Actor, 
         )
 
 
-def _require_alone(change: ProposedChange, quorum: Quorum, service: QuorumService) -> None:
-    rules = change.demanded(quorum, alone=service.alone)
+def thaw_mode(tx: ReadTransaction, *, alone: bool) -> ThawMode:
+    """Return who can end a freeze now: a quorum, one person (``alone`` is the setting), or nobody."""
+    if tx.quorum.current().demanded(ChangeKind.THAW):
+        return "quorum"
+    return "one" if _counts_alone(tx, alone=alone) else "none"
+
+
+def _counts_alone(tx: ReadTransaction, *, alone: bool) -> bool:
+    """Return True if the setting is on and counts: for a service that never had a rule, dissolved ones included."""
+    return alone and not tx.quorum.ever_ruled()
+
+
+def _require_alone(change: ProposedChange, tx: ReadTransaction, service: QuorumService) -> None:
+    rules = change.demanded(tx.quorum.current(), alone=_counts_alone(tx, alone=service.alone))
     if rules:
         first = rules[0]
         raise QuorumRequiredError(
@@ -121,7 +135,7 @@ def propose(
     with service.vault.store.writing() as tx:
         if person is not None and person not in {one.name for one in tx.quorum.current().people}:
             raise ConfigurationError(f"there is nobody called {person[:80]!r}", code="quorum-invalid", field="person")
-        change.demanded(tx.quorum.current(), alone=service.alone)
+        change.demanded(tx.quorum.current(), alone=_counts_alone(tx, alone=service.alone))
         at = at.replace(microsecond=0)
         proposal = Proposal(
             audience=service.audience,
@@ -277,7 +291,7 @@ def _require_signed(
     """Return the signers of a proposal that has enough of them."""
     quorum = tx.quorum.current()
     people = signers(proposal, tx.proposals.approvals(proposal.digest), quorum)
-    lacking = _lacking(change, proposal, people, quorum, alone=alone)
+    lacking = _lacking(change, proposal, people, quorum, alone=_counts_alone(tx, alone=alone))
     if not lacking:
         return people
     raise QuorumRequiredError(
@@ -297,7 +311,7 @@ def standing(tx: ReadTransaction, proposal: Proposal, *, alone: bool, at: dateti
     ended = tx.proposals.outcome(proposal.digest)
     try:
         change = read_change(proposal.action, proposal.arguments)
-        lacking = _lacking(change, proposal, people, quorum, alone=alone)
+        lacking = _lacking(change, proposal, people, quorum, alone=_counts_alone(tx, alone=alone))
     except QuorumRequiredError as exc:
         lacking = (exc.message,)
     return ProposalStatus(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -10,13 +9,13 @@ from typing import Final
 from attest.encoding import JsonValue, rfc3339_text
 from attest.policy import identity_of, read_document
 from kms.controls.admin import require_frozen
+from kms.controls.floors import counting_floors
 from kms.domain.actors import Actor
 from kms.domain.break_glass import BreakGlass, glass_context, glass_members
 from kms.domain.canonical_json import canonical_digest
 from kms.domain.errors import KeyConflictError, QuorumRequiredError, UnavailableError
 from kms.domain.freezes import Target, require_reason
 from kms.domain.keys import KeyName
-from kms.domain.log_entries import LogEntry
 from kms.domain.people import ChangeKind, Quorum, QuorumRule
 from kms.domain.secret import SecretBytes
 from kms.keys.admin import require_key
@@ -138,8 +137,13 @@ class BreakGlassOpen(ProposedChange):
         )
         tx.break_glass.add(opened)
         body: dict[str, JsonValue] = {"break_glass": True, "number": opened.number, "relaxation": opened.relaxation}
+        body["opened_at"] = rfc3339_text(opened.opened_at)
+        # It lifts no floor: those that go on counting stand in its entry.
+        floors = counting_floors(tx, self.name.tenant, at=at)
+        body |= {"floors": floors} if floors else {}
         changing.log(GLASS_OPENED, {**body, **opened.members(), "sha256": canonical_digest(opened.members())})
-        return f"BREAK-GLASS {opened.number}: {opened.relaxation} for {self.name} until {rfc3339_text(self.until)}"
+        text = f"BREAK-GLASS {opened.number}: {opened.relaxation} for {self.name} until {rfc3339_text(self.until)}"
+        return f"{text}; floors that still count: {len(floors)}" if floors else text
 
     def _require_no_other(self, tx: ReadTransaction, at: datetime) -> None:
         for one in tx.break_glass.in_force(at=at):
@@ -182,19 +186,3 @@ def close_glass(store: Store, number: int, *, reason: str, actor: Actor, at: dat
         tx.break_glass.close(number, at=at)
         body: dict[str, JsonValue] = {"number": number, "reason": reason, "actor": actor.members()}
         tx.log.add(kind=GLASS_CLOSED, at=at, body=body)
-
-
-def differences(stored: Iterable[tuple[BreakGlass, datetime | None]], entries: Iterable[LogEntry]) -> Iterator[str]:
-    """Yield a line for each relaxation that differs from the log."""
-    logged: dict[int, list[object]] = {}
-    for entry in entries:
-        document = entry.document()
-        number = document.get("number")
-        if document.get("kind") == GLASS_OPENED and isinstance(number, int):
-            logged[number] = [document.get("sha256"), False]
-        elif document.get("kind") == GLASS_CLOSED and isinstance(number, int) and number in logged:
-            logged[number][1] = True
-    there = {one.number: [canonical_digest(one.members()), closed is not None] for one, closed in stored}
-    for number in sorted(logged.keys() | there.keys()):
-        if logged.get(number) != there.get(number):
-            yield f"break-glass {number} is not as the log says"

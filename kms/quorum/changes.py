@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from attest.encoding import JsonValue, base64_bytes, rfc3339
 from attest.errors import ConfigurationError, EvidenceError
 from kms.controls.admin import THAWED, require_frozen, thaw_in
 from kms.domain.errors import KeyConflictError, QuorumRequiredError
+from kms.domain.floors import read_floor
 from kms.domain.freezes import Target, require_reason, target
 from kms.domain.keys import KeyName
 from kms.domain.limits import read_limits
@@ -18,11 +20,13 @@ from kms.domain.people import ChangeKind, Quorum, QuorumRule, read_quorum
 from kms.quorum.anchors import AnchorsApprove
 from kms.quorum.break_glass import BreakGlassOpen
 from kms.quorum.change_context import Changing, ProposedChange
+from kms.quorum.floors import FloorLower, FloorRaise
 from kms.quorum.keks import KekRetirement, KekRotation
 from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.key_policy import KeyPolicySet, read_references
 from kms.store import ReadTransaction
 
+_log = logging.getLogger("kms")
 QUORUM_CHANGED: Final = "quorum-changed"
 
 
@@ -133,15 +137,19 @@ class Thaw(ProposedChange):
                 hint="'kms quorum set thaw --of M --person NAME … --propose' sets one up, under the rule for 'quorum'; "
                 "then propose this"
                 if quorum.rules
-                else "no rules are set up while something is frozen: thaw under allow_thaw_by_one = true, which each "
-                "start announces and the log keeps, and set up people and rules for the next time",
+                else "no rules are set up while something is frozen. On a service that never had a rule, thaw under "
+                "allow_thaw_by_one = true, which each start announces and the log keeps, and then set up people and "
+                "rules for the next time",
             )
         return found
 
     def apply(self, changing: Changing) -> str:
-        """End it."""
+        """End it; the log and a warning tell where no quorum did."""
         thaw_in(changing.tx, self.target)
-        changing.log(THAWED, self.arguments())
+        by_one = not changing.tx.quorum.current().demanded(ChangeKind.THAW)
+        changing.log(THAWED, {**self.arguments(), **({"by_one": True} if by_one else {})})
+        if by_one:
+            _log.warning("THAWED BY ONE: %s, by %s, under allow_thaw_by_one", self.target, changing.actor.name)
         return f"{self.target} is not frozen any more"
 
 
@@ -170,6 +178,14 @@ def _kek(arguments: Mapping[str, JsonValue]) -> bytes:
 def _key_limits_set(arguments: Mapping[str, JsonValue]) -> KeyLimitsSet:
     _require_names(arguments, {"key", "limits"})
     return KeyLimitsSet(name=KeyName.parse(str(arguments["key"])), limits=read_limits(arguments["limits"]))
+
+
+def _floor(arguments: Mapping[str, JsonValue], make: type[FloorLower]) -> FloorLower:
+    _require_names(arguments, {"floor", "sha256"})
+    found = make(floor=read_floor(arguments["floor"]))
+    if arguments["sha256"] != found.floor.digest:
+        raise _wrong("the digest is not that of the floor")
+    return found
 
 
 def _key_policy_set(arguments: Mapping[str, JsonValue]) -> KeyPolicySet:
@@ -238,6 +254,8 @@ CHANGES: Final[Mapping[str, Callable[[Mapping[str, JsonValue]], ProposedChange]]
     KeyPolicySet.action: _key_policy_set,
     BreakGlassOpen.action: _break_glass_open,
     AnchorsApprove.action: _anchors_approve,
+    FloorLower.action: lambda arguments: _floor(arguments, FloorLower),
+    FloorRaise.action: lambda arguments: _floor(arguments, FloorRaise),
     KekRetirement.action: lambda arguments: KekRetirement(kek_id=_kek(arguments)),
     KekRotation.action: lambda arguments: KekRotation(kek_id=_kek(arguments)),
 }

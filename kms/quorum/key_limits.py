@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from attest.encoding import JsonValue
@@ -10,7 +9,6 @@ from kms.domain.canonical_json import canonical_digest
 from kms.domain.errors import KeyConflictError
 from kms.domain.keys import KeyName
 from kms.domain.limits import KeyLimits
-from kms.domain.log_entries import LogEntry
 from kms.domain.people import ChangeKind
 from kms.keys.admin import name_members, require_key
 from kms.quorum.change_context import Changing, ProposedChange
@@ -68,14 +66,3 @@ class KeyLimitsSet(ProposedChange):
         changing.tx.limits.add(self.name, self.limits, at=changing.at)
         changing.log(LIMITS_CHANGED, {**name_members(self.name), **digests, "limits": self.limits.members()})
         return f"the limits of {self.name} are at version {self.limits.version}"
-
-
-def differences(stored: Iterable[tuple[KeyName, KeyLimits]], entries: Iterable[LogEntry]) -> Iterator[str]:
-    """Yield a line for the limits of each key that differ from the log."""
-    logged = {
-        (str(document.get("tenant")), str(document.get("key_id")), str(document.get("limits_sha256")))
-        for document in (entry.document() for entry in entries)
-        if document.get("kind") == LIMITS_CHANGED
-    }
-    there = {(name.tenant, name.key_id, canonical_digest(limits.members())) for name, limits in stored}
-    yield from (f"limits of {tenant}/{key} are not as the log says" for tenant, key, _ in sorted(logged ^ there))

@@ -266,7 +266,7 @@ def list_documents(tx: ReadTransaction) -> tuple[InForce, ...]:
     """
     guards = {one: find_guard(tx, digest).documents for one, digest in _policies_of_keys(tx).items()}
     digests = [digest for name in tx.references.names() for _, digest in tx.references.versions(name)]
-    stored = [one for digest in digests if (one := tx.references.find(digest)) is not None]
+    stored = [tx.references.require(digest) for digest in digests]
     return tuple(
         InForce(
             document=proved(one),

@@ -123,8 +123,8 @@ def _current(tx: ReadTransaction, row: AcceptedDocument) -> StoredDocument | Non
     for version, digest in tx.references.versions(row.document):
         if version < row.minimum_version:
             return None
-        stored = tx.references.find(digest)
-        if stored is not None and accepts(row, stored):
+        stored = tx.references.require(digest)
+        if accepts(row, stored):
             return stored
     return None
 

@@ -125,7 +125,7 @@ class ChallengeIssuer:
     def _require_recorded(self, issued_at: datetime) -> None:
         if self._not_before is not None and issued_at < self._not_before:
             raise ChallengeExpiredError(
-                "the challenge was issued before the service's data was restored",
+                "the challenge was issued before the service started, or before its data was restored",
                 code="challenge-expired",
                 expected=f"issued from {rfc3339_text(self._not_before)} on",
                 got=rfc3339_text(issued_at),

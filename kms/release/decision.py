@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from attest import Policy, VerifiedEvidence, appraise
 from attest.encoding import JsonValue
@@ -20,6 +21,8 @@ from kms.release.exchange import Exchange
 from kms.release.snapshot import Snapshot
 from kms.store import ReadTransaction
 
+K = TypeVar("K")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
@@ -28,12 +31,14 @@ class Decided:
     Attributes:
         snapshot: the state on which it was made.
         results: results of each key's policy, by requested key.
+        floors: results of each floor, by its digest.
         decision: allow or deny, with every reason.
         attester: the workload that receives the keys; None for a denial.
     """
 
     snapshot: Snapshot
     results: Mapping[str, Result]
+    floors: Mapping[bytes, Result]
     decision: ReleaseDecision
     attester: Attester | None
 
@@ -56,15 +61,15 @@ class Decided:
             requested=exchange.request.key_ids,
             results=self.results,
             allow_simulated=exchange.allow_simulated,
-            leases=granted.leases,
+            granted=granted,
         )
         return {**body, **exchange.caller_members}
 
 
 def appraise_all(
-    verified: VerifiedEvidence | VerifiedPassport, policies: Mapping[str, Policy], exchange: Exchange
-) -> dict[str, Result]:
-    """Appraise a proof under the policy of each key; return the results by requested key."""
+    verified: VerifiedEvidence | VerifiedPassport, policies: Mapping[K, Policy], exchange: Exchange
+) -> dict[K, Result]:
+    """Appraise a proof under the policy of each key, or by each floor; return the results under the same names."""
     if isinstance(verified, VerifiedPassport):
         return {one: appraise_passport(verified, policy=policy, at=exchange.at) for one, policy in policies.items()}
     return {one: appraise(verified, policy=policy, at=exchange.at) for one, policy in policies.items()}
@@ -77,9 +82,10 @@ def decide_on(
     results: Mapping[str, Result],
 ) -> Decided:
     """Combine all results into one decision. It is final after ``with_objections`` has checked leases and limits."""
-    decision = _decision(exchange, snapshot, results)
+    floors = appraise_all(verified, snapshot.floors, exchange)
+    decision = _decision(exchange, snapshot, results, floors)
     attester = None if decision.recipient is None else _attester(verified, recipient=decision.recipient)
-    return Decided(snapshot=snapshot, results=results, decision=decision, attester=attester)
+    return Decided(snapshot=snapshot, results=results, floors=floors, decision=decision, attester=attester)
 
 
 def _attester(verified: VerifiedEvidence | VerifiedPassport, *, recipient: bytes) -> Attester:
@@ -100,7 +106,7 @@ def with_objections(tx: ReadTransaction, exchange: Exchange, decided: Decided) -
     )
     if not objections:
         return decided
-    decision = _decision(exchange, decided.snapshot, decided.results, objections)
+    decision = _decision(exchange, decided.snapshot, decided.results, decided.floors, objections)
     return replace(decided, decision=decision, attester=None)
 
 
@@ -119,7 +125,11 @@ def _lease_objections(
 
 
 def _decision(
-    exchange: Exchange, snapshot: Snapshot, results: Mapping[str, Result], objections: tuple[DenialReason, ...] = ()
+    exchange: Exchange,
+    snapshot: Snapshot,
+    results: Mapping[str, Result],
+    floors: Mapping[bytes, Result],
+    objections: tuple[DenialReason, ...] = (),
 ) -> ReleaseDecision:
     return decide(
         requested=exchange.request.key_ids,
@@ -127,5 +137,6 @@ def _decision(
         results=results,
         demand=exchange.demand,
         at=exchange.at,
+        floors=floors,
         objections=objections,
     )

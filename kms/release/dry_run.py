@@ -32,6 +32,7 @@ class ReleaseTrial:
         at: moment of the appraisal.
         decision: allow or deny, with every reason; None if the evidence was refused before any policy.
         results: results of each key's policy, by requested key.
+        floors: results of the floors in force.
         refusal: reason why the evidence was refused or no decision was possible; None if there is a decision.
     """
 
@@ -39,6 +40,7 @@ class ReleaseTrial:
     at: datetime
     decision: ReleaseDecision | None
     results: Mapping[str, Result]
+    floors: tuple[Result, ...] = ()
     refusal: AttestError | None
 
     @property
@@ -64,6 +66,15 @@ class ReleaseTrial:
                 }
                 for asked, result in self.results.items()
             ],
+            "floors": [
+                {
+                    "floor": result.policy.name,
+                    "version": result.policy.version,
+                    "sha256": result.policy.digest.hex(),
+                    "checks": [dict(check_members(check)) for check in result.policy_checks],
+                }
+                for result in self.floors
+            ],
         }
 
     def _reasons(self) -> list[JsonValue]:
@@ -76,7 +87,8 @@ class ReleaseTrial:
         """Return the failed checks, each with the key whose policy makes it."""
         if self.refusal is not None:
             return tuple((None, check) for check in self.refusal.checks if check.outcome is Outcome.FAIL)
-        return tuple((asked, check) for asked, result in self.results.items() for check in result.failed)
+        by_key = tuple((asked, check) for asked, result in self.results.items() for check in result.failed)
+        return by_key + tuple((None, check) for result in self.floors for check in result.failed)
 
 
 def assumed_nonce(evidence: Evidence) -> bytes:

@@ -27,6 +27,7 @@ class Exchange:
         audience: the service's verifier key text.
         caller: identity of the caller; None if the service does not require one.
         allow_simulated: True if simulated evidence is accepted.
+        log_size: size of the log that the workload has seen; None if it states none.
         at: moment of verification, appraisal and decision.
     """
 
@@ -36,6 +37,7 @@ class Exchange:
     caller: Actor | None
     allow_simulated: bool
     at: datetime
+    log_size: int | None = None
 
     @property
     def binding(self) -> ExpectedBinding:

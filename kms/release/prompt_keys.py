@@ -86,7 +86,7 @@ class PromptKeyService:
         return PublishedPromptKey(
             note=sign_note(note.text(), name=identity.public.name, key=identity.key),
             entry=found.entry.raw,
-            proof=self._services.log.proof(found.entry.seq).to_text(),
+            proof=self._services.log.proof(found.entry.seq).inclusion.to_text(),
         )
 
 

@@ -15,12 +15,11 @@ from typing import Final, TypeVar
 from attest import Evidence, VerifiedEvidence
 from attest.clock import ticks
 from attest.errors import AttestError, EndorsementError, EvidenceError, VerificationError
-from attest.rate_limits import RateTable
 from attest.release import Challenge, PassportRequest, Release, ReleaseRequest, SealedKey, seal, sign_note
 from kms.controls.break_glass import BreakGlassService
-from kms.controls.pace import require_pace
+from kms.controls.pace import GuestPace
 from kms.domain.actors import Actor
-from kms.domain.attesters import chip_of
+from kms.domain.attesters import chip_and_image_of
 from kms.domain.break_glass import limited_leases
 from kms.domain.decide import Result
 from kms.domain.disclosure import denial
@@ -30,6 +29,7 @@ from kms.domain.log_decisions import DECISION, refusal_body
 from kms.domain.log_entries import LogEntry
 from kms.domain.passports import VerifiedPassport
 from kms.domain.secret import SecretBytes, wiped_after
+from kms.log.publisher import require_size
 from kms.release.challenges import OpenedChallenge
 from kms.release.decision import Decided, appraise_all, decide_on, with_objections
 from kms.release.dry_run import ReleaseTrial, assumed_nonce
@@ -71,9 +71,9 @@ class _StateChangedError(Exception):
 class ReleaseService:
     """Challenges and releases."""
 
-    def __init__(self, services: Services, *, chips: RateTable | None = None) -> None:
+    def __init__(self, services: Services, *, pace: GuestPace | None = None) -> None:
         self._services = services
-        self._chips = chips
+        self._pace = pace
         self._relaxations = BreakGlassService(services.kek)
 
     def challenge(self) -> Challenge:
@@ -81,11 +81,13 @@ class ReleaseService:
         with stage("challenge"):
             return self._services.challenges.issue(at=self._services.clock())
 
-    def release(self, request: ReleaseRequest | PassportRequest, *, caller: Actor | None = None) -> Release:
+    def release(
+        self, request: ReleaseRequest | PassportRequest, *, caller: Actor | None = None, log_size: int | None = None
+    ) -> Release:
         """Decide on a request and release all of its keys, or none.
 
         For an identified caller, keys of tenants in which it lacks the role ``workload`` count as unknown. Attestation
-        is required as well.
+        is required as well. With ``log_size``, the release includes the consistency proof from that size of the log.
 
         Every decision uses the challenge up. ``UnavailableError`` and ``EndorsementError`` do not: nothing was decided,
         and the same request may be sent again. With the code ``store-outcome-unknown`` alone, it may be used up: the
@@ -97,20 +99,23 @@ class ReleaseService:
             VerificationError: the evidence is not genuine, not bound to this exchange, or names no key to seal to.
             EndorsementError: an endorsement of a vendor is missing or stale.
             ReleaseDeniedError: the release is denied; ``KeyUnknownError`` if a key does not exist.
-            RateLimitedError: the machine requests too often.
+            LogTileUnknownError: the log is shorter than ``log_size``; nothing was decided.
+            RateLimitedError: the guest, or its machine, requests too often.
             UnavailableError: the database is in use, or the clock is wrong.
             IntegrityError: a stored key or policy was altered.
         """
         at = self._services.clock()
         # (1) The challenge is of this service and in time.
         challenge = self._services.challenges.open(request.challenge, at=at)
-        exchange = self._exchange(request, challenge, caller=caller, at=at)
+        exchange = self._exchange(request, challenge, caller=caller, at=at, log_size=log_size)
         return _until_unchanged(partial(self._attempt, exchange))
 
     def _attempt(self, exchange: Exchange) -> Release:
         services = self._services
         # (2) The challenge was not used before, which step (6) checks again. One state of keys, policies and brakes.
         with services.store.reading() as tx:
+            if exchange.log_size is not None:
+                require_size(tx, exchange.log_size)
             tx.nonces.require_unused(exchange.challenge.nonce_digest)
             snapshot = take_snapshot(tx, exchange, self._relaxations)
         # (3) The evidence is genuine and answers this challenge, from this service, for this purpose.
@@ -122,7 +127,7 @@ class ReleaseService:
             if not isinstance(error, EndorsementError):
                 services.store.write(partial(_conclude_refusal, exchange, snapshot, exc))
             raise error from exc
-        # (3.1) The machine does not request too often; nothing is decided then, and the challenge stays valid.
+        # (3.1) The guest does not request too often; nothing is decided then, and the challenge stays valid.
         self._require_pace(verified)
         # (4) The policy of each key appraises it, and one decision is made of all.
         with stage("decide"):
@@ -145,15 +150,18 @@ class ReleaseService:
             raise strict or denial(decided.decision, requested=exchange.request.key_ids, levels=levels)
         # (7) The receipt, and the proof that the log contains the entry, for a later check by anybody.
         with stage("prove"):
-            proof = services.log.proof(entry.seq).to_text()
+            proof = services.log.proof(entry.seq, since=exchange.log_size)
         text = receipt(exchange, decided, sealed, decision_digest=entry.leaf_hash)
         note = sign_note(text, name=services.identity.public.name, key=services.identity.key)
-        return Release(keys=sealed, receipt=note, entry=entry.raw, proof=proof)
+        logged, consistency = proof.inclusion.to_text(), proof.consistency
+        return Release(keys=sealed, receipt=note, entry=entry.raw, proof=logged, consistency=consistency)
 
     def _require_pace(self, verified: VerifiedEvidence | VerifiedPassport) -> None:
-        chip = chip_of(verified) if isinstance(verified, VerifiedEvidence) else None
-        if self._chips is not None and chip is not None:
-            require_pace(self._chips, chip, what="this machine", at=ticks())
+        if self._pace is None or not isinstance(verified, VerifiedEvidence):
+            return
+        chip, image = chip_and_image_of(verified)
+        if chip is not None:
+            self._pace.require(chip, image, at=ticks())
 
     def _conclude(
         self,
@@ -166,7 +174,7 @@ class ReleaseService:
         """Do step (6), in one transaction that sees the state of the decision."""
         # (6.1) The challenge is used up, and the state is that of the decision.
         _use_up(tx, exchange)
-        self._require_unchanged(tx, exchange, decided.snapshot)
+        _require_unchanged(tx, decided.snapshot)
         # (6.2) Leases and limits in this transaction may turn it into a denial.
         decided = with_objections(tx, exchange, decided)
         if not decided.allows and isinstance(strict, EndorsementError):
@@ -218,13 +226,14 @@ class ReleaseService:
             results = appraise_all(verified, snapshot.policies, exchange)
             decided = decide_on(exchange, snapshot, verified, results)
             with services.store.reading() as tx:
-                self._require_unchanged(tx, exchange, snapshot)
+                _require_unchanged(tx, snapshot)
                 decided = with_objections(tx, exchange, decided)
             if decided.decision.recipient is not None:
                 seal(b"", recipient=decided.decision.recipient, info=b"")  # refuses an invalid key
         except REFUSALS as exc:
             return trial(decision=None, results=results, refusal=exc)
-        return trial(decision=decided.decision, results=results, refusal=None)
+        floors = tuple(decided.floors.values())
+        return trial(decision=decided.decision, results=results, floors=floors, refusal=None)
 
     def _exchange(
         self,
@@ -233,6 +242,7 @@ class ReleaseService:
         *,
         caller: Actor | None,
         at: datetime,
+        log_size: int | None = None,
     ) -> Exchange:
         return Exchange(
             request=request,
@@ -241,13 +251,8 @@ class ReleaseService:
             caller=caller,
             allow_simulated=self._services.allow_simulated,
             at=at,
+            log_size=log_size,
         )
-
-    def _require_unchanged(self, tx: ReadTransaction, exchange: Exchange, before: Snapshot) -> None:
-        """Start over if the state changed since the decision."""
-        now = take_snapshot(tx, exchange, self._relaxations)
-        if (now.records, now.states) != (before.records, before.states):
-            raise _StateChangedError  # rolls the transaction back
 
     def _unwrapped(self, decided: Decided) -> dict[str, SecretBytes]:
         """Unwrap the keys of an allowed release, by requested key."""
@@ -272,6 +277,12 @@ class ReleaseService:
             at=exchange.at,
         )
         return limited_leases(granted, keys)
+
+
+def _require_unchanged(tx: ReadTransaction, before: Snapshot) -> None:
+    """Start over if what the decision rests on changed since."""
+    if not tx.state.holds(before.noted):
+        raise _StateChangedError  # rolls the transaction back
 
 
 def _until_unchanged(attempt: Callable[[], T]) -> T:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -11,11 +11,13 @@ from attest import Policy, Unchecked
 from attest.evidence import NO_TOLERANCES, DeviceTolerances, GpuTolerances
 from kms.auth.authorisation import within_reach
 from kms.controls.break_glass import BreakGlassService
+from kms.controls.floors import floor_state, floors_of
 from kms.domain.break_glass import BreakGlass, counting_freezes, policy_in_force
 from kms.domain.decide import KeyState, OpenBreakGlass, ReferenceState, ReleaseObstacle
 from kms.domain.freezes import Freeze, Scope, freezing, frozen_products
 from kms.domain.key_states import version_obstacles
 from kms.domain.keys import Disclosure, KeyRecord, KeyReference
+from kms.domain.permissions import EVERY_TENANT
 from kms.references.resolution import Guard, find_guard
 from kms.release.exchange import Exchange
 from kms.store import ReadTransaction
@@ -27,17 +29,21 @@ _FROZEN: Final = {Scope.KEY: "key-frozen", Scope.TENANT: "tenant-frozen", Scope.
 class Snapshot:
     """The requested keys, their policies and the reference values in force, as one transaction saw them.
 
-    All mappings are by requested key.
+    All mappings but ``floors`` are by requested key.
 
     Attributes:
         records: the keys.
         states: their states, as input of the decision.
         policies: their policies; a policy without usable reference values is absent.
+        floors: the policies of the floors in force, by their digests.
+        noted: the entries of the authenticated state that it was read from.
     """
 
     records: Mapping[str, KeyRecord]
     states: Mapping[str, KeyState]
     policies: Mapping[str, Policy]
+    floors: Mapping[bytes, Policy]
+    noted: Mapping[bytes, bytes | None] = field(repr=False)
 
     @property
     def disclosures(self) -> Mapping[str, Disclosure]:
@@ -52,21 +58,39 @@ def take_snapshot(tx: ReadTransaction, exchange: Exchange, relaxations: BreakGla
         IntegrityError: a stored key, policy, freeze or relaxation was altered.
         UnavailableError: the key-encryption key's back-end does not answer.
     """
+    with tx.state.noting() as noted:
+        return _taken(tx, exchange, relaxations, noted)
+
+
+def _taken(
+    tx: ReadTransaction, exchange: Exchange, relaxations: BreakGlassService, noted: Mapping[bytes, bytes | None]
+) -> Snapshot:
     at = exchange.at
     requested = map(KeyReference.parse, exchange.request.key_ids)
     within = dict.fromkeys(within_reach(tx, requested, caller=exchange.caller))
     records = {str(one): record for one in within if (record := tx.keys.find(one)) is not None}
     freezes = tx.freezes.all()
     opened = relaxations.open_for(tx, {record.name for record in records.values()}, at=at)
+    floors = floors_of(tx, (record.name.tenant for record in records.values()))
+    counting = {one.scope: found for one in floors if (found := floor_state(one, at=at)) is not None}
     states: dict[str, KeyState] = {}
     policies: dict[str, Policy] = {}
     for asked, record in records.items():
         relaxed = opened.get(record.name, ())
         guard = find_guard(tx, policy_in_force(record.policy_digest, relaxed))
-        states[asked] = _state(asked, record, guard, relaxed, counting_freezes(freezes, relaxed), at=at)
+        state = _state(asked, record, guard, relaxed, counting_freezes(freezes, relaxed), at=at)
+        scopes = (EVERY_TENANT, record.name.tenant)
+        states[asked] = replace(state, floors=tuple(counting[one] for one in scopes if one in counting))
         if guard.policy is not None:
             policies[asked] = guard.policy
-    return Snapshot(records=records, states=states, policies=policies)
+    judging = (one.policy(at) for one in floors)
+    return Snapshot(
+        records=records,
+        states=states,
+        policies=policies,
+        floors={policy.digest: policy for policy in judging if policy is not None},
+        noted=noted,
+    )
 
 
 def _state(

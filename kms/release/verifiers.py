@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, TypeGuard
 
 from attest.errors import ConfigurationError
+from attest.named_files import read_named
 from attest.release import require_tenant
 from attest.results import MAX_JWKS_BYTES, TokenKey, read_jwks
 from kms.domain.canonical_json import canonical_digest
@@ -118,17 +119,7 @@ def _is_tenant(value: object) -> bool:
 
 
 def _read(path: Path, limit: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            content = file.read(limit + 1)
-    except OSError as exc:
-        problem = exc.strerror or str(exc)
-        raise ConfigurationError(
-            f"verifiers_file: {path} cannot be read: {problem}",
-            code="file-unreadable",
-            field="verifiers_file",
-            got=problem,
-        ) from exc
+    content = read_named(path, "verifiers_file", limit=limit)
     if len(content) > limit:
         raise _invalid(path, f"more than {limit} bytes")
     return content

@@ -26,8 +26,10 @@ from attest.errors import AttestError
 from kms.config.insecure_switches import SWITCHES, relaxed_switches
 from kms.config.settings import Settings
 from kms.domain.freezes import Scope as FreezeScope
+from kms.domain.state_root import STATE_CODES
 from kms.release.endorsement_dates import KINDS, dated
 from kms.release.services import Services
+from kms.running.fsck_verdict import FsckVerdict
 from kms.telemetry import Outcome, Stage
 
 CONNECTIONS: Final = 16
@@ -51,6 +53,7 @@ NAMES: Final = (
     "kms_verification_seconds",
     "kms_store_transaction_seconds",
     "kms_limited_total",
+    "kms_state_refused_total",
     "kms_refreshes_total",
     "kms_log_entries",
     "kms_log_newest_entry_timestamp_seconds",
@@ -59,6 +62,9 @@ NAMES: Final = (
     "kms_freezes",
     "kms_leases_live",
     "kms_relaxed",
+    "kms_fsck_end_timestamp_seconds",
+    "kms_fsck_findings",
+    "kms_fsck_seconds",
     "kms_scrape_ok",
 )
 """Every metric that is served; histograms add ``_bucket``, ``_sum`` and ``_count``."""
@@ -76,10 +82,18 @@ def share_between_workers(directory: Path, number: int) -> None:
 class Meter:
     """Counts requests and their outcomes, and reads the state of the service for each scrape. An ``Observer``.
 
-    ``shared`` is the folder of the values of several workers; None when this process is alone.
+    ``fsck`` returns the result of the last scheduled examination, or None. ``shared`` is the folder of the values of
+    several workers; None when this process is alone.
     """
 
-    def __init__(self, settings: Settings, services: Services, *, shared: Path | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        services: Services,
+        *,
+        fsck: Callable[[], FsckVerdict | None] = lambda: None,
+        shared: Path | None = None,
+    ) -> None:
         """Make the metrics, all at zero."""
         own = CollectorRegistry()
         count, timed = partial(Counter, registry=own), partial(Histogram, buckets=_SECONDS, registry=own)
@@ -96,12 +110,17 @@ class Meter:
             ("kind",),
         )
         self._limited = count("kms_limited_total", "Requests that a limit refused.", ("limit",))
+        self._state_refused = count(
+            "kms_state_refused_total", "Stored state that is not what the service stored last.", ("code",)
+        )
+        for code in sorted(STATE_CODES):
+            self._state_refused.labels(code)
         self._refreshes = count(
             "kms_refreshes_total", "Background requests to vendors' services.", ("service", "outcome")
         )
         self._codes: set[str] = set()
         self._registry = CollectorRegistry()
-        self._registry.register(_State(settings, services))
+        self._registry.register(_State(settings, services, fsck))
         if shared is None:
             self._registry.register(own)
         else:
@@ -127,6 +146,10 @@ class Meter:
     def decided(self, outcome: Outcome, code: str) -> None:
         """Count the end of a request for keys."""
         self._decisions.labels(outcome, self._bounded(code)).inc()
+
+    def state_refused(self, code: str) -> None:
+        """Count stored state that is not what was stored last."""
+        self._state_refused.labels(code).inc()
 
     @contextmanager
     def stage(self, name: Stage, *, tee: str | None) -> Iterator[None]:
@@ -202,9 +225,10 @@ class SlowGauge:
 class _State(Collector):
     """State that is read for a scrape, and not counted."""
 
-    def __init__(self, settings: Settings, services: Services) -> None:
+    def __init__(self, settings: Settings, services: Services, fsck: Callable[[], FsckVerdict | None]) -> None:
         self._settings = settings
         self._services = services
+        self._fsck = fsck
         self._live = SlowGauge(self._count_leases)
 
     def _count_leases(self) -> int:
@@ -224,6 +248,7 @@ class _State(Collector):
         for name in SWITCHES:
             relaxed.add_metric((name,), float(name in on))
         yield relaxed
+        yield from self._examined()
         yield from self._readable(self._endorsements, self._log, self._freezes, self._leases)
 
     def _readable(self, *parts: Callable[[], Iterable[Metric]]) -> Iterator[Metric]:
@@ -237,6 +262,16 @@ class _State(Collector):
                 well = False
         yield from found
         yield GaugeMetricFamily("kms_scrape_ok", "Whether all of the state could be read.", value=float(well))
+
+    def _examined(self) -> Iterator[Metric]:
+        """Yield the result of the last examination, of which there is none at first."""
+        verdict = self._fsck()
+        if verdict is None:
+            return
+        ended = verdict.ended_at
+        yield GaugeMetricFamily("kms_fsck_end_timestamp_seconds", "When the last examination ended.", value=ended)
+        yield GaugeMetricFamily("kms_fsck_findings", "Differences that it found.", value=float(verdict.findings))
+        yield GaugeMetricFamily("kms_fsck_seconds", "How long it took.", value=verdict.seconds)
 
     def _endorsements(self) -> Iterable[Metric]:
         services = self._services

@@ -15,8 +15,12 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp
 
+from attest.clock import ticks
 from attest.errors import AttestError, ConfigurationError
 from attest.http_protocol import EmbeddedServer, PatientLoop, expecting_heads
+from attest.paced_listener import PacedListener
+from attest.rate_limits import Rate, RateTable
+from kms.config.settings import Settings
 from kms.config.tls import ServerTls
 from kms.release.services import Services
 from kms.running.reload import Reread
@@ -44,6 +48,8 @@ class Listener:
         connections: most that may be open; more are answered 503.
         tls: for HTTPS; None for plain HTTP.
         again: files read again on SIGHUP, beside endorsements and TLS certificates.
+        rate: of the new connections of one address; None means no limit.
+        refused: called for each connection above that rate.
     """
 
     app: ASGIApp
@@ -51,6 +57,20 @@ class Listener:
     connections: int
     tls: ServerTls | None = None
     again: tuple[Reread, ...] = ()
+    rate: Rate | None = None
+    refused: Callable[[], None] = lambda: None
+
+    def paced(self) -> socket.socket:
+        """Return the socket to serve; with a rate, it takes the place of ``sock``."""
+        if self.rate is None:
+            return self.sock
+        return PacedListener(self.sock, rates=RateTable(self.rate), monotonic=ticks, refused=self.refused)
+
+
+def connection_rate(settings: Settings) -> Rate | None:
+    """Return the rate of new connections of one address; None means no limit, as behind a proxy."""
+    rate = settings.client_connections_per_second if settings.client_requests_per_second else 0
+    return Rate(per_second=rate, burst=settings.client_burst) if rate else None
 
 
 def listen(host: str, port: int, *, names: tuple[str, str] = ("host", "port")) -> socket.socket:
@@ -153,13 +173,14 @@ async def _serve(
     loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, reload))
     if lifeline is not None:
         loop.add_reader(lifeline, end_alone)
+    sockets = tuple(one.paced() for one in listeners)
     async with asyncio.TaskGroup() as running:
-        for server, listener in zip(servers, listeners, strict=True):
-            running.create_task(server.serve([listener.sock]))
+        for server, sock in zip(servers, sockets, strict=True):
+            running.create_task(server.serve([sock]))
         await EmbeddedServer.until_started(servers)
-        for server, listener in zip(servers, listeners, strict=True):
+        for server, sock in zip(servers, sockets, strict=True):
             if not server.should_exit:
-                listener.sock.listen(BACKLOG)  # what uvicorn passes on as the backlog is how many it accepts at once
+                sock.listen(BACKLOG)  # what uvicorn passes on as the backlog is how many it accepts at once
         ready()
 
 

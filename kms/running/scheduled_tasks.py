@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
 from attest.clock import Clock
 from attest.errors import AttestError
@@ -25,6 +25,7 @@ UPKEEP_SECONDS: Final = 30.0
 SETTLING_SECONDS: Final = 600.0
 LEAP_SECONDS: Final = 60.0
 """Beyond this the clock was set, and did not only run a little fast or slow since the last look."""
+Pause: TypeAlias = Callable[[float], bool]
 _log = logging.getLogger("kms")
 
 
@@ -76,16 +77,32 @@ class Upkeep:
 @contextmanager
 def kept_up(upkeep: Upkeep, *, seconds: float = UPKEEP_SECONDS) -> Iterator[None]:
     """Do a round every so many seconds, in a thread of its own, while the block runs."""
+
+    def round_and_wait(_: Pause) -> float:
+        upkeep.round()
+        return seconds
+
+    with repeated("upkeep", round_and_wait, after=seconds):
+        yield
+
+
+@contextmanager
+def repeated(name: str, work: Callable[[Pause], float], *, after: float) -> Iterator[None]:
+    """Do work again and again, in a thread of its own, while the block runs.
+
+    ``work`` returns the seconds to its next call. It gets a function that waits, and returns True when the block ends.
+    """
     ended = threading.Event()
 
-    def work() -> None:
+    def loop() -> None:
+        seconds = after
         while not ended.wait(seconds):
             try:
-                upkeep.round()
-            except Exception:  # noqa: BLE001  the service goes on, and so does its upkeep
-                _log.exception("internal error in the upkeep")
+                seconds = work(ended.wait)
+            except Exception:  # noqa: BLE001  the service goes on, and so does its work
+                _log.exception("internal error in the %s", name)
 
-    thread = threading.Thread(target=work, name="upkeep", daemon=True)
+    thread = threading.Thread(target=loop, name=name, daemon=True)
     thread.start()
     try:
         yield

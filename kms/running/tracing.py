@@ -110,6 +110,10 @@ class RequestTracer:
         span.set_attribute("kms.outcome", outcome)
         span.set_attribute("kms.code", code)
 
+    def state_refused(self, code: str) -> None:
+        """Mark the current span."""
+        get_current_span().set_attribute("kms.state", code)
+
 
 def _method(scope: Scope) -> str:
     """Return a method of HTTP, or what stands for a word that is none."""

@@ -19,7 +19,7 @@ FIRST_DELAY_SECONDS: Final = 0.1
 LONGEST_DELAY_SECONDS: Final = 30.0
 STEADY_SECONDS: Final = 60.0
 """A worker that served this long starts its count of deaths anew."""
-KILL_MARGIN_SECONDS: Final = 5.0
+KILL_MARGIN_SECONDS: Final = 10.0
 """A worker ends by itself when the time for draining is over; this much later it is killed."""
 KILLED: Final = 1
 """Exit code when a worker had to be killed, so that requests may have been cut off."""

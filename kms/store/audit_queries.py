@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Protocol
 
 from sqlalchemy import Connection, and_, exists, func, select
 
 from kms.store import postgres, sqlite
+from kms.store.failures import translated
 from kms.store.repository import Repository
 from kms.store.schema import metadata, protected
 
@@ -23,6 +25,16 @@ class _Dialect(Protocol):
 
 class AuditQueries(Repository):
     """Queries that concern no aggregate."""
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """Open a part of the transaction, after whose failure the next part can still read.
+
+        Raises:
+            AttestError: as ``translated``.
+        """
+        with translated(), self._connection.begin_nested():
+            yield
 
     def max_connections(self) -> int | None:
         """Return the number of connections that the server allows in total; None without a server."""

@@ -5,11 +5,11 @@
     first line    {"schema": "kms.backup/1", "revision": …, "origin": …, "created_at": …}
     then          ["table", {"column": value, …}] a row, parents before children; bytes as base64url
     last but one  {"head": "SIZE:ROOT", "rows": {"table": number, …}}
-    last line     {"sha256": over every byte before this line}
+    last line     {"sha256": over every byte before this line, "mac": under a key of the state, over that digest}
 
 Each line is JSON and ends with a newline. Keys are in it as the database has them, wrapped; the key-encryption key is
-not. The digest detects damage. An altered backup can have a new digest, but no keys that open, and no log that passes
-through a state that was noted elsewhere.
+not. The digest detects damage, and the code an alteration: whoever lacks the key-encryption key makes no backup that is
+restored.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class BackupSummary:
         rows: number of rows of each table.
         head: state of the log, as ``SIZE:ROOT``.
         digest: SHA-256 of everything before the last line, 32 bytes.
+        mac: code of that digest, 32 bytes.
     """
 
     origin: str
@@ -61,6 +62,7 @@ class BackupSummary:
     rows: Mapping[str, int]
     head: str
     digest: bytes
+    mac: bytes
 
 
 class Sink(Protocol):
@@ -96,8 +98,9 @@ def write_backup(tx: ReadTransaction, sink: Sink, *, origin: str, at: datetime) 
     head = LogState(size=size, root=root(size, tx.log.nodes)).text
     write({"head": head, "rows": dict(rows)})
     total = digest.digest()
-    write({"sha256": total.hex()})
-    return BackupSummary(origin=origin, created_at=created_at, rows=rows, head=head, digest=total)
+    mac = tx.state.authority.keys.backup.mac(total)
+    write({"sha256": total.hex(), "mac": mac.hex()})
+    return BackupSummary(origin=origin, created_at=created_at, rows=rows, head=head, digest=total, mac=mac)
 
 
 def check_backup(source: BinaryIO) -> BackupSummary:
@@ -121,7 +124,7 @@ def check_backup(source: BinaryIO) -> BackupSummary:
     end = _members(line, {"head", "rows"}, "its last line but one")
     digest.update(line)
     rows = {table.name: counts[table.name] for table in metadata.sorted_tables}
-    sealed = _members(next(lines, b""), {"sha256"}, "its last line")
+    sealed = _members(next(lines, b""), {"sha256", "mac"}, "its last line")
     if sealed["sha256"] != digest.hexdigest() or end["rows"] != rows or next(lines, None) is not None:
         raise _invalid("its digest is not that of its content")
     return BackupSummary(
@@ -130,7 +133,15 @@ def check_backup(source: BinaryIO) -> BackupSummary:
         rows=rows,
         head=str(end["head"]),
         digest=digest.digest(),
+        mac=_mac(sealed["mac"]),
     )
+
+
+def _mac(text: JsonValue) -> bytes:
+    try:
+        return bytes.fromhex(str(text))
+    except ValueError as exc:
+        raise _invalid("its last line is not what it should be") from exc
 
 
 def _require_schema(head: Mapping[str, JsonValue]) -> None:

@@ -15,6 +15,7 @@ from kms.store.database import Store
 from kms.store.failures import not_initialised, translated
 from kms.store.location import Access, locate
 from kms.store.schema import REVISIONS
+from kms.store.state import State
 from kms.store.timeouts import WRITING
 from kms.store.transactions import WriteTransaction
 
@@ -23,6 +24,8 @@ _DEFAULT = Access()
 
 def create_database(database: str, *, fill: Callable[[WriteTransaction], None], access: Access = _DEFAULT) -> None:
     """Make a database with the newest schema and the first rows, which ``fill`` writes; all or nothing.
+
+    ``fill`` opens the state with its keys, which also authenticate it from then on.
 
     It is a file that does not exist yet, or an empty PostgreSQL database.
 
@@ -39,11 +42,17 @@ def create_database(database: str, *, fill: Callable[[WriteTransaction], None], 
                 postgres.require_empty(connection)
                 postgres.require_none_serving(connection)  # of an earlier database of this name
             upgrade(connection)
-            fill(WriteTransaction(connection))
+            tx = WriteTransaction(connection, State(connection, None))
+            fill(tx)
+            tx.settle()
 
 
-def migrate_database(database: str, *, access: Access = _DEFAULT) -> tuple[str, str]:
+def migrate_database(
+    database: str, *, establish: Callable[[WriteTransaction], None], access: Access = _DEFAULT
+) -> tuple[str, str]:
     """Migrate a database to the newest schema in one transaction; return the revisions before and after.
+
+    ``establish`` makes the authenticated state of a database that has none.
 
     Raises:
         ConfigurationError: as ``open_store``, except for an old schema.
@@ -56,6 +65,10 @@ def migrate_database(database: str, *, access: Access = _DEFAULT) -> tuple[str, 
         before = _revision(connection)
         _require_known(before)
         upgrade(connection)
+        tx = WriteTransaction(connection, State(connection, None))
+        if not tx.state.exists():
+            establish(tx)
+            tx.settle()
         return before, REVISIONS[-1]
 
 
@@ -69,7 +82,7 @@ def open_store(database: str, *, access: Access = _DEFAULT) -> Store:
     """
     store = Store(_engine(locate(database), access), check=_require_current)
     try:
-        with store.reading():
+        with store.opening():
             pass
     except BaseException:
         store.close()

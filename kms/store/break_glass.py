@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -13,12 +12,9 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
-    Row,
     String,
     Table,
-    bindparam,
     func,
-    insert,
     select,
 )
 
@@ -26,8 +22,9 @@ from attest.release import KeyName
 from kms.domain.break_glass import BreakGlass
 from kms.domain.freezes import Scope, Target
 from kms.domain.keys import Wrapped
-from kms.store.repository import Repository, blob, readable
+from kms.store.repository import Repository, blob, readable, whole_number
 from kms.store.schema import APPEND_ONLY, metadata, name_of
+from kms.store.state_rows import Values, authenticated
 from kms.store.timestamps import milliseconds, moment_of
 
 break_glass = Table(
@@ -46,7 +43,7 @@ break_glass = Table(
     Column("seal", LargeBinary, nullable=False),
     ForeignKeyConstraint(["tenant", "key_id"], ["keys.tenant", "keys.key_id"]),
     Index("break_glass_until", "until"),
-    info=APPEND_ONLY,
+    info=authenticated("*", more=APPEND_ONLY),
 )
 """Named relaxations, see ``kms/domain/break_glass.py``; milliseconds since 1970, UTC. Triggers refuse changes."""
 
@@ -55,7 +52,7 @@ break_glass_ends = Table(
     metadata,
     Column("number", Integer, ForeignKey("break_glass.number"), primary_key=True, autoincrement=False),
     Column("closed_at", BigInteger, nullable=False),
-    info=APPEND_ONLY,
+    info=authenticated(more=APPEND_ONLY),
 )
 """Relaxations that were closed early. Triggers refuse changes."""
 
@@ -69,12 +66,16 @@ class BreakGlassReader(Repository):
         Raises:
             IntegrityError: ``glass-record-invalid``.
         """
-        return tuple(_record(row) for row in self._connection.execute(_OPEN, {"at": milliseconds(at)}))
+        return tuple(opened for opened, closed in self.all() if closed is None and at < opened.until)
 
     def all(self) -> tuple[tuple[BreakGlass, datetime | None], ...]:
         """Return all that were ever opened, each with the moment of its early end, or None."""
-        rows = self._connection.execute(_ALL)
-        return tuple((_record(row), None if row.closed_at is None else moment_of(row.closed_at)) for row in rows)
+        return tuple((_record(row), self._closed_at(row["number"])) for row in self._all_of_scope(break_glass, {}))
+
+    def _closed_at(self, number: object) -> datetime | None:
+        row = self._row(break_glass_ends, number=number)
+        with readable("the end of a relaxation cannot be read", code="glass-record-invalid", field="break_glass_ends"):
+            return None if row is None else moment_of(whole_number(row["closed_at"]))
 
     def count(self) -> int:
         """Return the number that were ever opened."""
@@ -86,48 +87,42 @@ class BreakGlassRepository(BreakGlassReader):
 
     def add(self, opened: BreakGlass) -> None:
         """Store one."""
-        self._connection.execute(
-            insert(break_glass).values(
-                number=opened.number,
-                tenant=opened.key.tenant,
-                key_id=opened.key.key_id,
-                lifts_scope=None if opened.lifts is None else str(opened.lifts.scope),
-                lifts_name=None if opened.lifts is None else opened.lifts.name,
-                policy_digest=opened.policy_digest,
-                reason=opened.reason,
-                opened_at=milliseconds(opened.opened_at),
-                until=milliseconds(opened.until),
-                kek_id=opened.seal.kek_id,
-                seal=opened.seal.content,
-            )
+        self._add(
+            break_glass,
+            {
+                "number": opened.number,
+                "tenant": opened.key.tenant,
+                "key_id": opened.key.key_id,
+                "lifts_scope": None if opened.lifts is None else str(opened.lifts.scope),
+                "lifts_name": None if opened.lifts is None else opened.lifts.name,
+                "policy_digest": opened.policy_digest,
+                "reason": opened.reason,
+                "opened_at": milliseconds(opened.opened_at),
+                "until": milliseconds(opened.until),
+                "kek_id": opened.seal.kek_id,
+                "seal": opened.seal.content,
+            },
         )
 
     def close(self, number: int, *, at: datetime) -> None:
         """Store an early end."""
-        self._connection.execute(insert(break_glass_ends).values(number=number, closed_at=milliseconds(at)))
+        self._add(break_glass_ends, {"number": number, "closed_at": milliseconds(at)})
 
 
-_ALL = (
-    select(break_glass, break_glass_ends.c.closed_at)
-    .select_from(break_glass.outerjoin(break_glass_ends, break_glass_ends.c.number == break_glass.c.number))
-    .order_by(break_glass.c.number)
-)
-_OPEN = _ALL.where(break_glass.c.until > bindparam("at"), break_glass_ends.c.number.is_(None))
-
-
-def _record(row: Row[Any]) -> BreakGlass:  # Any: rows of two tables
+def _record(row: Values) -> BreakGlass:
     problem = "a stored relaxation (break-glass) cannot be read"
     with readable(problem, code="glass-record-invalid", field="break_glass"):
-        lifts = None if row.lifts_scope is None else Target(scope=Scope(row.lifts_scope), name=str(row.lifts_name))
-        if (lifts is None) is (row.policy_digest is None):
+        scope, policy = row["lifts_scope"], row["policy_digest"]
+        lifts = None if scope is None else Target(scope=Scope(str(scope)), name=str(row["lifts_name"]))
+        if (lifts is None) is (policy is None):
             raise ValueError("expected a freeze or a policy")
         return BreakGlass(
-            number=row.number,
-            key=KeyName(tenant=row.tenant, key_id=row.key_id),
+            number=whole_number(row["number"]),
+            key=KeyName(tenant=str(row["tenant"]), key_id=str(row["key_id"])),
             lifts=lifts,
-            policy_digest=None if row.policy_digest is None else blob(row.policy_digest),
-            reason=str(row.reason),
-            opened_at=moment_of(row.opened_at),
-            until=moment_of(row.until),
-            seal=Wrapped(kek_id=blob(row.kek_id), content=blob(row.seal)),
+            policy_digest=None if policy is None else blob(policy),
+            reason=str(row["reason"]),
+            opened_at=moment_of(whole_number(row["opened_at"])),
+            until=moment_of(whole_number(row["until"])),
+            seal=Wrapped(kek_id=blob(row["kek_id"]), content=blob(row["seal"])),
         )

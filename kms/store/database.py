@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,12 +10,14 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
 
-from kms.domain.errors import UnavailableError
+from kms.domain.errors import IntegrityError, UnavailableError
+from kms.domain.state_root import STATE_CODES, StateKeys, forged
 from kms.store.failures import UNREACHABLE, busy, translated, unknown_outcome
 from kms.store.group_commit import Batching
+from kms.store.state import State, StateAuthority
 from kms.store.timeouts import BUSY_MILLISECONDS, WRITING
 from kms.store.transactions import ReadTransaction, WriteTransaction
-from kms.telemetry import stage
+from kms.telemetry import stage, state_refused
 
 T = TypeVar("T")
 
@@ -25,20 +28,62 @@ class Store:
     def __init__(self, engine: Engine, *, check: Callable[[Connection], None]) -> None:
         self._engine = engine
         self._check = check
+        self._authority: StateAuthority | None = None
         self._writers = threading.Lock()
-        self._batching = Batching(self.writing)
+        self._batching = Batching(self._shared)
+        self.committed: Callable[[], None] = _nothing
+        """Called after each transaction of ``writing``, before its block ends for the caller."""
+
+    def authenticate(self, keys: StateKeys) -> None:
+        """Verify the state with these keys from now on.
+
+        Raises:
+            IntegrityError: ``state-forged``: the root is of another key.
+        """
+        self._authority = StateAuthority(keys)
+        with self.reading() as tx:
+            _ = tx.state.root
+
+    @property
+    def is_authenticated(self) -> bool:
+        """True if the keys of the state are known."""
+        return self._authority is not None
+
+    @contextmanager
+    def opening(self) -> Iterator[ReadTransaction]:
+        """Open a reading transaction that verifies no state, to find the key that does; as ``reading``."""
+        with self._read(None) as tx:
+            yield tx
+
+    @contextmanager
+    def examining(self) -> Iterator[ReadTransaction]:
+        """Open a reading transaction that verifies the root of the state and no rows, to name those that are wrong."""
+        with self._read(self._known(), rows=False) as tx:
+            yield tx
 
     @contextmanager
     def reading(self) -> Iterator[ReadTransaction]:
         """Open a transaction that sees one state of the database.
 
         Raises:
+            IntegrityError: the database was not opened with the key of its state: ``state-forged``.
             UnavailableError: ``store-busy``, ``store-unreachable`` or ``store-failed``.
             ConfigurationError: the schema has changed.
         """
-        with stage("read"), translated(), self._engine.connect() as connection, connection.begin():
+        with stage("read"), self._read(self._known()) as tx:
+            yield tx
+
+    @contextmanager
+    def _read(self, authority: StateAuthority | None, *, rows: bool = True) -> Iterator[ReadTransaction]:
+        newest = 0 if authority is None else authority.newest  # before the transaction sees its state
+        with _reported(), translated(), self._engine.connect() as connection, connection.begin():
             self._require_schema(connection)
-            yield ReadTransaction(connection)
+            yield ReadTransaction(connection, State(connection, authority, newest=newest, rows=rows))
+
+    def _known(self) -> StateAuthority:
+        if self._authority is None:
+            raise forged("the database was not opened with the key of its state", field="state_root")
+        return self._authority
 
     @contextmanager
     def writing(self) -> Iterator[WriteTransaction]:
@@ -48,7 +93,14 @@ class Store:
             UnavailableError: ``store-busy``, ``store-unreachable`` or ``store-failed``, and nothing was written; or
                 ``store-outcome-unknown``: a PostgreSQL server went away during the commit.
             ConfigurationError: the schema has changed.
+            UnavailableError: as ``committed``; everything was written.
         """
+        with self._shared() as tx:
+            yield tx
+        self.committed()
+
+    @contextmanager
+    def _shared(self) -> Iterator[WriteTransaction]:
         with stage("write"), self._written() as tx:
             yield tx
 
@@ -58,12 +110,16 @@ class Store:
             raise busy()
         committing = False
         try:
-            with translated(), self._engine.connect() as plain:
+            authority = self._known()
+            with _reported(), translated(), self._engine.connect() as plain:
                 connection = plain.execution_options(**{WRITING: True})
                 with connection.begin():
                     self._require_schema(connection)
-                    yield WriteTransaction(connection)
+                    tx = WriteTransaction(connection, State(connection, authority, newest=authority.newest))
+                    yield tx
+                    tx.settle()
                     committing = True
+                tx.state.settled()
         except UnavailableError as exc:
             if committing and exc.code == UNREACHABLE:
                 raise unknown_outcome() from exc
@@ -97,4 +153,20 @@ class Store:
         self._engine.dispose()
 
 
+def _nothing() -> None:
+    """Do nothing."""
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    """Open a block whose refusals of stored state are counted and logged."""
+    try:
+        yield
+    except IntegrityError as exc:
+        if exc.code in STATE_CODES and state_refused(exc.code):  # a command prints the error itself
+            _log.error("%s [%s] in %s: %s", exc.message, exc.code, exc.field, exc.hint)
+        raise
+
+
+_log = logging.getLogger("kms.store")
 _CHECKED = "kms_schema_checked"

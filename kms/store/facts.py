@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, LargeBinary, Table, delete, insert, select
+from sqlalchemy import Column, LargeBinary, Table
 
 from kms.store.repository import Repository
 from kms.store.schema import metadata, name_of
+from kms.store.state_rows import authenticated
 
 meta = Table(
     "meta",
     metadata,
     Column("name", name_of(64), primary_key=True),
     Column("value", LargeBinary, nullable=False),
+    info=authenticated(),
 )
 """``origin``: the service of this database."""
 
@@ -21,8 +23,10 @@ class FactReader(Repository):
 
     def find(self, name: str) -> bytes | None:
         """Return a fact, or None; empty if it was altered into another type."""
-        value = self._connection.execute(select(meta.c.value).where(meta.c.name == name)).scalar_one_or_none()
-        return value if value is None or isinstance(value, bytes) else b""
+        row = self._row(meta, name=name)
+        if row is None:
+            return None
+        return row["value"] if isinstance(row["value"], bytes) else b""
 
 
 class FactRepository(FactReader):
@@ -30,9 +34,12 @@ class FactRepository(FactReader):
 
     def add(self, name: str, value: bytes) -> None:
         """Store a new fact."""
-        self._connection.execute(insert(meta).values(name=name, value=value))
+        self._add(meta, {"name": name, "value": value})
 
     def put(self, name: str, value: bytes) -> None:
         """Store a fact, or replace it."""
-        self._connection.execute(delete(meta).where(meta.c.name == name))
-        self.add(name, value)
+        row = self._row(meta, name=name)
+        if row is None:
+            self.add(name, value)
+        else:
+            self._replace(meta, row, value=value)

@@ -10,10 +10,11 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from attest.errors import AttestError, ConfigurationError
-from kms.domain.errors import UnavailableError
+from kms.domain.errors import IntegrityError, UnavailableError
 from kms.store import postgres, sqlite
 
 UNREACHABLE = "store-unreachable"
+FAILED = "store-failed"
 _log = logging.getLogger("kms.store")
 
 
@@ -23,6 +24,7 @@ def translated() -> Iterator[None]:
 
     Raises:
         UnavailableError: ``store-busy``, ``store-unreachable`` or ``store-failed``.
+        IntegrityError: ``store-damaged``.
         ConfigurationError: ``database-not-initialised``.
     """
     try:
@@ -31,6 +33,9 @@ def translated() -> Iterator[None]:
         raise busy() from exc
     except DBAPIError as exc:
         raise _failure(exc) from exc
+    except UnicodeDecodeError as exc:
+        # From a damaged page, SQLite quotes a name in its error that is no text, and Python cannot read the error.
+        raise _damaged("a name in it is no text") from exc
 
 
 def _failure(exc: DBAPIError) -> AttestError:
@@ -40,11 +45,23 @@ def _failure(exc: DBAPIError) -> AttestError:
         return not_initialised()
     if postgres.is_unreachable(exc):
         return _unreachable(exc)
+    if (problem := sqlite.damage(exc) or postgres.damage(exc)) is not None:
+        return _damaged(problem)
     return UnavailableError(
         f"the database did not do what it was asked: {postgres.reason(exc) or exc.orig}",
-        code="store-failed",
+        code=FAILED,
         hint="is the disk full, or the file system read-only?",
         retryable=True,
+    )
+
+
+def _damaged(problem: str) -> IntegrityError:
+    shown = "".join(one if one.isprintable() else "?" for one in problem)[:200]
+    return IntegrityError(
+        f"the database is damaged: {shown}",
+        code="store-damaged",
+        field="database",
+        hint="keep it as it is, and restore a backup",
     )
 
 
@@ -75,7 +92,8 @@ def not_initialised() -> ConfigurationError:
         "this is no database of this service",
         code="database-not-initialised",
         field="database",
-        hint="'kms init' makes one; it does so in a file, or an empty PostgreSQL database, of its own",
+        hint="'kms init' makes one; it does so in a file, or an empty PostgreSQL database, of its own; if it was one, "
+        "it is damaged: restore a backup",
     )
 
 

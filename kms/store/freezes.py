@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Row, String, Table, delete, insert, select
+from sqlalchemy import Column, String, Table
 
 from attest.encoding import rfc3339, rfc3339_text
 from kms.domain.freezes import Freeze, Scope, Target
 from kms.store.repository import Repository, readable
 from kms.store.schema import metadata, name_of
+from kms.store.state_rows import Values, authenticated
 
 freezes = Table(
     "freezes",
@@ -18,6 +19,7 @@ freezes = Table(
     Column("actor", String(1024), nullable=False),
     Column("means", String(16), nullable=False),
     Column("frozen_at", String(40), nullable=False),
+    info=authenticated("*"),
 )
 """The freezes in force, see ``kms/domain/freezes.py``; those that ended are in the log."""
 
@@ -31,7 +33,7 @@ class FreezeReader(Repository):
         Raises:
             IntegrityError: ``freeze-record-invalid``. Nothing is released while one cannot be read.
         """
-        return tuple(map(_freeze, self._connection.execute(_FREEZES)))
+        return tuple(map(_freeze, self._all_of_scope(freezes, {})))
 
 
 class FreezeRepository(FreezeReader):
@@ -39,33 +41,32 @@ class FreezeRepository(FreezeReader):
 
     def add(self, freeze: Freeze) -> None:
         """Store a new freeze."""
-        self._connection.execute(
-            insert(freezes).values(
-                scope=str(freeze.target.scope),
-                name=freeze.target.name,
-                reason=freeze.reason,
-                actor=freeze.actor,
-                means=freeze.means,
-                frozen_at=rfc3339_text(freeze.frozen_at),
-            )
+        self._add(
+            freezes,
+            {
+                "scope": str(freeze.target.scope),
+                "name": freeze.target.name,
+                "reason": freeze.reason,
+                "actor": freeze.actor,
+                "means": freeze.means,
+                "frozen_at": rfc3339_text(freeze.frozen_at),
+            },
         )
 
     def remove(self, target: Target) -> None:
         """End a freeze."""
-        same = (freezes.c.scope == str(target.scope)) & (freezes.c.name == target.name)
-        self._connection.execute(delete(freezes).where(same))
+        for row in self._all_of_scope(freezes, {}):
+            if (row["scope"], row["name"]) == (str(target.scope), target.name):
+                self._remove(freezes, row)
 
 
-_FREEZES = select(freezes).order_by(freezes.c.scope, freezes.c.name)
-
-
-def _freeze(row: Row[tuple[object, ...]]) -> Freeze:
-    problem = f"the stored freeze of {row.scope!s} {row.name!s} cannot be read"
+def _freeze(row: Values) -> Freeze:
+    problem = f"the stored freeze of {row['scope']!s} {row['name']!s} cannot be read"
     with readable(problem, code="freeze-record-invalid", field="freezes"):
         return Freeze(
-            target=Target(scope=Scope(row.scope), name=str(row.name)),
-            reason=str(row.reason),
-            actor=str(row.actor),
-            means=str(row.means),
-            frozen_at=rfc3339(row.frozen_at, what="frozen_at"),
+            target=Target(scope=Scope(str(row["scope"])), name=str(row["name"])),
+            reason=str(row["reason"]),
+            actor=str(row["actor"]),
+            means=str(row["means"]),
+            frozen_at=rfc3339(str(row["frozen_at"]), what="frozen_at"),
         )

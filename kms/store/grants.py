@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Column, Index, Integer, Row, String, Table, func, insert, select, update
+from sqlalchemy import Column, Index, Integer, Row, String, Table, func, select
 
 from attest.encoding import rfc3339, rfc3339_text
 from kms.domain.actors import Actor, Means
 from kms.domain.permissions import Grant, Role
 from kms.store.repository import Repository, readable, whole_number
 from kms.store.schema import metadata, name_of
+from kms.store.state_rows import Values, authenticated, whole_rows
 
 grants = Table(
     "grants",
@@ -28,6 +30,7 @@ grants = Table(
     Column("revoked_by", name_of(512)),
     Column("revoked_at", String(40)),
     Index("grants_identity", "means", "name"),
+    info=authenticated(),
 )
 """Roles of identities in tenants, see ``kms/auth/``. ``kms fsck`` compares them with the log."""
 
@@ -42,7 +45,7 @@ class GrantReader(Repository):
             IntegrityError: ``grant-record-invalid``.
         """
         statement = _ALL.where(grants.c.means == str(identity.means), grants.c.name == identity.name)
-        return tuple(grant for grant in map(_grant, self._connection.execute(statement)) if grant.counts)
+        return tuple(grant for grant in map(self._grant, self._connection.execute(statement)) if grant.counts)
 
     def all(self) -> Iterator[Grant]:
         """Iterate over all grants, including revoked ones, in the order of granting.
@@ -50,7 +53,10 @@ class GrantReader(Repository):
         Raises:
             IntegrityError: ``grant-record-invalid``.
         """
-        yield from map(_grant, self._connection.execute(_ALL).all())
+        yield from map(self._grant, self._connection.execute(_ALL).all())
+
+    def _grant(self, row: Row[Any]) -> Grant:  # Any: the columns of a row
+        return _grant(self._genuine(grants, row))
 
 
 class GrantRepository(GrantReader):
@@ -60,44 +66,48 @@ class GrantRepository(GrantReader):
         """Store a grant under the next number."""
         last: int | None = self._connection.execute(select(func.max(grants.c.number))).scalar_one()
         grant = Grant(number=(last or 0) + 1, identity=identity, tenant=tenant, role=role, granted_by=by, granted_at=at)
-        self._connection.execute(
-            insert(grants).values(
-                number=grant.number,
-                means=str(identity.means),
-                name=identity.name,
-                tenant=tenant,
-                role=str(role),
-                granted_by_means=str(by.means),
-                granted_by=by.name,
-                granted_at=rfc3339_text(at),
-            )
+        self._add(
+            grants,
+            {
+                "number": grant.number,
+                "means": str(identity.means),
+                "name": identity.name,
+                "tenant": tenant,
+                "role": str(role),
+                "granted_by_means": str(by.means),
+                "granted_by": by.name,
+                "granted_at": rfc3339_text(at),
+            },
         )
         return grant
 
     def revoke(self, number: int, *, by: Actor, at: datetime) -> None:
         """Mark a grant as revoked."""
         values = {"revoked_by_means": str(by.means), "revoked_by": by.name, "revoked_at": rfc3339_text(at)}
-        self._connection.execute(update(grants).where(grants.c.number == number).values(**values))
+        row = self._row(grants, number=number)
+        if row is not None:
+            self._replace(grants, row, **values)
 
 
-_ALL = select(grants).order_by(grants.c.number)
+_ALL = whole_rows(grants).order_by(grants.c.number)
 
 
-def _grant(row: Row[tuple[object, ...]]) -> Grant:
-    with readable(
-        f"the stored grant {row.number} cannot be read", code="grant-record-invalid", field=f"grant {row.number}"
-    ):
-        revocation = (row.revoked_by_means, row.revoked_by, row.revoked_at)
+def _grant(row: Values) -> Grant:
+    number = row["number"]
+    with readable(f"the stored grant {number} cannot be read", code="grant-record-invalid", field=f"grant {number}"):
+        revocation = (row["revoked_by_means"], row["revoked_by"], row["revoked_at"])
         if {type(one) for one in revocation} not in ({str}, {type(None)}):
             raise ValueError("half a revocation")
-        revoked = row.revoked_by is not None
+        revoked = row["revoked_by"] is not None
         return Grant(
-            number=whole_number(row.number),
-            identity=Actor(name=str(row.name), means=Means(row.means)),
-            tenant=str(row.tenant),
-            role=Role(row.role),
-            granted_by=Actor(name=str(row.granted_by), means=Means(row.granted_by_means)),
-            granted_at=rfc3339(str(row.granted_at), what="granted_at"),
-            revoked_by=Actor(name=row.revoked_by, means=Means(row.revoked_by_means)) if revoked else None,
-            revoked_at=rfc3339(row.revoked_at, what="revoked_at") if revoked else None,
+            number=whole_number(row["number"]),
+            identity=Actor(name=str(row["name"]), means=Means(str(row["means"]))),
+            tenant=str(row["tenant"]),
+            role=Role(str(row["role"])),
+            granted_by=Actor(name=str(row["granted_by"]), means=Means(str(row["granted_by_means"]))),
+            granted_at=rfc3339(str(row["granted_at"]), what="granted_at"),
+            revoked_by=Actor(name=str(row["revoked_by"]), means=Means(str(row["revoked_by_means"])))
+            if revoked
+            else None,
+            revoked_at=rfc3339(str(row["revoked_at"]), what="revoked_at") if revoked else None,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, LargeBinary, Row, String, Table, insert, select, update
+from sqlalchemy import Column, LargeBinary, String, Table
 
 from attest.encoding import rfc3339, rfc3339_text
 from kms.domain.errors import UnavailableError
@@ -10,6 +10,7 @@ from kms.domain.kek_records import Backend, KekRecord, KekState
 from kms.domain.keys import Wrapped
 from kms.store.repository import Repository, blob, readable
 from kms.store.schema import metadata
+from kms.store.state_rows import Values, authenticated
 
 keks = Table(
     "keks",
@@ -20,6 +21,7 @@ keks = Table(
     Column("state", String(16), nullable=False),
     Column("proof", LargeBinary, nullable=True),
     Column("created_at", String(40), nullable=False),
+    info=authenticated("*"),
 )
 """Records of key-encryption keys with their proofs; never the keys themselves."""
 
@@ -33,7 +35,8 @@ class KekReader(Repository):
         Raises:
             IntegrityError: ``kek-record-invalid``.
         """
-        return tuple(map(_record, self._connection.execute(select(keks).order_by(keks.c.created_at, keks.c.id))))
+        records = map(_record, self._all_of_scope(keks, {}))
+        return tuple(sorted(records, key=lambda one: (one.created_at, one.id)))
 
     def require_wrapping(self, wrapped: Wrapped) -> None:
         """Refuse a secret under a key that no longer wraps; called before each new secret is stored.
@@ -41,8 +44,7 @@ class KekReader(Repository):
         Raises:
             UnavailableError: ``kek-changing``: it was replaced a moment ago.
         """
-        state = self._connection.execute(select(keks.c.state).where(keks.c.id == wrapped.kek_id)).scalar_one_or_none()
-        if state not in {KekState.ENTERING, KekState.ACTIVE}:
+        if not any(record.wraps for record in self.all() if record.id == wrapped.kek_id):
             raise UnavailableError(
                 "another key-encryption key took over while this was being wrapped",
                 code="kek-changing",
@@ -56,30 +58,33 @@ class KekRepository(KekReader):
 
     def add(self, record: KekRecord) -> None:
         """Store a new record."""
-        self._connection.execute(
-            insert(keks).values(
-                id=record.id,
-                backend=str(record.backend),
-                description=record.description,
-                state=str(record.state),
-                proof=record.proof,
-                created_at=rfc3339_text(record.created_at),
-            )
+        self._add(
+            keks,
+            {
+                "id": record.id,
+                "backend": str(record.backend),
+                "description": record.description,
+                "state": str(record.state),
+                "proof": record.proof,
+                "created_at": rfc3339_text(record.created_at),
+            },
         )
 
     def set_state(self, kek_id: bytes, state: KekState) -> None:
         """Change the use of a key-encryption key."""
-        self._connection.execute(update(keks).where(keks.c.id == kek_id).values(state=str(state)))
+        for row in self._all_of_scope(keks, {}):
+            if row["id"] == kek_id:
+                self._replace(keks, row, state=str(state))
 
 
-def _record(row: Row[tuple[object, ...]]) -> KekRecord:
+def _record(row: Values) -> KekRecord:
     problem = "what is stored of a key-encryption key cannot be read"
     with readable(problem, code="kek-record-invalid", field="keks"):
         return KekRecord(
-            id=blob(row.id),
-            backend=Backend(row.backend),
-            description=row.description,
-            state=KekState(row.state),
-            proof=None if row.proof is None else blob(row.proof),
-            created_at=rfc3339(row.created_at, what="created_at"),
+            id=blob(row["id"]),
+            backend=Backend(str(row["backend"])),
+            description=str(row["description"]),
+            state=KekState(str(row["state"])),
+            proof=None if row["proof"] is None else blob(row["proof"]),
+            created_at=rfc3339(str(row["created_at"]), what="created_at"),
         )

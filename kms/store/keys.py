@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -20,11 +21,8 @@ from sqlalchemy import (
     Table,
     and_,
     bindparam,
-    insert,
     select,
     true,
-    type_coerce,
-    update,
 )
 from sqlalchemy.exc import IntegrityError as ConstraintError
 
@@ -32,8 +30,9 @@ from attest.encoding import rfc3339, rfc3339_text
 from kms.domain.errors import KeyConflictError
 from kms.domain.keys import DEFAULT_DISCLOSURE, Disclosure, KeyName, KeyPurpose, KeyRecord, KeyReference, Wrapped
 from kms.store.keks import KekReader
-from kms.store.repository import Repository, blob, readable
+from kms.store.repository import Repository, blob, readable, whole_number
 from kms.store.schema import metadata, name_of
+from kms.store.state_rows import Values, authenticated, whole_rows
 from kms.store.tenants import TenantReader
 from kms.store.timestamps import milliseconds, moment_of
 
@@ -47,6 +46,7 @@ keys = Table(
     Column("created_at", String(40), nullable=False),
     Column("disclosure", String(16), nullable=True),
     Column("lease_seconds", Integer, nullable=True),
+    info=authenticated(),
 )
 
 key_versions = Table(
@@ -65,6 +65,7 @@ key_versions = Table(
     Column("destroy_at", BigInteger),
     ForeignKeyConstraint(["tenant", "key_id"], ["keys.tenant", "keys.key_id"]),
     Index("key_versions_kek_id", "kek_id"),
+    info=authenticated(),
 )
 """``overlap_until`` and ``destroy_at`` are milliseconds since 1970, UTC."""
 Index(
@@ -84,22 +85,33 @@ class KeyReader(Repository):
     def find(self, asked: KeyName | KeyReference) -> KeyRecord | None:
         """Return the version that a reference names, by default the current one; None if it does not exist."""
         reference = asked if isinstance(asked, KeyReference) else KeyReference(name=asked)
+        name = stored_name(reference.name)
         if reference.version is None:
-            row = self._connection.execute(_CURRENT, stored_name(reference.name)).one_or_none()
-        else:
-            values = {**stored_name(reference.name), "version": reference.version}
-            row = self._connection.execute(_VERSION, values).one_or_none()
-        return None if row is None else _record(row)
+            row = self._connection.execute(_CURRENT, name).one_or_none()
+            if row is not None:
+                return self._record(row)
+            self._require_none(keys, **name)
+            return None
+        key, version = self._row(keys, **name), self._row(key_versions, **name, version=reference.version)
+        return None if key is None or version is None else _record(key, version)
+
+    def _record(self, row: Row[Any]) -> KeyRecord:  # Any: rows of two tables
+        return _record(self._genuine(keys, row), self._genuine(key_versions, row))
 
     def versions(self, name: KeyName) -> tuple[KeyRecord, ...]:
         """Return every version of a key, the oldest first; none if it is unknown."""
-        rows = self._connection.execute(_KEY_VERSIONS.where(of_key(key_versions, name)))
-        return tuple(_record(row) for row in rows)
+        rows = self._connection.execute(_KEY_VERSIONS.where(of_key(key_versions, name))).all()
+        found = tuple(map(self._record, rows))
+        # Versions are numbered from 1 without gaps.
+        for version in range(1, len(found) + 2):
+            if version > len(found) or found[version - 1].version != version:
+                self._require_none(key_versions, **stored_name(name), version=version)
+        return found
 
     def all(self, tenant: str | None = None) -> tuple[KeyRecord, ...]:
         """Return every version of every key of a tenant, or of all, in the order of names and versions."""
         statement = _KEY_VERSIONS if tenant is None else _KEY_VERSIONS.where(keys.c.tenant == tenant)
-        return tuple(_record(row) for row in self._connection.execute(statement))
+        return tuple(map(self._record, self._connection.execute(statement).all()))
 
     def due_destructions(self, at: datetime, *, limit: int) -> tuple[KeyReference, ...]:
         """Return the versions whose destruction is due, the oldest first."""
@@ -127,12 +139,12 @@ class KeyRepository(KeyReader):
             UnavailableError: ``kek-changing``.
         """
         name, tenant = str(record.name), record.name.tenant
-        if not TenantReader(self._connection).exists(tenant):
+        if not TenantReader(self._connection, self._state).exists(tenant):
             hint = f"'kms tenant create {tenant}' makes it"
             raise KeyConflictError(f"there is no tenant {tenant!r}", code="tenant-unknown", field=name, hint=hint)
-        values = {**stored_name(record.name), "purpose": record.purpose, "enabled": record.enabled}
+        values = {**stored_name(record.name), "purpose": str(record.purpose), "enabled": record.enabled}
         try:
-            self._connection.execute(insert(keys).values(**values, created_at=rfc3339_text(record.created_at)))
+            self._add(keys, {**values, "created_at": rfc3339_text(record.created_at)})
         except ConstraintError as exc:
             hint = f"see it with 'kms key show {name}', or choose another id"
             raise KeyConflictError(
@@ -146,18 +158,19 @@ class KeyRepository(KeyReader):
         Raises:
             UnavailableError: ``kek-changing``.
         """
-        KekReader(self._connection).require_wrapping(record.wrapped)
-        self._connection.execute(
-            insert(key_versions).values(
+        KekReader(self._connection, self._state).require_wrapping(record.wrapped)
+        self._add(
+            key_versions,
+            {
                 **stored_name(record.name),
-                version=record.version,
-                algorithm=record.algorithm,
-                policy_digest=record.policy_digest,
-                wrapped=record.wrapped.content,
-                kek_id=record.wrapped.kek_id,
-                created_at=rfc3339_text(record.created_at),
-                enabled=record.version_enabled,
-            )
+                "version": record.version,
+                "algorithm": record.algorithm,
+                "policy_digest": record.policy_digest,
+                "wrapped": record.wrapped.content,
+                "kek_id": record.wrapped.kek_id,
+                "created_at": rfc3339_text(record.created_at),
+                "enabled": record.version_enabled,
+            },
         )
 
     def supersede(self, record: KeyRecord, *, overlap_until: datetime) -> None:
@@ -166,12 +179,17 @@ class KeyRepository(KeyReader):
 
     def set_enabled(self, name: KeyName, *, enabled: bool) -> None:
         """Enable or disable a key with all its versions."""
-        self._connection.execute(update(keys).where(of_key(keys, name)).values(enabled=enabled))
+        self._update_key(name, enabled=enabled)
 
     def set_release(self, name: KeyName, *, disclosure: str, lease_seconds: int | None) -> None:
         """Set how a key is released, in all its versions."""
         values = {"disclosure": str(disclosure), "lease_seconds": lease_seconds}
-        self._connection.execute(update(keys).where(of_key(keys, name)).values(**values))
+        self._update_key(name, **values)
+
+    def _update_key(self, name: KeyName, **values: object) -> None:
+        row = self._row(keys, **stored_name(name))
+        if row is not None:
+            self._replace(keys, row, **values)
 
     def set_version_enabled(self, record: KeyRecord, *, enabled: bool) -> None:
         """Enable or disable one version."""
@@ -190,8 +208,9 @@ class KeyRepository(KeyReader):
         self._update(record, wrapped=b"")
 
     def _update(self, record: KeyRecord, **values: object) -> None:
-        where = of_key(key_versions, record.name) & (key_versions.c.version == record.version)
-        self._connection.execute(update(key_versions).where(where).values(**values))
+        row = self._row(key_versions, **stored_name(record.name), version=record.version)
+        if row is not None:
+            self._replace(key_versions, row, **values)
 
 
 def of_key(table: Table, name: KeyName) -> ColumnElement[bool]:
@@ -205,14 +224,7 @@ def stored_name(name: KeyName) -> dict[str, str]:
 
 
 _KEY_VERSIONS: Select[tuple[object, ...]] = (
-    select(
-        *(column for column in key_versions.c if column.name != "enabled"),
-        keys.c.purpose,
-        type_coerce(keys.c.enabled, Integer).label("enabled"),
-        type_coerce(key_versions.c.enabled, Integer).label("version_enabled"),
-        keys.c.disclosure,
-        keys.c.lease_seconds,
-    )
+    whole_rows(keys, key_versions)
     .join(keys, (keys.c.tenant == key_versions.c.tenant) & (keys.c.key_id == key_versions.c.key_id))
     .order_by(keys.c.tenant, keys.c.key_id, key_versions.c.version)
 )
@@ -221,26 +233,30 @@ _OF_NAME = _KEY_VERSIONS.where(
     key_versions.c.tenant == bindparam("tenant"), key_versions.c.key_id == bindparam("key_id")
 )
 _CURRENT = _OF_NAME.where(key_versions.c.overlap_until.is_(None))
-_VERSION = _OF_NAME.where(key_versions.c.version == bindparam("version"))
 _ENABLED = {1: True, 0: False}
-"""Read as a number: the library's boolean would take any text for true."""
+"""Stored as a number."""
 
 
-def _record(row: Row[tuple[object, ...]]) -> KeyRecord:
-    problem = f"the stored record of key {row.key_id!r} cannot be read"
-    with readable(problem, code="key-record-invalid", field=str(row.key_id)):
+def _record(key: Values, version: Values) -> KeyRecord:
+    key_id, disclosure, seconds = str(key["key_id"]), key["disclosure"], key["lease_seconds"]
+    problem = f"the stored record of key {key_id!r} cannot be read"
+    with readable(problem, code="key-record-invalid", field=key_id):
         return KeyRecord(
-            name=KeyName(tenant=row.tenant, key_id=row.key_id),
-            version=row.version,
-            purpose=KeyPurpose(row.purpose),
-            algorithm=row.algorithm,
-            policy_digest=blob(row.policy_digest),
-            enabled=_ENABLED[row.enabled],
-            version_enabled=_ENABLED[row.version_enabled],
-            overlap_until=None if row.overlap_until is None else moment_of(row.overlap_until),
-            destroy_at=None if row.destroy_at is None else moment_of(row.destroy_at),
-            created_at=rfc3339(row.created_at, what="created_at"),
-            wrapped=Wrapped(kek_id=blob(row.kek_id), content=blob(row.wrapped)),
-            disclosure=DEFAULT_DISCLOSURE if row.disclosure is None else Disclosure(row.disclosure),
-            lease_seconds=row.lease_seconds,
+            name=KeyName(tenant=str(key["tenant"]), key_id=key_id),
+            version=whole_number(version["version"]),
+            purpose=KeyPurpose(str(key["purpose"])),
+            algorithm=str(version["algorithm"]),
+            policy_digest=blob(version["policy_digest"]),
+            enabled=_ENABLED[whole_number(key["enabled"])],
+            version_enabled=_ENABLED[whole_number(version["enabled"])],
+            overlap_until=_moment(version["overlap_until"]),
+            destroy_at=_moment(version["destroy_at"]),
+            created_at=rfc3339(str(version["created_at"]), what="created_at"),
+            wrapped=Wrapped(kek_id=blob(version["kek_id"]), content=blob(version["wrapped"])),
+            disclosure=DEFAULT_DISCLOSURE if disclosure is None else Disclosure(str(disclosure)),
+            lease_seconds=None if seconds is None else whole_number(seconds),
         )
+
+
+def _moment(value: object) -> datetime | None:
+    return None if value is None else moment_of(whole_number(value))

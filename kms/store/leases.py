@@ -1,29 +1,21 @@
-"""Leases in the database: granted once and never changed. Ends and stops are in tables of their own."""
+"""Leases in the database."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
+from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
     ColumnElement,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    Row,
+    Connection,
     Select,
-    String,
-    Table,
     and_,
     bindparam,
-    delete,
-    distinct,
+    exists,
     func,
     insert,
     not_,
@@ -34,127 +26,49 @@ from sqlalchemy import (
 
 from attest.release import KeyName
 from kms.domain.leases import Attester, Lease, LeaseEnd, LeaseFilter, LeaseState, LeaseStop
-from kms.domain.limits import Budget
 from kms.store.keys import of_key, stored_name
-from kms.store.repository import Repository, blob, readable
-from kms.store.schema import APPEND_ONLY, metadata, name_of
+from kms.store.lease_counts import LeaseCountReader, LeaseCountRepository
+from kms.store.lease_tables import lease_claims, lease_ends, lease_stops, leases
+from kms.store.repository import Repository, blob, readable, whole_number
+from kms.store.state import State
+from kms.store.state_rows import Values, whole_rows
 from kms.store.timestamps import milliseconds, moment_of
 
 _PAGE_ROWS = 500
-
-lease_claims = Table(
-    "lease_claims",
-    metadata,
-    Column("digest", LargeBinary, primary_key=True),
-    Column("claims", LargeBinary, nullable=False),
-    info=APPEND_ONLY,
-)
-"""Claims that Attesters proved, see ``kms/domain/lease_claims.py``, by their SHA-256; never changed, never removed."""
-
-leases = Table(
-    "leases",
-    metadata,
-    Column("lease_id", name_of(32), primary_key=True),
-    Column("tenant", name_of(64), nullable=False),
-    Column("key_id", name_of(128), nullable=False),
-    Column("version", Integer, nullable=False),
-    Column("policy_digest", LargeBinary, ForeignKey("policies.digest"), nullable=False),
-    Column("evidence_digest", LargeBinary, nullable=False),
-    Column("tee", name_of(32), nullable=False),
-    Column("product", name_of(64)),
-    Column("chip", name_of(160)),
-    Column("measurement", LargeBinary),
-    Column("instance", LargeBinary, nullable=False),
-    Column("holder", LargeBinary, nullable=False),
-    Column("recipient", LargeBinary, nullable=False),
-    Column("gpus", Integer, nullable=False),
-    Column("simulated", Boolean, nullable=False),
-    Column("claims_digest", LargeBinary, ForeignKey("lease_claims.digest"), nullable=False),
-    Column("log_seq", BigInteger, nullable=False),
-    Column("released_at", BigInteger, nullable=False),
-    Column("expires_at", BigInteger, nullable=False),
-    Column("renewed_from", name_of(32)),
-    Index("leases_key", "tenant", "key_id", "expires_at"),
-    Index("leases_holder", "holder"),
-    Index("leases_chip", "chip"),
-    Index("leases_log_seq", "log_seq", "lease_id"),
-    info=APPEND_ONLY,
-)
-"""Each released version of a key, see ``kms/domain/leases.py``; never changed, never removed. The row outlives its
-key, which it names without a foreign key. Moments are milliseconds since 1970, UTC."""
-
-lease_ends = Table(
-    "lease_ends",
-    metadata,
-    Column("lease_id", name_of(32), ForeignKey("leases.lease_id"), primary_key=True),
-    Column("ended_at", BigInteger, nullable=False),
-    Column("reason", String(32), nullable=False),
-    Column("log_seq", BigInteger, nullable=False),
-    info=APPEND_ONLY,
-)
-"""Leases that ended before their time; never changed, never removed."""
-
-lease_stops = Table(
-    "lease_stops",
-    metadata,
-    Column("lease_id", name_of(32), ForeignKey("leases.lease_id"), primary_key=True),
-    Column("tenant", name_of(64), nullable=False),
-    Column("key_id", name_of(128), nullable=False),
-    Column("instance", LargeBinary, nullable=False),
-    Column("reason", String(1024), nullable=False),
-    Column("stopped_at", BigInteger, nullable=False),
-    Column("log_seq", BigInteger, nullable=False),
-    Index("lease_stops_instance", "tenant", "key_id", "instance"),
-)
-"""Leases that are not renewed; a row is removed when the operator resumes renewals."""
 
 
 class LeaseReader(Repository):
     """Leases in a reading transaction. One that cannot be read is an ``IntegrityError``, ``lease-record-invalid``."""
 
+    def __init__(self, connection: Connection, state: State) -> None:
+        super().__init__(connection, state)
+        self._known_stops: dict[KeyName, Mapping[object, Values]] = {}
+
     def live(self, name: KeyName, *, at: datetime) -> tuple[Lease, ...]:
         """Return the leases of a key that are neither expired nor ended at this moment, the oldest first."""
         statement = _STATES.where(_live_of(name, at)).order_by(leases.c.log_seq, leases.c.lease_id)
-        return tuple(_state(row).lease for row in self._connection.execute(statement))
+        return tuple(one.lease for one in self._read(statement))
 
     def live_count(self, *, at: datetime) -> int:
         """Return the number of live leases of all keys; reads every lease."""
         live = and_(leases.c.expires_at > milliseconds(at), _NOT_ENDED)
         return int(self._connection.execute(select(func.count()).select_from(_WITH_END).where(live)).scalar_one())
 
-    def holder_count(self, name: KeyName, *, at: datetime, beside: bytes | None = None) -> int:
-        """Return the number of holders of a live lease of a key; ``beside`` (``Attester.holder``) is not counted."""
-        where = _live_of(name, at)
-        if beside is not None:
-            where = and_(where, leases.c.holder != beside)
-        statement = select(func.count(distinct(leases.c.holder))).select_from(_WITH_END).where(where)
-        return int(self._connection.execute(statement).scalar_one())
-
-    def released_count(self, name: KeyName, budget: Budget, *, at: datetime, chip: str | None = None) -> int:
-        """Return the number of releases of a key in the period of a budget that ends now; to one chip, if given."""
-        columns = leases.c
-        where = of_key(leases, name)
-        length = budget.per.length
-        if length is not None:
-            # A lease ends after it starts, so the index over the ends finds the recent ones.
-            start = milliseconds(at - length)
-            where = and_(where, columns.expires_at > start, columns.released_at > start)
-        if chip is not None:
-            where = and_(where, columns.chip == chip)
-        return int(self._connection.execute(select(func.count()).select_from(leases).where(where)).scalar_one())
+    @cached_property
+    def counts(self) -> LeaseCountReader:
+        """Numbers of releases and of holders."""
+        return LeaseCountReader(self._connection, self._state)
 
     def held(self, names: Iterable[KeyName], *, holder: bytes, at: datetime) -> tuple[Lease, ...]:
         """Return a holder's live leases of these keys, the oldest first."""
         given = {"holder": holder, "at": milliseconds(at)}
-        rows = (row for one in names for row in self._connection.execute(_HELD, {**given, **stored_name(one)}))
-        return tuple(sorted((_state(row).lease for row in rows), key=lambda one: (one.log_seq, one.lease_id)))
+        found = (self._read(_HELD, {**given, **stored_name(one)}) for one in names)
+        return tuple(sorted((one.lease for each in found for one in each), key=lambda one: (one.log_seq, one.lease_id)))
 
     def states(self, lease_ids: Sequence[str]) -> dict[str, LeaseState]:
         """Return these leases with their ends and stops; unknown ones are absent."""
-        if not lease_ids:
-            return {}
-        found = self._read(_STATES.where(leases.c.lease_id.in_(lease_ids)))
-        return {one.lease.lease_id: one for one in found}
+        rows = {one: row for one in lease_ids if (row := self._row(leases, lease_id=one)) is not None}
+        return {one: self._state_of(row) for one, row in rows.items()}
 
     def stops(
         self, names: Iterable[KeyName], *, instance: bytes | None, also: bytes | None = None
@@ -163,22 +77,22 @@ class LeaseReader(Repository):
 
         ``also`` is another instance that may be the same machine.
         """
-        if instance is None:
-            return self._stops(_STOPS, {}, names)
-        return self._stops(_STOPS_OF_INSTANCE, {"instance": instance, "also": also or instance}, names)
+        return self._stops(names, lambda row: instance is None or row["instance"] in {instance, also})
 
     def stops_of_image(self, names: Iterable[KeyName], *, tee: str, measurement: bytes | None) -> tuple[LeaseStop, ...]:
         """Return the stops of these keys for this image on any machine."""
-        return self._stops(_STOPS_OF_IMAGE, {"tee": tee, "measurement": measurement}, names)
+        return self._stops(names, lambda row: (row["tee"], row["measurement"]) == (tee, measurement))
 
-    def _stops(
-        self,
-        statement: Select[Any],  # Any: rows
-        given: Mapping[str, object],
-        names: Iterable[KeyName],
-    ) -> tuple[LeaseStop, ...]:
-        rows = (row for one in names for row in self._connection.execute(statement, {**given, **stored_name(one)}))
-        return tuple(sorted(map(_stop, rows), key=lambda one: (one.log_seq, one.lease_id)))
+    def _stops(self, names: Iterable[KeyName], wanted: Callable[[Values], bool]) -> tuple[LeaseStop, ...]:
+        rows = [row for one in names for row in self._stops_of(one).values()]
+        return tuple(sorted(map(_stop, filter(wanted, rows)), key=lambda one: (one.log_seq, one.lease_id)))
+
+    def _stops_of(self, name: KeyName) -> Mapping[object, Values]:
+        """Return the stops of a key by their lease, which are read once in a transaction."""
+        if name not in self._known_stops:
+            rows = self._all_of_scope(lease_stops, stored_name(name))
+            self._known_stops[name] = {row["lease_id"]: row for row in rows}
+        return self._known_stops[name]
 
     def pages(self, wanted: LeaseFilter, *, at: datetime, after: tuple[int, str] = (0, "")) -> Iterator[LeaseState]:
         """Iterate over leases by log entry and id, page by page, after those of ``after``."""
@@ -194,21 +108,40 @@ class LeaseReader(Repository):
             after = (page[-1].lease.log_seq, page[-1].lease.lease_id)
 
     def claims(self, digest: bytes) -> bytes | None:
-        """Return the claims of this digest, or None; empty if they were altered into another type."""
+        """Return the claims of this digest, or None; empty if they were altered."""
         value = self._connection.execute(_CLAIMS, {"digest": digest}).scalar_one_or_none()
-        return value if value is None or isinstance(value, bytes) else b""
+        if value is None:
+            return None
+        return value if isinstance(value, bytes) and sha256(value).digest() == digest else b""
 
     def claims_digests(self) -> tuple[bytes, ...]:
         """Return the digests of all stored claims."""
         found = self._connection.execute(select(lease_claims.c.digest).order_by(lease_claims.c.digest)).scalars()
         return tuple(value if isinstance(value, bytes) else b"" for value in found)
 
-    def _read(self, statement: Select[Any]) -> tuple[LeaseState, ...]:  # Any: rows of several tables
-        return tuple(_state(row) for row in self._connection.execute(statement))
+    def _read(
+        self,
+        statement: Select[Any],  # Any: rows of several tables
+        given: Mapping[str, object] | None = None,
+    ) -> tuple[LeaseState, ...]:
+        rows = self._connection.execute(statement, given or {}).all()
+        return tuple(self._state_of(self._genuine(leases, row)) for row in rows)
+
+    def _state_of(self, row: Values) -> LeaseState:
+        lease, end = _lease(row), self._row(lease_ends, lease_id=row["lease_id"])
+        stop = self._stops_of(lease.name).get(lease.lease_id)
+        return LeaseState(
+            lease=lease, end=None if end is None else _end(end), stop=None if stop is None else _stop(stop)
+        )
 
 
 class LeaseRepository(LeaseReader):
     """Leases in a writing transaction."""
+
+    @cached_property
+    def counts(self) -> LeaseCountRepository:
+        """Numbers of releases and of holders."""
+        return LeaseCountRepository(self._connection, self._state)
 
     def add(self, granted: Sequence[Lease], *, attester: Attester) -> None:
         """Store leases, and their claims unless they are stored already."""
@@ -217,49 +150,63 @@ class LeaseRepository(LeaseReader):
         digest = attester.claims_digest
         if self.claims(digest) is None:
             self._connection.execute(_ADD_CLAIMS, {"digest": digest, "claims": attester.claims})
-        self._connection.execute(_ADD_LEASES, [_row(one) for one in granted])
+        for name in dict.fromkeys(one.name for one in granted):
+            of_key = [_row(one) for one in granted if one.name == name]
+            self._add(leases, *self.counts.numbered(of_key, name=name, chip=attester.chip))
+            self.counts.forget_expired(name, added=len(of_key), at=granted[0].released_at)
 
     def end(self, ends: Sequence[LeaseEnd]) -> None:
         """Store early ends of leases."""
-        if ends:
-            rows = [
+        if not ends:
+            return
+        rows = self._rows([one.lease_id for one in ends])
+        for name in {KeyName(tenant=str(row["tenant"]), key_id=str(row["key_id"])) for row in rows.values()}:
+            self.counts.ended(name, [row for row in rows.values() if stored_name(name).items() <= row.items()])
+        self._add(
+            lease_ends,
+            *(
                 {"lease_id": e.lease_id, "ended_at": milliseconds(e.at), "reason": e.reason, "log_seq": e.log_seq}
                 for e in ends
-            ]
-            self._connection.execute(_ADD_ENDS, rows)
+            ),
+        )
+
+    def _rows(self, lease_ids: Sequence[str]) -> Mapping[str, Values]:
+        return {one: row for one in lease_ids if (row := self._row(leases, lease_id=one)) is not None}
 
     def add_stops(self, stops: Sequence[LeaseStop]) -> None:
         """Refuse the renewal of leases from now on."""
+        rows = self._rows([one.lease_id for one in stops])
+        self._known_stops.clear()
         if stops:
-            rows = [
+            added = [
                 {
                     "lease_id": one.lease_id,
-                    "tenant": one.name.tenant,
-                    "key_id": one.name.key_id,
+                    **stored_name(one.name),
                     "instance": one.instance,
                     "reason": one.reason,
                     "stopped_at": milliseconds(one.at),
                     "log_seq": one.log_seq,
+                    "tee": rows[one.lease_id]["tee"],
+                    "measurement": rows[one.lease_id]["measurement"],
                 }
                 for one in stops
             ]
-            self._connection.execute(insert(lease_stops), rows)
+            self._add(lease_stops, *added)
 
     def remove_stops(self, lease_ids: Sequence[str]) -> None:
         """Remove stops."""
-        self._connection.execute(delete(lease_stops).where(lease_stops.c.lease_id.in_(lease_ids)))
+        wanted = set(lease_ids)
+        found = self._connection.execute(_STOPPED_KEYS.where(lease_stops.c.lease_id.in_(lease_ids))).all()
+        self._known_stops.clear()
+        for row in found:
+            name = KeyName(tenant=row.tenant, key_id=row.key_id)
+            self._remove(lease_stops, *(stop for one, stop in self._stops_of(name).items() if one in wanted))
+        self._known_stops.clear()
 
 
 _WITH_END = leases.outerjoin(lease_ends, lease_ends.c.lease_id == leases.c.lease_id)
-_STATES = select(
-    leases,
-    lease_ends.c.ended_at,
-    lease_ends.c.reason.label("end_reason"),
-    lease_ends.c.log_seq.label("end_seq"),
-    lease_stops.c.stopped_at,
-    lease_stops.c.reason.label("stop_reason"),
-    lease_stops.c.log_seq.label("stop_seq"),
-).select_from(_WITH_END.outerjoin(lease_stops, lease_stops.c.lease_id == leases.c.lease_id))
+_STATES = whole_rows(leases).select_from(_WITH_END)
+_STOPPED_KEYS = select(lease_stops.c.tenant, lease_stops.c.key_id).distinct()
 _NOT_ENDED = lease_ends.c.lease_id.is_(None)
 # Statements of every release are built once: building one takes longer than executing it.
 _HELD = _STATES.where(
@@ -269,17 +216,8 @@ _HELD = _STATES.where(
     leases.c.expires_at > bindparam("at"),
     _NOT_ENDED,
 )
-_STOPS = select(lease_stops).where(
-    lease_stops.c.tenant == bindparam("tenant"), lease_stops.c.key_id == bindparam("key_id")
-)
-_STOPS_OF_INSTANCE = _STOPS.where(lease_stops.c.instance.in_([bindparam("instance"), bindparam("also")]))
-_STOPS_OF_IMAGE = _STOPS.join(leases, leases.c.lease_id == lease_stops.c.lease_id).where(
-    leases.c.tee == bindparam("tee"), leases.c.measurement.is_not_distinct_from(bindparam("measurement"))
-)
 _CLAIMS = select(lease_claims.c.claims).where(lease_claims.c.digest == bindparam("digest"))
 _ADD_CLAIMS = insert(lease_claims)
-_ADD_LEASES = insert(leases)
-_ADD_ENDS = insert(lease_ends)
 
 
 def _conditions(wanted: LeaseFilter, at: datetime) -> Iterator[ColumnElement[bool]]:
@@ -303,7 +241,7 @@ def _conditions(wanted: LeaseFilter, at: datetime) -> Iterator[ColumnElement[boo
         live = and_(columns.expires_at > milliseconds(at), _NOT_ENDED)
         yield live if wanted.live else not_(live)
     if wanted.stopped:
-        yield lease_stops.c.lease_id.is_not(None)
+        yield exists().where(lease_stops.c.lease_id == columns.lease_id)
     if wanted.lease_ids is not None:
         yield columns.lease_id.in_(wanted.lease_ids)
 
@@ -326,44 +264,33 @@ def _readable() -> AbstractContextManager[None]:
     return readable("a stored lease cannot be read", code="lease-record-invalid", field="leases")
 
 
-def _state(row: Row[Any]) -> LeaseState:  # Any: rows of several tables
-    found = row._mapping  # noqa: SLF001  SQLAlchemy's public name of it
+def _lease(row: Values) -> Lease:
     with _readable():
-        plain = {name: found[name] for name in _PLAIN}
-        plain |= {name: blob(found[name]) for name in _BLOBS}
-        plain["measurement"] = None if row.measurement is None else blob(row.measurement)
-        plain |= {"released_at": moment_of(row.released_at), "expires_at": moment_of(row.expires_at)}
-        plain["simulated"] = bool(row.simulated)
-        lease = Lease(name=KeyName(tenant=row.tenant, key_id=row.key_id), **plain)
-        return LeaseState(lease=lease, end=_end_of(lease, row), stop=_stop_of(lease, row))
+        plain: dict[str, Any] = {name: row[name] for name in _PLAIN}  # Any: as the fields are annotated
+        plain |= {name: blob(row[name]) for name in _BLOBS}
+        plain["measurement"] = None if row["measurement"] is None else blob(row["measurement"])
+        plain |= {name: moment_of(whole_number(row[name])) for name in ("released_at", "expires_at")}
+        plain |= {"simulated": bool(row["simulated"]), "log_seq": whole_number(row["log_seq"])}
+        return Lease(name=KeyName(tenant=str(row["tenant"]), key_id=str(row["key_id"])), **plain)
 
 
-def _end_of(lease: Lease, row: Row[Any]) -> LeaseEnd | None:  # Any: as above
-    if row.ended_at is None:
-        return None
-    return LeaseEnd(lease_id=lease.lease_id, at=moment_of(row.ended_at), reason=row.end_reason, log_seq=row.end_seq)
+def _end(row: Values) -> LeaseEnd:
+    with _readable():
+        return LeaseEnd(
+            lease_id=str(row["lease_id"]),
+            at=moment_of(whole_number(row["ended_at"])),
+            reason=str(row["reason"]),
+            log_seq=whole_number(row["log_seq"]),
+        )
 
 
-def _stop_of(lease: Lease, row: Row[Any]) -> LeaseStop | None:  # Any: as above
-    if row.stopped_at is None:
-        return None
-    return LeaseStop(
-        lease_id=lease.lease_id,
-        name=lease.name,
-        instance=lease.instance,
-        reason=row.stop_reason,
-        at=moment_of(row.stopped_at),
-        log_seq=row.stop_seq,
-    )
-
-
-def _stop(row: Row[Any]) -> LeaseStop:  # Any: as above
+def _stop(row: Values) -> LeaseStop:
     with _readable():
         return LeaseStop(
-            lease_id=row.lease_id,
-            name=KeyName(tenant=row.tenant, key_id=row.key_id),
-            instance=blob(row.instance),
-            reason=row.reason,
-            at=moment_of(row.stopped_at),
-            log_seq=row.log_seq,
+            lease_id=str(row["lease_id"]),
+            name=KeyName(tenant=str(row["tenant"]), key_id=str(row["key_id"])),
+            instance=blob(row["instance"]),
+            reason=str(row["reason"]),
+            at=moment_of(whole_number(row["stopped_at"])),
+            log_seq=whole_number(row["log_seq"]),
         )

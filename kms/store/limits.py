@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Column, ForeignKeyConstraint, Integer, LargeBinary, String, Table, bindparam, insert, select
+from sqlalchemy import Column, ForeignKeyConstraint, Integer, LargeBinary, String, Table, bindparam
 
 from attest.encoding import json_value, rfc3339_text
 from attest.release import KeyName
@@ -13,6 +13,7 @@ from kms.domain.limits import NO_LIMITS, KeyLimits, read_limits
 from kms.store.keys import stored_name
 from kms.store.repository import Repository, blob, readable
 from kms.store.schema import APPEND_ONLY, metadata, name_of
+from kms.store.state_rows import Values, authenticated, whole_rows
 
 key_limits = Table(
     "key_limits",
@@ -23,7 +24,7 @@ key_limits = Table(
     Column("document", LargeBinary, nullable=False),
     Column("set_at", String(40), nullable=False),
     ForeignKeyConstraint(["tenant", "key_id"], ["keys.tenant", "keys.key_id"]),
-    info=APPEND_ONLY,
+    info=authenticated(more=APPEND_ONLY),
 )
 """Limits of keys, see ``kms/domain/limits.py``; the highest version is in force. Triggers refuse changes."""
 
@@ -37,18 +38,22 @@ class LimitReader(Repository):
         Raises:
             IntegrityError: ``limits-record-invalid``. Nothing is released while they cannot be read.
         """
+        # Versions are numbered from 1 without gaps: there is none without the first, and no newer one without the next.
+        if self._row(key_limits, **stored_name(name), version=1) is None:
+            return NO_LIMITS
         row = self._connection.execute(_NEWEST, stored_name(name)).one_or_none()
-        return NO_LIMITS if row is None else _limits(row.version, row.document)
+        found = NO_LIMITS if row is None else _limits(self._genuine(key_limits, row))
+        self._require_none(key_limits, **stored_name(name), version=found.version + 1)
+        return found
 
     def all(self) -> tuple[tuple[KeyName, KeyLimits], ...]:
         """Return every version of the limits of every key."""
         columns = key_limits.c
         rows = self._connection.execute(
-            select(key_limits).order_by(columns.tenant, columns.key_id, columns.version)
+            whole_rows(key_limits).order_by(columns.tenant, columns.key_id, columns.version)
         ).all()
-        return tuple(
-            (KeyName(tenant=row.tenant, key_id=row.key_id), _limits(row.version, row.document)) for row in rows
-        )
+        found = [self._genuine(key_limits, row) for row in rows]
+        return tuple((KeyName(tenant=str(row["tenant"]), key_id=str(row["key_id"])), _limits(row)) for row in found)
 
 
 class LimitRepository(LimitReader):
@@ -56,26 +61,21 @@ class LimitRepository(LimitReader):
 
     def add(self, name: KeyName, limits: KeyLimits, *, at: datetime) -> None:
         """Put limits into force."""
-        self._connection.execute(
-            insert(key_limits).values(
-                tenant=name.tenant,
-                key_id=name.key_id,
-                version=limits.version,
-                document=canonical_json(limits.members()),
-                set_at=rfc3339_text(at),
-            )
-        )
+        document = canonical_json(limits.members())
+        values = {"version": limits.version, "document": document, "set_at": rfc3339_text(at)}
+        self._add(key_limits, {**stored_name(name), **values})
 
 
 _NEWEST = (
-    select(key_limits.c.version, key_limits.c.document)
+    whole_rows(key_limits)
     .where(key_limits.c.tenant == bindparam("tenant"), key_limits.c.key_id == bindparam("key_id"))
     .order_by(key_limits.c.version.desc())
     .limit(1)
 )
 
 
-def _limits(version: object, document: object) -> KeyLimits:
+def _limits(row: Values) -> KeyLimits:
+    version, document = row["version"], row["document"]
     with readable("stored limits of a key cannot be read", code="limits-record-invalid", field="key_limits"):
         found = read_limits(json_value(blob(document), what="limits"))
         if found.version != version or canonical_json(found.members()) != document or found == NO_LIMITS:

@@ -10,9 +10,11 @@ from sqlalchemy import BigInteger, Column, Connection, LargeBinary, Row, Table, 
 from attest.encoding import JsonValue, rfc3339_text
 from kms.domain.errors import LogBrokenError, UnavailableError
 from kms.domain.log_entries import GENESIS, LogEntry, LogHead, make_entry
-from kms.domain.log_tree import Node, grown, node_position
+from kms.domain.log_tree import Frontier, Node, edge_nodes, node_position, root
+from kms.domain.state_root import EMPTY_LOG, LogEdge, forged
 from kms.store.repository import Repository
 from kms.store.schema import APPEND_ONLY, metadata
+from kms.store.state import State
 
 CLOCK_TOLERANCE_SECONDS = 60
 """A moment may lie this far before the newest log entry, since requests overlap. A used challenge is stored for as long
@@ -43,12 +45,48 @@ class LogReader(Repository):
     """The log in a reading transaction."""
 
     def head(self) -> LogHead:
-        """Return the newest entry of the log."""
+        """Return the newest entry of the log.
+
+        Raises:
+            IntegrityError: ``state-forged``: it is not the one that was written last.
+        """
+        entry = self._newest_entry()
+        if self._state.verifies:
+            end = self._state.root.log
+            if end.size if entry is None else (entry.seq, entry.leaf_hash) != (end.size, end.leaf):
+                raise forged("the log does not end with the entry that was written last", field="log_entries")
+        return GENESIS if entry is None else LogHead(seq=entry.seq, time=entry.time())
+
+    def _newest_entry(self) -> LogEntry | None:
         row = self._connection.execute(_NEWEST).one_or_none()
-        if row is None:
-            return GENESIS
-        entry = _entry(row)
-        return LogHead(seq=entry.seq, time=entry.time())
+        return None if row is None else _entry(row)
+
+    def require_time(self, at: datetime) -> LogHead:
+        """Return the head of the log; refuse a moment before it by more than the tolerance (MC-35).
+
+        Raises:
+            UnavailableError: ``clock-went-back``.
+        """
+        head = self.head()
+        if head.time is not None and at < head.time - timedelta(seconds=CLOCK_TOLERANCE_SECONDS):
+            raise UnavailableError(
+                f"the clock says {rfc3339_text(at)}, and the log was written at {rfc3339_text(head.time)}",
+                code="clock-went-back",
+                expected=f"at most {CLOCK_TOLERANCE_SECONDS} s before the newest log entry",
+                got=rfc3339_text(at),
+                hint="correct the machine's clock",
+                retryable=True,
+            )
+        return head
+
+    def require_root(self, digest: bytes) -> None:
+        """Refuse a root of the log's tree that is not the one that was written last.
+
+        Raises:
+            IntegrityError: ``state-forged``.
+        """
+        if digest != self._state.root.log.root:
+            raise forged("hashes of the log's tree are not the ones that were stored", field="log_nodes")
 
     def entries(self, *, after: int = 0, limit: int | None = None) -> Iterator[LogEntry]:
         """Iterate over the entries after a number, in their order, up to a limit."""
@@ -67,8 +105,7 @@ class LogReader(Repository):
 
     def size(self) -> int:
         """Return the number of entries, which is the number of leaves of the tree."""
-        size: int | None = self._connection.execute(_SIZE).scalar_one()
-        return size or 0
+        return self.head().seq
 
     def nodes(self, wanted: Sequence[Node]) -> dict[Node, bytes]:
         """Return the hashes of these nodes of the tree; missing ones are absent.
@@ -88,34 +125,17 @@ class LogReader(Repository):
 class LogRepository(LogReader):
     """The log in a writing transaction, with a cache of its own writes."""
 
-    def __init__(self, connection: Connection) -> None:
-        super().__init__(connection)
+    def __init__(self, connection: Connection, state: State) -> None:
+        super().__init__(connection, state)
         self._newest: LogHead | None = None
-        self._recent: dict[Node, bytes] = {}
+        self._leaf: bytes | None = None
+        self._tree: Frontier | None = None
 
     def head(self) -> LogHead:
         """Return the newest entry of the log."""
         if self._newest is None:
             self._newest = super().head()
         return self._newest
-
-    def require_time(self, at: datetime) -> LogHead:
-        """Return the head of the log; refuse a moment before it by more than the tolerance (MC-35).
-
-        Raises:
-            UnavailableError: ``clock-went-back``.
-        """
-        head = self.head()
-        if head.time is not None and at < head.time - timedelta(seconds=CLOCK_TOLERANCE_SECONDS):
-            raise UnavailableError(
-                f"the clock says {rfc3339_text(at)}, and the log was written at {rfc3339_text(head.time)}",
-                code="clock-went-back",
-                expected=f"at most {CLOCK_TOLERANCE_SECONDS} s before the newest log entry",
-                got=rfc3339_text(at),
-                hint="correct the machine's clock",
-                retryable=True,
-            )
-        return head
 
     def add(self, *, kind: str, at: datetime, body: Mapping[str, JsonValue]) -> LogEntry:
         """Make the next entry of the log and write it.
@@ -137,26 +157,44 @@ class LogRepository(LogReader):
 
     def append(self, entry: LogEntry) -> None:
         """Write the next entry of the log, and the hashes of the tree that it completes."""
+        tree = self._tree = self._tree or self._stored_tree()
+        nodes = tree.add(entry.leaf_hash)
+        rows = [{"position": node_position(node), "hash": digest} for node, digest in nodes]
         self._connection.execute(_ADD_ENTRY, {"seq": entry.seq, "entry": entry.raw})
-        nodes = grown(entry.seq - 1, entry.leaf_hash, self._left)
-        self._connection.execute(_ADD_NODES, [{"position": node_position(node), "hash": h} for node, h in nodes])
-        self._recent.update(nodes)
-        self._newest = LogHead(seq=entry.seq, time=entry.time())
+        self._connection.execute(_ADD_NODES, rows)
+        self._newest, self._leaf = LogHead(seq=entry.seq, time=entry.time()), entry.leaf_hash
 
-    def forget(self) -> None:
-        """Clear the cache, since the writes may have been rolled back."""
-        self._newest = None
-        self._recent.clear()
+    def _stored_tree(self) -> Frontier:
+        """Return the tree as it was before this transaction, from the stored nodes of its edge."""
+        end = self._state.root.log
+        tree = Frontier(end.size, self.nodes(edge_nodes(end.size)))
+        if tree.root() != end.root:
+            raise forged("hashes of the log's tree are not the ones that were stored", field="log_nodes")
+        return tree
 
-    def _left(self, wanted: Sequence[Node]) -> dict[Node, bytes]:
-        known = {node: self._recent[node] for node in wanted if node in self._recent}
-        missing = [node for node in wanted if node not in known]
-        return known | self.nodes(missing) if missing else known
+    def stored_edge(self) -> LogEdge:
+        """Return the end of the stored log, unverified."""
+        entry = self._newest_entry()
+        return EMPTY_LOG if entry is None else LogEdge(entry.seq, root(entry.seq, self.nodes), entry.leaf_hash)
+
+    def edge(self) -> LogEdge:
+        """Return the end of the log with the entries of this transaction."""
+        if self._tree is None or self._leaf is None:
+            return self._state.root.log
+        return LogEdge(self._tree.size, self._tree.root(), self._leaf)
+
+    def mark(self) -> LogMark:
+        """Return the end of the log now, for ``restore``."""
+        return self._newest, self._leaf, None if self._tree is None else self._tree.copy()
+
+    def restore(self, mark: LogMark) -> None:
+        """Forget the entries since a mark, which were rolled back."""
+        self._newest, self._leaf, self._tree = mark
 
 
+LogMark = tuple[LogHead | None, bytes | None, Frontier | None]
 _LOG = select(log_entries)
 _NEWEST = _LOG.order_by(log_entries.c.seq.desc()).limit(1)
-_SIZE = select(func.max(log_entries.c.seq))
 _NODES = select(log_nodes.c.position, log_nodes.c.hash).where(
     log_nodes.c.position.in_(bindparam("positions", expanding=True))
 )

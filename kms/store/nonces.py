@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import BigInteger, Column, Index, LargeBinary, Table, bindparam, delete, exists, func, insert, select
+from sqlalchemy import BigInteger, Column, Index, LargeBinary, Table, bindparam, func, select
 from sqlalchemy.exc import IntegrityError as ConstraintError
 
 from kms.domain.errors import ChallengeUsedError
 from kms.store.log import CLOCK_TOLERANCE_SECONDS
 from kms.store.repository import Repository
 from kms.store.schema import metadata
+from kms.store.state_rows import authenticated, whole_rows
 from kms.store.timestamps import milliseconds
 
 used_nonces = Table(
@@ -19,6 +20,7 @@ used_nonces = Table(
     Column("digest", LargeBinary, primary_key=True),
     Column("expires_at", BigInteger, nullable=False),
     Index("used_nonces_expires_at", "expires_at"),
+    info=authenticated(),
 )
 """SHA-256 of each nonce that was used, until it expires; milliseconds since 1970, UTC."""
 
@@ -32,7 +34,7 @@ class NonceReader(Repository):
         Raises:
             ChallengeUsedError: ``challenge-used``.
         """
-        if self._connection.execute(_IS_USED, {"digest": digest}).scalar_one():
+        if self._row(used_nonces, digest=digest) is not None:
             raise _used()
 
     def count(self) -> int:
@@ -50,17 +52,16 @@ class NonceRepository(NonceReader):
             ChallengeUsedError: ``challenge-used``.
         """
         forget = at - timedelta(seconds=CLOCK_TOLERANCE_SECONDS)
-        self._connection.execute(_FORGET_USED, {"moment": milliseconds(forget)})
+        for row in self._connection.execute(_ENDED, {"moment": milliseconds(forget)}).all():
+            self._remove(used_nonces, self._genuine(used_nonces, row))
         try:
-            self._connection.execute(_USE, {"digest": digest, "expires_at": milliseconds(expires_at)})
+            self._add(used_nonces, {"digest": digest, "expires_at": milliseconds(expires_at)})
         except ConstraintError as exc:
             raise _used() from exc
 
 
 # Statements of every release are built once: building one takes longer than executing it.
-_IS_USED = select(exists().where(used_nonces.c.digest == bindparam("digest")))
-_FORGET_USED = delete(used_nonces).where(used_nonces.c.expires_at < bindparam("moment"))
-_USE = insert(used_nonces)
+_ENDED = whole_rows(used_nonces).where(used_nonces.c.expires_at < bindparam("moment"))
 
 
 def _used() -> ChallengeUsedError:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Column, ForeignKey, Index, LargeBinary, String, Table, insert, select
+from sqlalchemy import Column, ForeignKey, Index, LargeBinary, String, Table, select
 
 from attest.encoding import rfc3339_text
 from kms.domain.keys import Wrapped
 from kms.store.keks import KekReader
 from kms.store.repository import Repository
 from kms.store.schema import metadata, name_of
+from kms.store.state_rows import authenticated
 
 secrets = Table(
     "secrets",
@@ -21,6 +22,7 @@ secrets = Table(
     Column("kek_id", LargeBinary, ForeignKey("keks.id"), nullable=False),
     Column("created_at", String(40), nullable=False),
     Index("secrets_kek_id", "kek_id"),
+    info=authenticated(),
 )
 """The service's own keys, wrapped."""
 
@@ -30,13 +32,11 @@ class OwnSecretReader(Repository):
 
     def find(self, name: str) -> tuple[str, Wrapped] | None:
         """Return algorithm and wrapped form of one of them."""
-        row = self._connection.execute(
-            select(secrets.c.algorithm, secrets.c.wrapped, secrets.c.kek_id).where(secrets.c.name == name)
-        ).one_or_none()
-        if row is None:
+        found = self._row(secrets, name=name)
+        if found is None:
             return None
-        content = row.wrapped if isinstance(row.wrapped, bytes) else b""
-        return row.algorithm, Wrapped(kek_id=bytes(row.kek_id), content=content)
+        kek_id, content = (value if isinstance(value, bytes) else b"" for value in (found["kek_id"], found["wrapped"]))
+        return str(found["algorithm"]), Wrapped(kek_id=kek_id, content=content)
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all of them."""
@@ -52,6 +52,6 @@ class OwnSecretRepository(OwnSecretReader):
         Raises:
             UnavailableError: ``kek-changing``.
         """
-        KekReader(self._connection).require_wrapping(wrapped)
+        KekReader(self._connection, self._state).require_wrapping(wrapped)
         values = {"name": name, "algorithm": algorithm, "wrapped": wrapped.content, "kek_id": wrapped.kek_id}
-        self._connection.execute(insert(secrets).values(created_at=rfc3339_text(at), **values))
+        self._add(secrets, {"created_at": rfc3339_text(at), **values})

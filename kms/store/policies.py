@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import BigInteger, Column, LargeBinary, String, Table, bindparam, insert, select
 
 from attest.encoding import rfc3339_text
-from kms.store.repository import Repository, blob
+from kms.store.repository import Repository, blob, readable
 from kms.store.schema import APPEND_ONLY, metadata, name_of
 
 policies = Table(
@@ -38,9 +38,14 @@ class PolicyReader(Repository):
         return None if row is None else (row.name, row.version)
 
     def digests(self) -> tuple[bytes, ...]:
-        """Return the digests of all policies."""
+        """Return the digests of all policies.
+
+        Raises:
+            IntegrityError: ``policy-altered``.
+        """
         found = self._connection.execute(select(policies.c.digest).order_by(policies.c.digest)).scalars()
-        return tuple(blob(digest) for digest in found)
+        with readable("a stored digest of a policy cannot be read", code="policy-altered", field="policies"):
+            return tuple(blob(digest) for digest in found)
 
 
 class PolicyRepository(PolicyReader):

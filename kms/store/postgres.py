@@ -37,6 +37,7 @@ CONNECT_SECONDS: Final = 5
 MAX_PASSWORD_BYTES: Final = 1024
 _BUSY_STATES = frozenset({"55P03", "40001", "40P01", "53300"})
 """Lock not available, serialisation failure, deadlock, too many connections: nothing was done; try again."""
+_DAMAGED_STATES = frozenset({"XX001", "XX002"})
 _GONE_STATES = frozenset({"57P01", "57P02", "57P03", "25P03", "25P04"})
 """Shut down, crashed, still starting, cut off by a timeout."""
 _LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -231,6 +232,11 @@ def is_unreachable(exc: DBAPIError) -> bool:
     lost = exc.connection_invalidated or state in _GONE_STATES or (state or "").startswith("08")
     no_answer = state is None and hasattr(exc.orig, "sqlstate") and type(exc.orig).__name__ == "OperationalError"
     return lost or no_answer
+
+
+def damage(exc: DBAPIError) -> str | None:
+    """Return the damage of the data that an error reports; None for other errors."""
+    return reason(exc) if _state(exc) in _DAMAGED_STATES else None
 
 
 def reason(exc: DBAPIError) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -17,17 +18,16 @@ from sqlalchemy import (
     String,
     Table,
     and_,
-    insert,
     or_,
-    select,
     true,
 )
 
 from attest.encoding import rfc3339, rfc3339_text
 from kms.domain.keys import Disclosure, KeyName, KeyRecord
 from kms.store.keys import key_versions, keys, of_key, stored_name
-from kms.store.repository import Repository, blob, readable
+from kms.store.repository import Repository, blob, readable, whole_number
 from kms.store.schema import APPEND_ONLY, metadata, name_of
+from kms.store.state_rows import Values, authenticated, whole_rows
 
 prompt_keys = Table(
     "prompt_keys",
@@ -42,7 +42,7 @@ prompt_keys = Table(
     ForeignKeyConstraint(
         ["tenant", "key_id", "version"], ["key_versions.tenant", "key_versions.key_id", "key_versions.version"]
     ),
-    info=APPEND_ONLY,
+    info=authenticated(more=APPEND_ONLY),
 )
 """Public halves of prompt keys by policy, with the log entry that published each; never changed."""
 
@@ -93,15 +93,18 @@ class PromptKeyReader(Repository):
             true() if key_id is None else prompt_keys.c.key_id == key_id,
             true() if after is None else _behind(after),
         )
-        rows = self._connection.execute(_CURRENT.where(wanted).limit(limit))
-        return tuple(map(_stored, rows))
+        rows = self._connection.execute(_CURRENT.where(wanted).limit(limit)).all()
+        for row in rows:
+            self._genuine(keys, row)
+        return tuple(map(self._stored, rows))
 
     def public_half(self, record: KeyRecord) -> bytes | None:
         """Return the public half of a version, published for any policy; None if it never was."""
-        statement = select(prompt_keys.c.public_key).where(
+        statement = whole_rows(prompt_keys).where(
             of_key(prompt_keys, record.name), prompt_keys.c.version == record.version
         )
-        found = self._connection.execute(statement.order_by(prompt_keys.c.seq).limit(1)).scalar_one_or_none()
+        row = self._connection.execute(statement.order_by(prompt_keys.c.seq).limit(1)).one_or_none()
+        found = None if row is None else self._genuine(prompt_keys, row)["public_key"]
         return found if found is None or isinstance(found, bytes) else b""
 
     def all(self) -> Iterator[StoredPromptKey]:
@@ -110,7 +113,11 @@ class PromptKeyReader(Repository):
         Raises:
             IntegrityError: ``key-record-invalid``.
         """
-        yield from map(_stored, self._connection.execute(_ALL).all())
+        yield from map(self._stored, self._connection.execute(_ALL).all())
+
+    def _stored(self, row: Row[Any]) -> StoredPromptKey:  # Any: rows of two tables
+        version = self._genuine(key_versions, row)
+        return _stored(self._genuine(prompt_keys, row), algorithm=str(version["algorithm"]))
 
 
 class PromptKeyRepository(PromptKeyReader):
@@ -118,34 +125,37 @@ class PromptKeyRepository(PromptKeyReader):
 
     def add(self, record: KeyRecord, *, public_key: bytes, seq: int, at: datetime) -> None:
         """Store a published key."""
-        self._connection.execute(
-            insert(prompt_keys).values(
+        self._add(
+            prompt_keys,
+            {
                 **stored_name(record.name),
-                version=record.version,
-                policy_digest=record.policy_digest,
-                public_key=public_key,
-                published_at=rfc3339_text(at),
-                seq=seq,
-            )
+                "version": record.version,
+                "policy_digest": record.policy_digest,
+                "public_key": public_key,
+                "published_at": rfc3339_text(at),
+                "seq": seq,
+            },
         )
 
 
+_VERSION = and_(
+    key_versions.c.tenant == prompt_keys.c.tenant,
+    key_versions.c.key_id == prompt_keys.c.key_id,
+    key_versions.c.version == prompt_keys.c.version,
+)
+_KEY = and_(keys.c.tenant == prompt_keys.c.tenant, keys.c.key_id == prompt_keys.c.key_id)
 _ALL = (
-    select(prompt_keys, key_versions.c.algorithm)
-    .join(
-        key_versions,
-        and_(
-            key_versions.c.tenant == prompt_keys.c.tenant,
-            key_versions.c.key_id == prompt_keys.c.key_id,
-            key_versions.c.version == prompt_keys.c.version,
-        ),
-    )
+    whole_rows(prompt_keys, key_versions)
+    .select_from(prompt_keys)
+    .join(key_versions, _VERSION)
     .order_by(prompt_keys.c.seq)
 )
 _CURRENT = (
-    _ALL.join(keys, and_(keys.c.tenant == prompt_keys.c.tenant, keys.c.key_id == prompt_keys.c.key_id))
+    whole_rows(prompt_keys, key_versions, keys)
+    .select_from(prompt_keys)
+    .join(key_versions, _VERSION)
+    .join(keys, _KEY)
     .where(key_versions.c.policy_digest == prompt_keys.c.policy_digest)
-    .order_by(None)
     .order_by(prompt_keys.c.tenant, prompt_keys.c.key_id, prompt_keys.c.seq)
 )
 
@@ -155,15 +165,16 @@ def _behind(name: KeyName) -> ColumnElement[bool]:
     return or_(tenant > name.tenant, and_(tenant == name.tenant, key_id > name.key_id))
 
 
-def _stored(row: Row[tuple[object, ...]]) -> StoredPromptKey:
-    problem = f"what is stored of the published key {row.key_id!r} cannot be read"
-    with readable(problem, code="key-record-invalid", field=str(row.key_id)):
+def _stored(row: Values, *, algorithm: str) -> StoredPromptKey:
+    key_id = str(row["key_id"])
+    problem = f"what is stored of the published key {key_id!r} cannot be read"
+    with readable(problem, code="key-record-invalid", field=key_id):
         return StoredPromptKey(
-            name=KeyName(tenant=row.tenant, key_id=row.key_id),
-            version=row.version,
-            algorithm=row.algorithm,
-            policy_digest=blob(row.policy_digest),
-            public_key=blob(row.public_key),
-            published_at=rfc3339(row.published_at, what="published_at"),
-            seq=row.seq,
+            name=KeyName(tenant=str(row["tenant"]), key_id=key_id),
+            version=whole_number(row["version"]),
+            algorithm=algorithm,
+            policy_digest=blob(row["policy_digest"]),
+            public_key=blob(row["public_key"]),
+            published_at=rfc3339(str(row["published_at"]), what="published_at"),
+            seq=whole_number(row["seq"]),
         )

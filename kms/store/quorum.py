@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Column, ForeignKey, Integer, LargeBinary, String, Table, func, insert, select
+from sqlalchemy import Column, ForeignKey, Integer, LargeBinary, String, Table, func, select
 
 from attest.encoding import json_value, rfc3339_text
 from kms.domain.canonical_json import canonical_json
@@ -12,6 +12,7 @@ from kms.domain.people import NOBODY, Quorum, read_quorum
 from kms.domain.proposals import Approval, Proposal, read_proposal
 from kms.store.repository import Repository, blob, readable
 from kms.store.schema import APPEND_ONLY, metadata, name_of
+from kms.store.state_rows import Values, authenticated, whole_rows
 
 quorum_documents = Table(
     "quorum_documents",
@@ -19,7 +20,7 @@ quorum_documents = Table(
     Column("version", Integer, primary_key=True, autoincrement=False),
     Column("document", LargeBinary, nullable=False),
     Column("set_at", String(40), nullable=False),
-    info=APPEND_ONLY,
+    info=authenticated(more=APPEND_ONLY),
 )
 """Named people and rules, see ``kms/domain/people.py``; the highest version is in force. Triggers refuse changes."""
 
@@ -29,7 +30,7 @@ proposals = Table(
     Column("digest", name_of(64), primary_key=True),
     Column("serial", Integer, nullable=False, unique=True),
     Column("document", LargeBinary, nullable=False),
-    info=APPEND_ONLY,
+    info=authenticated(more=APPEND_ONLY),
 )
 """Proposals by the SHA-256 of their document, hex; never changed."""
 
@@ -41,7 +42,7 @@ approvals = Table(
     Column("person", name_of(64), nullable=False),
     Column("signature", LargeBinary, nullable=False),
     Column("added_at", String(40), nullable=False),
-    info=APPEND_ONLY,
+    info=authenticated(more=APPEND_ONLY),
 )
 """Signatures over them, verified at every use. Never changed."""
 
@@ -51,7 +52,7 @@ proposal_ends = Table(
     Column("digest", name_of(64), ForeignKey("proposals.digest"), primary_key=True),
     Column("outcome", String(16), nullable=False),
     Column("ended_at", String(40), nullable=False),
-    info=APPEND_ONLY,
+    info=authenticated(more=APPEND_ONLY),
 )
 """Outcomes of proposals, at most one each. Never changed."""
 
@@ -68,15 +69,25 @@ class QuorumReader(Repository):
         versions = self.versions()
         return versions[-1] if versions else NOBODY
 
+    def ever_ruled(self) -> bool:
+        """Return True if any rule was ever in force.
+
+        Raises:
+            IntegrityError: ``quorum-record-invalid``.
+        """
+        return any(one.rules for one in self.versions())
+
     def versions(self) -> tuple[Quorum, ...]:
         """Return every version of people and rules, the oldest first.
 
         Raises:
             IntegrityError: ``quorum-record-invalid``.
         """
-        rows = self._connection.execute(select(quorum_documents).order_by(quorum_documents.c.version)).all()
+        ordered = whole_rows(quorum_documents).order_by(quorum_documents.c.version)
+        rows = [self._genuine(quorum_documents, row) for row in self._connection.execute(ordered).all()]
+        self._require_none(quorum_documents, version=len(rows) + 1)
         with readable("stored people and rules cannot be read", code="quorum-record-invalid", field="quorum"):
-            return tuple(_quorum(row.version, row.document, number=number) for number, row in enumerate(rows, start=1))
+            return tuple(_quorum(row, number=number) for number, row in enumerate(rows, start=1))
 
 
 class QuorumRepository(QuorumReader):
@@ -84,11 +95,8 @@ class QuorumRepository(QuorumReader):
 
     def add(self, quorum: Quorum, *, at: datetime) -> None:
         """Put people and rules into force."""
-        self._connection.execute(
-            insert(quorum_documents).values(
-                version=quorum.version, document=canonical_json(quorum.members()), set_at=rfc3339_text(at)
-            )
-        )
+        document = canonical_json(quorum.members())
+        self._add(quorum_documents, {"version": quorum.version, "document": document, "set_at": rfc3339_text(at)})
 
 
 class ProposalReader(Repository):
@@ -104,8 +112,8 @@ class ProposalReader(Repository):
         Raises:
             IntegrityError: ``proposal-altered``.
         """
-        row = self._connection.execute(select(proposals).where(proposals.c.digest == digest)).one_or_none()
-        return None if row is None else _proposal(row.document)
+        row = self._row(proposals, digest=digest)
+        return None if row is None else _proposal(row["document"])
 
     def digests(self) -> tuple[str, ...]:
         """Return the digests of all proposals in their order."""
@@ -113,22 +121,17 @@ class ProposalReader(Repository):
 
     def outcome(self, digest: str) -> str | None:
         """Return the outcome of a proposal, or None."""
-        columns = proposal_ends.c
-        return self._connection.execute(select(columns.outcome).where(columns.digest == digest)).scalar_one_or_none()
+        row = self._row(proposal_ends, digest=digest)
+        return None if row is None else str(row["outcome"])
 
     def approvals(self, digest: str) -> tuple[Approval, ...]:
         """Return the signatures over a proposal, unverified."""
-        rows = self._connection.execute(
-            select(approvals).where(approvals.c.digest == digest).order_by(approvals.c.key_id)
-        )
-        return tuple(
-            Approval(
-                proposal=digest,
-                key_id=str(row.key_id),
-                signature=row.signature if isinstance(row.signature, bytes) else b"",
+        statement = whole_rows(approvals).where(approvals.c.digest == digest).order_by(approvals.c.key_id)
+        rows = [self._genuine(approvals, row) for row in self._connection.execute(statement).all()]
+        with readable("a stored approval cannot be read", code="proposal-altered", field="quorum"):
+            return tuple(
+                Approval(proposal=digest, key_id=str(row["key_id"]), signature=blob(row["signature"])) for row in rows
             )
-            for row in rows
-        )
 
 
 class ProposalRepository(ProposalReader):
@@ -136,30 +139,28 @@ class ProposalRepository(ProposalReader):
 
     def add(self, proposal: Proposal) -> None:
         """Store a proposal."""
-        self._connection.execute(
-            insert(proposals).values(digest=proposal.digest, serial=proposal.serial, document=proposal.raw)
-        )
+        self._add(proposals, {"digest": proposal.digest, "serial": proposal.serial, "document": proposal.raw})
 
     def add_approval(self, approval: Approval, *, person: str, at: datetime) -> None:
         """Store a signature."""
-        self._connection.execute(
-            insert(approvals).values(
-                digest=approval.proposal,
-                key_id=approval.key_id,
-                person=person,
-                signature=approval.signature,
-                added_at=rfc3339_text(at),
-            )
+        self._add(
+            approvals,
+            {
+                "digest": approval.proposal,
+                "key_id": approval.key_id,
+                "person": person,
+                "signature": approval.signature,
+                "added_at": rfc3339_text(at),
+            },
         )
 
     def end(self, proposal: Proposal, *, outcome: str, at: datetime) -> None:
         """Store the outcome of a proposal; there is at most one."""
-        self._connection.execute(
-            insert(proposal_ends).values(digest=proposal.digest, outcome=outcome, ended_at=rfc3339_text(at))
-        )
+        self._add(proposal_ends, {"digest": proposal.digest, "outcome": outcome, "ended_at": rfc3339_text(at)})
 
 
-def _quorum(version: int, document: object, *, number: int) -> Quorum:
+def _quorum(row: Values, *, number: int) -> Quorum:
+    version, document = row["version"], row["document"]
     found = read_quorum(json_value(blob(document), what="people and rules"))
     if not found.version == version == number or canonical_json(found.members()) != document:
         raise ValueError("people and rules are not what was stored, or a version is missing")

@@ -5,20 +5,187 @@ Each repository makes its objects from rows in one function, which refuses an al
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import ColumnElement, Connection, Insert, Row, Select, Table, Update, bindparam, delete, insert, update
 
 from attest.errors import AttestError
 from kms.domain.errors import damaged
+from kms.domain.state_root import forged
+from kms.store.state import State
+from kms.store.state_rows import (
+    Values,
+    counts_together,
+    digest_of_all,
+    entry_key,
+    row_digest,
+    row_of,
+    scope_of,
+    stored_form,
+    whole_rows,
+)
 
 
 class Repository:
-    """One aggregate, in the transaction of this connection."""
+    """One aggregate, in the transaction of this connection.
 
-    def __init__(self, connection: Connection) -> None:
+    Rows of authenticated tables are read whole and compared with the state, and changed by the functions of this class.
+    """
+
+    def __init__(self, connection: Connection, state: State) -> None:
         self._connection = connection
+        self._state = state
+
+    def _genuine(self, table: Table, row: Row[Any]) -> Values:  # Any: rows of several tables
+        """Return the row of a table that ``whole_rows`` selected, after comparing it with the state.
+
+        Raises:
+            IntegrityError: ``state-forged``.
+        """
+        values = row_of(table, row)
+        if self._state.verifies and self._state.value(entry_key(table, values)) != row_digest(table, values):
+            raise forged(_altered(table, values), field=table.name)
+        return values
+
+    def _row(self, table: Table, **primary_key: object) -> Values | None:
+        """Return the row of a primary key, or None. The state knows whether there is one, and which.
+
+        Raises:
+            IntegrityError: ``state-forged``.
+        """
+        if not self._state.verifies:
+            row = self._connection.execute(_row_of_key(table), primary_key).one_or_none()
+            return None if row is None else row_of(table, row)
+        key = entry_key(table, primary_key)
+        digest = self._state.value(key)
+        if digest is None:
+            return None
+        known = self._state.authority.rows(key, digest)
+        if known is None:
+            row = self._connection.execute(_row_of_key(table), primary_key).one_or_none()
+            if row is None:
+                raise forged(f"a row of {table.name} was removed: {_named(primary_key)}", field=table.name)
+            known = (self._genuine(table, row),)
+            self._state.authority.keep_rows(key, digest, known)
+        return known[0]
+
+    def _all_of_scope(self, table: Table, scope: Values) -> tuple[Values, ...]:
+        """Return the rows of a scope that count together, in the order of primary keys, likewise."""
+        given = {name: scope[name] for name in scope_of(table)}
+        if not self._state.verifies:
+            return tuple(row_of(table, row) for row in self._connection.execute(_rows_of_scope(table), given))
+        key = entry_key(table, scope)
+        digest = self._state.value(key)
+        if digest is None:
+            return ()
+        known = self._state.authority.rows(key, digest)
+        if known is None:
+            known = tuple(row_of(table, row) for row in self._connection.execute(_rows_of_scope(table), given))
+            if digest_of_all(row_digest(table, values) for values in known) != digest:
+                raise forged(f"rows of {table.name} were altered, added or removed", field=table.name)
+            self._state.authority.keep_rows(key, digest, known)
+        return known
+
+    def _require_none(self, table: Table, **primary_key: object) -> None:
+        """Refuse where the state has a row that was not found in the table.
+
+        Raises:
+            IntegrityError: ``state-forged``.
+        """
+        if self._state.verifies and self._state.value(entry_key(table, primary_key)) is not None:
+            raise forged(f"a row of {table.name} was removed: {_named(primary_key)}", field=table.name)
+
+    def _add(self, table: Table, *rows: Values) -> None:
+        """Write new rows.
+
+        Raises:
+            IntegrityError: ``state-forged``: such a row was removed, or one of its scope altered.
+            sqlalchemy.exc.IntegrityError: there is such a row.
+        """
+        if counts_together(table):
+            for scope, added in _by_scope(table, rows):
+                self._put_all(table, scope, (*self._all_of_scope(table, scope), *added))
+        self._connection.execute(_insertion(table), [dict(row) for row in rows])
+        if not counts_together(table):
+            for row in rows:
+                self._require_none(table, **{name: row[name] for name in scope_of(table)})
+                self._put(table, row)
+
+    def _replace(self, table: Table, before: Values, **changes: object) -> None:
+        """Change columns of a row that was read by ``_genuine`` or ``_all_of_scope``; its primary key stays."""
+        after = {**before, **changes}
+        if counts_together(table):
+            others = [row for row in self._all_of_scope(table, before) if row != before]
+            self._put_all(table, before, (*others, after))
+        else:
+            self._put(table, after)
+        given = {f"of_{column.name}": before[column.name] for column in table.primary_key.columns}
+        given |= {f"new_{name}": value for name, value in changes.items()}
+        self._connection.execute(_change(table, tuple(changes)), given)
+
+    def _remove(self, table: Table, *removed: Values) -> None:
+        """Remove rows that were read likewise."""
+        for scope, gone in _by_scope(table, removed):
+            if counts_together(table):
+                self._put_all(table, scope, [row for row in self._all_of_scope(table, scope) if row not in gone])
+            else:
+                self._state.put(entry_key(table, scope), None)
+            for row in gone:
+                self._connection.execute(delete(table).where(*_same(table, row)))
+
+    def _put(self, table: Table, row: Values) -> None:
+        key, digest = entry_key(table, row), row_digest(table, row)
+        self._state.put(key, digest)
+        self._state.authority.keep_rows(key, digest, (stored_form(table, row),))
+
+    def _put_all(self, table: Table, scope: Values, rows: Iterable[Values]) -> None:
+        self._state.put(entry_key(table, scope), digest_of_all(row_digest(table, row) for row in rows))
+
+
+# Statements of every release are built once: building one takes longer than executing it.
+@cache
+def _rows_of_scope(table: Table) -> Select[Any]:  # Any: the columns of a row
+    same = [table.c[name] == bindparam(name) for name in scope_of(table)]
+    return whole_rows(table).where(*same).order_by(*table.primary_key.columns)
+
+
+@cache
+def _row_of_key(table: Table) -> Select[Any]:  # Any: as above
+    return whole_rows(table).where(*(column == bindparam(column.name) for column in table.primary_key.columns))
+
+
+@cache
+def _change(table: Table, names: tuple[str, ...]) -> Update:
+    same = (column == bindparam(f"of_{column.name}") for column in table.primary_key.columns)
+    return update(table).where(*same).values({name: bindparam(f"new_{name}") for name in names})
+
+
+@cache
+def _insertion(table: Table) -> Insert:
+    return insert(table)
+
+
+def _same(table: Table, row: Values) -> list[ColumnElement[bool]]:
+    return [column == row[column.name] for column in table.primary_key.columns]
+
+
+def _by_scope(table: Table, rows: Iterable[Values]) -> Iterable[tuple[Values, list[Values]]]:
+    groups: dict[tuple[object, ...], list[Values]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in scope_of(table)), []).append(row)
+    return [(group[0], group) for group in groups.values()]
+
+
+def _altered(table: Table, values: Values) -> str:
+    key = {column.name: values[column.name] for column in table.primary_key.columns}
+    return f"a row of {table.name} is not the one that was stored last: {_named(key)}"
+
+
+def _named(key: Values) -> str:
+    return ", ".join(f"{name} {v.hex()[:16] if isinstance(v, bytes) else v}" for name, v in key.items())[:200]
 
 
 @contextmanager

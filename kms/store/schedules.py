@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import BigInteger, Column, ForeignKeyConstraint, Index, Row, Table, and_, delete, exists, insert, select
+from sqlalchemy import BigInteger, Column, ForeignKeyConstraint, Index, Select, Table, and_, exists
 
 from kms.domain.keys import KeyName, RotationSchedule
-from kms.store.keys import key_versions, of_key, stored_name
-from kms.store.repository import Repository, readable
+from kms.store.keys import key_versions, stored_name
+from kms.store.repository import Repository, readable, whole_number
 from kms.store.schema import metadata, name_of
+from kms.store.state_rows import Values, authenticated, whole_rows
 from kms.store.timestamps import milliseconds, moment_of
 
 key_schedules = Table(
@@ -22,6 +24,7 @@ key_schedules = Table(
     Column("due_at", BigInteger, nullable=False),
     ForeignKeyConstraint(["tenant", "key_id"], ["keys.tenant", "keys.key_id"]),
     Index("key_schedules_due_at", "due_at"),
+    info=authenticated(),
 )
 """Keys that are rotated automatically, with the moment of the next rotation; milliseconds since 1970, UTC."""
 
@@ -31,13 +34,12 @@ class ScheduleReader(Repository):
 
     def find(self, name: KeyName) -> RotationSchedule | None:
         """Return the schedule of a key, if it has one."""
-        row = self._connection.execute(select(key_schedules).where(of_key(key_schedules, name))).one_or_none()
+        row = self._row(key_schedules, **stored_name(name))
         return None if row is None else _schedule(row)
 
     def all(self) -> tuple[RotationSchedule, ...]:
         """Return every schedule in the order of names."""
-        ordered = select(key_schedules).order_by(key_schedules.c.tenant, key_schedules.c.key_id)
-        return tuple(_schedule(row) for row in self._connection.execute(ordered))
+        return self._read(_SCHEDULES.order_by(key_schedules.c.tenant, key_schedules.c.key_id))
 
     def due(self, at: datetime, *, limit: int) -> tuple[RotationSchedule, ...]:
         """Return the due schedules, the oldest first, except of keys that are to be destroyed."""
@@ -49,8 +51,11 @@ class ScheduleReader(Repository):
             columns.destroy_at.is_not(None),
         )
         due = and_(key_schedules.c.due_at <= milliseconds(at), ~ending)
-        statement = select(key_schedules).where(due).order_by(key_schedules.c.due_at).limit(limit)
-        return tuple(_schedule(row) for row in self._connection.execute(statement))
+        return self._read(_SCHEDULES.where(due).order_by(key_schedules.c.due_at).limit(limit))
+
+    def _read(self, statement: Select[Any]) -> tuple[RotationSchedule, ...]:  # Any: the columns of a row
+        rows = self._connection.execute(statement).all()
+        return tuple(_schedule(self._genuine(key_schedules, row)) for row in rows)
 
 
 class ScheduleRepository(ScheduleReader):
@@ -60,26 +65,32 @@ class ScheduleRepository(ScheduleReader):
         """Store the schedule of a key, or replace it."""
         self.remove(schedule.name)
         second = timedelta(seconds=1)
-        self._connection.execute(
-            insert(key_schedules).values(
+        self._add(
+            key_schedules,
+            {
                 **stored_name(schedule.name),
-                every_seconds=schedule.every // second,
-                overlap_seconds=schedule.overlap // second,
-                due_at=milliseconds(schedule.due_at),
-            )
+                "every_seconds": schedule.every // second,
+                "overlap_seconds": schedule.overlap // second,
+                "due_at": milliseconds(schedule.due_at),
+            },
         )
 
     def remove(self, name: KeyName) -> None:
         """Remove the schedule of a key."""
-        self._connection.execute(delete(key_schedules).where(of_key(key_schedules, name)))
+        row = self._row(key_schedules, **stored_name(name))
+        if row is not None:
+            self._remove(key_schedules, row)
 
 
-def _schedule(row: Row[tuple[object, ...]]) -> RotationSchedule:
-    problem = f"the stored schedule of key {row.key_id!r} cannot be read"
-    with readable(problem, code="key-record-invalid", field=str(row.key_id)):
+_SCHEDULES = whole_rows(key_schedules)
+
+
+def _schedule(row: Values) -> RotationSchedule:
+    key_id = str(row["key_id"])
+    with readable(f"the stored schedule of key {key_id!r} cannot be read", code="key-record-invalid", field=key_id):
         return RotationSchedule(
-            name=KeyName(tenant=row.tenant, key_id=row.key_id),
-            every=timedelta(seconds=row.every_seconds),
-            overlap=timedelta(seconds=row.overlap_seconds),
-            due_at=moment_of(row.due_at),
+            name=KeyName(tenant=str(row["tenant"]), key_id=key_id),
+            every=timedelta(seconds=whole_number(row["every_seconds"])),
+            overlap=timedelta(seconds=whole_number(row["overlap_seconds"])),
+            due_at=moment_of(whole_number(row["due_at"])),
         )

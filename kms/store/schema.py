@@ -22,6 +22,8 @@ REVISIONS: Final = (
     "0008",
     "0014",
     "0015",
+    "0016",
+    "0017",
 )
 """Every schema that this version can migrate, oldest first; it works with the last one."""
 
@@ -33,7 +35,7 @@ APPEND_ONLY: Final = {"append_only": True}
 
 def protected() -> tuple[str, ...]:
     """Return the names of these tables."""
-    return tuple(table.name for table in metadata.sorted_tables if table.info == APPEND_ONLY)
+    return tuple(table.name for table in metadata.sorted_tables if "append_only" in table.info)
 
 
 def name_of(length: int) -> TypeEngine[str]:

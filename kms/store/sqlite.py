@@ -21,6 +21,8 @@ from attest.unfinished_file import unfinished_file
 from kms.store.timeouts import BUSY_MILLISECONDS, WRITING
 
 _BUSY_CODES = frozenset({"SQLITE_BUSY", "SQLITE_BUSY_SNAPSHOT", "SQLITE_BUSY_RECOVERY", "SQLITE_LOCKED"})
+_DAMAGE = ("Could not decode to UTF-8", "malformed database schema", "unsupported file format")
+"""Beginnings of messages about damage that have no error code of their own."""
 _LOOK_SECONDS = 0.002
 """Interval between attempts to take the turn."""
 
@@ -165,6 +167,13 @@ def is_foreign(exc: DBAPIError) -> bool:
     return getattr(exc.orig, "sqlite_errorname", "") == "SQLITE_NOTADB" or "no such table: alembic_version" in str(
         exc.orig
     )
+
+
+def damage(exc: DBAPIError) -> str | None:
+    """Return the damage of the file that an error reports, without the value that it quotes; None for other errors."""
+    text = str(exc.orig).partition(" with text ")[0]
+    corrupt = getattr(exc.orig, "sqlite_errorname", "").startswith("SQLITE_CORRUPT")
+    return text if corrupt or text.startswith(_DAMAGE) else None
 
 
 def append_only(table: str) -> tuple[str, ...]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sqlalchemy import ColumnElement, Table, func, select, tuple_, update
+from sqlalchemy import ColumnElement, Table, func, select, tuple_
 
 from kms.domain.keys import Wrapped
 from kms.store.keys import key_versions, keys
 from kms.store.own_secrets import secrets
-from kms.store.repository import Repository
+from kms.store.repository import Repository, blob, readable
+from kms.store.state_rows import whole_rows
 
 WRAPPED_TABLES: Final = (key_versions, secrets)
 """Every table with wrapped secrets: columns ``wrapped`` and ``kek_id``."""
@@ -20,12 +21,18 @@ class WrappedRowReader(Repository):
     """Wrapped rows in a reading transaction."""
 
     def counts(self) -> dict[bytes, dict[str, int]]:
-        """Return the numbers of wrapped secrets, by the id of the key-encryption key and then by table."""
+        """Return the numbers of wrapped secrets, by the id of the key-encryption key and then by table.
+
+        Raises:
+            IntegrityError: ``wrapped-key-invalid``.
+        """
         counts: dict[bytes, dict[str, int]] = {}
         for table in WRAPPED_TABLES:
             grouped = select(table.c.kek_id, func.count()).where(_holds_something(table)).group_by(table.c.kek_id)
-            for kek_id, number in self._connection.execute(grouped):
-                counts.setdefault(bytes(kek_id), {})[table.name] = number
+            problem = f"the id of a key-encryption key in {table.name} cannot be read"
+            with readable(problem, code="wrapped-key-invalid", field=table.name):
+                for kek_id, number in self._connection.execute(grouped):
+                    counts.setdefault(blob(kek_id), {})[table.name] = number
         return counts
 
     def elsewhere(
@@ -51,9 +58,12 @@ class WrappedRowRepository(WrappedRowReader):
     def rewrap(self, table: Table, row: Mapping[str, object], wrapped: Wrapped) -> bool:
         """Replace the wrapped form of a row, if it is still the one that was read; return True if so."""
         same = [table.c[column.name] == row[column.name] for column in table.primary_key.columns]
-        same += [table.c.kek_id == row["kek_id"], table.c.wrapped == row["wrapped"]]
-        values = {"wrapped": wrapped.content, "kek_id": wrapped.kek_id}
-        return self._connection.execute(update(table).where(*same).values(**values)).rowcount == 1
+        found = self._connection.execute(whole_rows(table).where(*same)).one_or_none()
+        now = None if found is None else self._genuine(table, found)
+        if now is None or (now["kek_id"], now["wrapped"]) != (row["kek_id"], row["wrapped"]):
+            return False
+        self._replace(table, now, wrapped=wrapped.content, kek_id=wrapped.kek_id)
+        return True
 
 
 def _holds_something(table: Table) -> ColumnElement[bool]:

@@ -1,6 +1,7 @@
 """The benchmarks of the key-release service, with tiny numbers: what they count, send and print. No time is judged."""
 
 import hashlib
+import re
 import threading
 import time
 from collections import Counter
@@ -12,6 +13,7 @@ import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
+from benchmarks import attack, attackers
 from benchmarks.load import kms_throughput
 from benchmarks.many import million_keys
 from benchmarks.measure import Figure
@@ -125,3 +127,19 @@ def test_every_request_is_sent_once_and_every_failure_is_counted() -> None:
     assert load.rate == 50 / load.seconds
     assert len(load.times) == 51
     assert load.percentile(0) <= load.percentile(0.5) <= load.percentile(1)
+
+
+@pytest.mark.loopback
+def test_the_attacked_service_is_measured_where_the_attacker_is_and_told_to_end_under_attack(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(attack, "ATTACKS", [attackers.POLICIES])
+    monkeypatch.setattr(attackers, "_READY_SECONDS", 0.0)
+    figure = attack.kms_under_attack(requests=4, rounds=1)
+    head, *attacks, last = figure.detail.split("\n# ")
+    assert re.fullmatch(r"\d+ processors, load average [0-9.]+ at the start", head)
+    assert attacks
+    for line in attacks:
+        assert re.search(r"ratio [0-9.]+, 0 errors of 4; .* attacker on .*processors.*, memory \d+ MiB", line)
+    assert re.search(r"SIGTERM under .*: ended after [0-9.]+ s, bar 15 s", last)
+    assert figure.line().startswith("kms-under-attack ")

@@ -24,7 +24,9 @@ START_SECONDS = 120
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-c", "from kms.cli.main import main; main()", *arguments]
+    """Return a command line of the program, which gives a busy machine's workers a minute to end."""
+    patient = "from kms.running import workers; workers.KILL_MARGIN_SECONDS = 60.0"
+    return [sys.executable, "-c", f"{patient}; from kms.cli.main import main; main()", *arguments]
 
 
 @dataclass
@@ -121,7 +123,7 @@ class ServedProcess:
         return self._reap()
 
     def _reap(self) -> int:
-        code = self.process.wait(30)
+        code = self.process.wait(START_SECONDS)
         self.output.close()
         return code
 

@@ -216,6 +216,7 @@ ADMINISTRATION = {
     ("POST", "/v1/keys/rotate-due"): Row({"key-owner"}, "service", body=_nothing),
     ("POST", "/v1/keys/destroy-due"): Row({"key-owner"}, "service", body=_nothing),
     ("GET", "/v1/anchors"): Row(READERS | {"administrator"}, "service"),
+    ("GET", "/v1/floors"): Row(READERS, query="?tenant={tenant}"),
     ("GET", "/v1/quorum"): Row(READERS | {"administrator"}, "service"),
     ("POST", "/v1/leases/query"): Row({"key-owner", "auditor", "operator"}, body=lambda tenant: {"tenant": tenant}),
     ("POST", "/v1/leases/stop"): Row(

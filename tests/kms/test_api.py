@@ -1,7 +1,6 @@
 """The service over HTTP: every refusal is a problem, every answer is what the OpenAPI document says."""
 
 import json
-import sqlite3
 import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -23,6 +22,7 @@ from kms.api.models import ProblemModel, ReleaseModel
 from kms.api.problems import STATUS
 from kms.cli.openapi import document_text
 from kms.keys.admin import set_enabled
+from tests.kms.stores import write_genuine
 from tests.kms.support import ACTOR, MATERIAL, MODEL, Harness, Workload, open_release, policy_text
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -97,7 +97,7 @@ def test_the_service_says_who_it_is_and_how_it_is(client: TestClient, harness: H
     assert identity["verifier_key"] == harness.audience
     assert identity["simulated"] is True
     assert client.get("/healthz").json() == {"status": "ok", "simulated": True}
-    ready = ["database", "key-encryption-key", "endorsements"]
+    ready = ["database", "key-encryption-key", "endorsements", "stored-state"]
     assert client.get("/readyz").json() == {"status": "ok", "simulated": True, "ready": ready}
 
 
@@ -172,11 +172,12 @@ def test_a_database_in_use_is_503(client: TestClient, harness: Harness, monkeypa
 
 
 def test_damaged_data_is_500_and_says_nothing_more(client: TestClient, harness: Harness) -> None:
-    with sqlite3.connect(harness.folder / "kms.db") as database:
-        database.execute("UPDATE key_versions SET wrapped = x'00'")
-    database.close()
+    write_genuine(harness, "key_versions", wrapped=b"\0")
     status, document = ask(client)
     problem_of(status, document, 500, "wrapped-key-invalid")
+    harness.alter("UPDATE key_versions SET wrapped = ?", b"\1")
+    status, document = ask(client)
+    problem_of(status, document, 500, "state-forged")
     assert set(document) == {"type", "title", "status", "detail", "code", "simulated", "request_id"}
 
 

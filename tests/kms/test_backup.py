@@ -8,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Table
 
 from attest.encoding import base64url_text
 from attest.errors import AttestError, ConfigurationError
@@ -17,13 +18,14 @@ from kms.domain.log_tree import Frontier, node_position
 from kms.domain.log_verification import LogState, parse_noted, verify_log
 from kms.keys.admin import set_enabled
 from kms.operations.backup import RESTORED, back_up, restore
-from kms.operations.continuity import NotedElsewhere
-from kms.operations.services import open_services
+from kms.operations.continuity import RESTORED_AT, NotedElsewhere
+from kms.operations.services import initialise, open_services
 from kms.store.backup import BackupSummary, check_backup, write_backup
 from kms.store.schema import metadata
+from kms.store.state import state_nodes, state_root
 from tests.kms.postgres import Server
 from tests.kms.references import ALICE, by_signers, given, images, naming
-from tests.kms.support import ACTOR, AT, MATERIAL, MODEL, FakeRandom, Harness, Workload, open_release
+from tests.kms.support import ACTOR, AT, MATERIAL, MODEL, FakeRandom, Harness, Workload, open_release, settings_for
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -44,23 +46,30 @@ def made(harness: Harness, name: str = "backup") -> tuple[Path, BackupSummary]:
 
 
 def elsewhere(harness: Harness, database: str | None = None) -> Settings:
-    return harness.settings.model_copy(update={"database": database or str(harness.folder / "restored.db")})
+    """Another machine, with a rollback guard that remembers nothing yet."""
+    database = database or str(harness.folder / "restored.db")
+    guard = harness.folder / "guard" / f"{sha256(database.encode()).hexdigest()}.json"
+    return harness.settings.model_copy(update={"database": database, "rollback_guard": (f"file:{guard}",)})
 
 
 def restored(harness: Harness, path: Path, settings: Settings, **more: object) -> Harness:
     noted = more.pop("noted", ())
     if not isinstance(noted, NotedElsewhere):
         noted = NotedElsewhere(noted=noted)  # type: ignore[arg-type]  # what the test says
-    options = {"noted": noted, "actor": ACTOR, "at": harness.clock(), "dry_run": False} | more
+    options = {"noted": noted, "random": FakeRandom(), "actor": ACTOR, "at": harness.clock(), "dry_run": False} | more
     restore(settings, path, **options)  # type: ignore[arg-type]
     services = open_services(settings, clock=harness.clock, random=FakeRandom("restored"))
     return replace(harness, settings=settings, services=services)
 
 
+def compared() -> list[Table]:
+    return [table for table in metadata.sorted_tables if table not in {state_nodes, state_root}]
+
+
 def rows(harness: Harness) -> dict[str, list[tuple[object, ...]]]:
-    """Every row but what the restoration itself writes."""
+    """Every row but what the restoration itself writes, and what authenticates all rows."""
     found: dict[str, list[tuple[object, ...]]] = {}
-    for table in metadata.sorted_tables:
+    for table in compared():
         columns = ", ".join(column.name for column in table.columns)
         found[table.name] = sorted(harness.alter(f"SELECT {columns} FROM {table.name}"), key=repr)  # noqa: S608
     found["meta"] = [row for row in found["meta"] if row[0] != "restored_at"]
@@ -81,7 +90,8 @@ def test_a_backup_of_either_database_is_restored_into_either(
     again = restored(harness, path, elsewhere(harness, database), noted=[parse_noted(summary.head)])
     if harness.on_postgres == again.on_postgres:
         assert rows(again) == before
-    assert {name: len(found) for name, found in rows(again).items()} == dict(summary.rows)
+    numbers = {table.name: summary.rows[table.name] for table in compared()}
+    assert {name: len(found) for name, found in rows(again).items()} == numbers
     with again.services.store.reading() as tx:
         verify_log(tx.log, noted=[parse_noted(summary.head)])
     last = again.entries()[-1]
@@ -145,7 +155,8 @@ def test_mc_36_challenges_from_before_a_restoration_are_refused_used_or_not(harn
 
 
 def test_a_moment_of_restoration_that_was_altered_is_damage(harness: Harness) -> None:
-    harness.alter("INSERT INTO meta (name, value) VALUES ('restored_at', ?)", b"yesterday")
+    with harness.services.store.writing() as tx:
+        tx.facts.put(RESTORED_AT, b"yesterday")
     with pytest.raises(IntegrityError) as caught:
         harness.reopened()
     assert caught.value.code == "store-fact-invalid"
@@ -161,7 +172,7 @@ def test_mc_31_nothing_is_overwritten(harness: Harness) -> None:
     assert caught.value.code == "backup-exists"
     before = rows(harness)
     with pytest.raises(ConfigurationError) as caught:
-        restore(harness.settings, path, noted=NotedElsewhere(), actor=ACTOR, at=AT, dry_run=False)
+        restore(harness.settings, path, noted=NotedElsewhere(), random=FakeRandom(), actor=ACTOR, at=AT, dry_run=False)
     assert caught.value.code == "database-exists"
     assert rows(harness) == before
 
@@ -170,13 +181,17 @@ def test_a_dry_run_tries_everything_and_keeps_nothing(harness: Harness, postgres
     path, summary = made(filled(harness))
     for database in (None, postgres.fresh("second")):
         settings = elsewhere(harness, database)
-        assert restore(settings, path, noted=NotedElsewhere(), actor=ACTOR, at=AT, dry_run=True) == summary
+        assert (
+            restore(settings, path, noted=NotedElsewhere(), random=FakeRandom(), actor=ACTOR, at=AT, dry_run=True)
+            == summary
+        )
         assert database is not None or not (harness.folder / "restored.db").exists()
         with pytest.raises(LogBrokenError):
             restore(
                 settings,
                 path,
                 noted=NotedElsewhere(noted=[LogState(size=9, root=bytes(32))]),
+                random=FakeRandom(),
                 actor=ACTOR,
                 at=AT,
                 dry_run=True,
@@ -188,7 +203,7 @@ def test_the_backup_of_another_service_is_refused(harness: Harness) -> None:
     path, _ = made(harness)
     other = elsewhere(harness).model_copy(update={"origin": "kms.test/other"})
     with pytest.raises(ConfigurationError) as caught:
-        restore(other, path, noted=NotedElsewhere(), actor=ACTOR, at=AT, dry_run=False)
+        restore(other, path, noted=NotedElsewhere(), random=FakeRandom(), actor=ACTOR, at=AT, dry_run=False)
     assert caught.value.code == "origin-mismatch"
 
 
@@ -235,7 +250,9 @@ def test_what_cannot_be_read_or_written_is_an_error_that_says_so(harness: Harnes
     assert caught.value.code == "backup-unusable"
     for none in (harness.folder, harness.folder / "none"):
         with pytest.raises(ConfigurationError) as caught:
-            restore(elsewhere(harness), none, noted=NotedElsewhere(), actor=ACTOR, at=AT, dry_run=False)
+            restore(
+                elsewhere(harness), none, noted=NotedElsewhere(), random=FakeRandom(), actor=ACTOR, at=AT, dry_run=False
+            )
         assert caught.value.code == "backup-unusable"
 
 
@@ -250,12 +267,12 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[bytes], Settin
     return path.read_bytes().splitlines(keepends=True), harness.settings
 
 
-def sealed(content: list[bytes], **changes: object) -> bytes:
-    """Put a last line behind these that fits them, as somebody would who alters a backup."""
+def sealed(content: list[bytes], *, mac: bytes = bytes(32), **changes: object) -> bytes:
+    """Put a last line behind these that fits them, as somebody would who alters a backup without its key."""
     counts = Counter(str(json.loads(line)[0]) for line in content[1:] if line.startswith(b"["))
     rows = {name: counts[name] for name in metadata.tables}
     body = b"".join(content) + json.dumps({"head": "1:" + "00" * 32, "rows": rows} | changes).encode() + b"\n"
-    return body + json.dumps({"sha256": sha256(body).hexdigest()}).encode() + b"\n"
+    return body + json.dumps({"sha256": sha256(body).hexdigest(), "mac": mac.hex()}).encode() + b"\n"
 
 
 def test_damage_anywhere_is_found_before_anything_is_written(lines: tuple[list[bytes], Settings]) -> None:
@@ -323,34 +340,76 @@ def test_a_line_that_is_too_long_is_refused(
         check_backup(io.BytesIO(b"".join(lines[0])))
 
 
-def test_mc_24_a_backup_that_was_altered_with_care_fails_by_its_log(
+def test_mc_24_a_backup_that_was_altered_with_care_is_refused(
     lines: tuple[list[bytes], Settings], tmp_path: Path
 ) -> None:
     content, settings = lines
-    end = json.loads(content[-2])
-    body = content[:-2]
+    body, end, mac = content[:-2], json.loads(content[-2]), bytes.fromhex(json.loads(content[-1])["mac"])
     settings = settings.model_copy(update={"database": str(tmp_path / "kms.db")})
     entries = [line for line in content if line.startswith(b'["log_entries"')]
-    nodes = [line for line in content if line.startswith(b'["log_nodes"')]
     versions = next(line for line in content if line.startswith(b'["key_versions"'))
-    without_last = [line for line in body if line != entries[-1]]
+    weaker = versions.replace(b'"enabled":1', b'"enabled":0').replace(b'"enabled":true', b'"enabled":false')
+    assert weaker != versions
     cases = {
-        "log-hash-mismatch": sealed(without_last, head=end["head"]),
-        "log-head-mismatch": sealed(body, head="1:" + "00" * 32),
-        "log-gap": sealed([line for line in body if line != entries[0]], head=end["head"]),
-        "store-failed": sealed([*body, versions], head=end["head"]),
+        "another code": sealed(body, mac=bytes(32), head=end["head"]),
+        "an altered row": sealed([weaker if line == versions else line for line in body], mac=mac, head=end["head"]),
+        "another end": sealed(body, mac=mac, head="1:" + "00" * 32),
+        "an entry less": sealed([line for line in body if line != entries[-1]], mac=mac, head=end["head"]),
     }
-    altered_tree = sealed([line for line in body if line != nodes[0]], head=end["head"])
-    for code, altered in [*cases.items(), ("log-hash-mismatch", altered_tree)]:
-        path = tmp_path / code
+    for name, altered in cases.items():
+        path = tmp_path / name
         path.write_bytes(altered)
-        with pytest.raises(AttestError) as caught:
-            restore(settings, path, noted=NotedElsewhere(), actor=ACTOR, at=AT, dry_run=False)
-        assert caught.value.code == code
+        with pytest.raises(IntegrityError) as caught:
+            restored_at(settings, path)
+        assert (caught.value.code, caught.value.field) == ("state-forged", "backup"), name
         assert not (tmp_path / "kms.db").exists()
+    path = tmp_path / "twice"
+    path.write_bytes(sealed([*body, versions], mac=mac, head=end["head"]))
+    with pytest.raises(UnavailableError) as refused:
+        restored_at(settings, path)
+    assert refused.value.code == "store-failed"
     path = tmp_path / "good"
-    path.write_bytes(sealed(body, head=end["head"]))
-    restore(settings, path, noted=NotedElsewhere(), actor=ACTOR, at=AT, dry_run=False)
+    path.write_bytes(b"".join(content))
+    restored_at(settings, path)
+
+
+def restored_at(settings: Settings, path: Path) -> None:
+    restore(settings, path, noted=NotedElsewhere(), random=FakeRandom(), actor=ACTOR, at=AT, dry_run=False)
+
+
+@pytest.mark.parametrize("mac", ["zz", "00", "", None, 1])
+def test_a_backup_whose_code_is_none_is_refused(
+    lines: tuple[list[bytes], Settings], tmp_path: Path, mac: object
+) -> None:
+    content, settings = lines
+    path = tmp_path / "backup"
+    path.write_bytes(b"".join(content[:-1]) + json.dumps(json.loads(content[-1]) | {"mac": mac}).encode() + b"\n")
+    with pytest.raises(AttestError) as caught:
+        restored_at(settings.model_copy(update={"database": str(tmp_path / "kms.db")}), path)
+    assert caught.value.code in {"backup-invalid", "state-forged"}
+    assert not (tmp_path / "kms.db").exists()
+
+
+def test_mc_24_the_backup_of_a_database_that_was_altered_is_not_restored(harness: Harness) -> None:
+    filled(harness)
+    harness.alter("UPDATE keys SET enabled = ? WHERE key_id = 'other'", False)
+    path, _ = made(harness)
+    with pytest.raises(IntegrityError) as caught:
+        restored(harness, path, elsewhere(harness))
+    assert (caught.value.code, caught.value.field) == ("state-forged", "backup")
+    assert "keys: 1 rows" in caught.value.message
+    assert not (harness.folder / "restored.db").exists()
+
+
+def test_mc_27_a_backup_is_restored_with_its_own_key_encryption_key_alone(harness: Harness, tmp_path: Path) -> None:
+    path, _ = made(filled(harness))
+    other = tmp_path / "other"
+    other.mkdir()
+    initialise(settings_for(other), clock=harness.clock, random=FakeRandom("other"))
+    with pytest.raises(ConfigurationError) as caught:
+        restored_at(elsewhere(harness).model_copy(update={"kek_file": other / "kek"}), path)
+    assert caught.value.code == "kek-mismatch"
+    assert not (harness.folder / "restored.db").exists()
 
 
 def test_a_row_that_does_not_belong_there_is_not_backed_up(tmp_path: Path) -> None:

@@ -35,6 +35,11 @@ from tests.kms.support import MATERIAL, policy_text
 ORIGIN = "kms.test/cli"
 
 
+class _Terminal(io.BytesIO):
+    def isatty(self) -> bool:
+        return True
+
+
 class Shell:
     """Runs commands on one service, in this process."""
 
@@ -49,13 +54,17 @@ class Shell:
         self._capsys = capsys
         self._monkeypatch = monkeypatch
 
-    def run(self, *arguments: str, code: int = 0, stdin: bytes = b"") -> tuple[str, str]:
+    def tried(self, *arguments: str, stdin: bytes = b"", terminal: bool = False) -> tuple[object, str, str]:
         self._monkeypatch.setattr(sys, "argv", ["kms", *arguments])
-        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(_Terminal(stdin) if terminal else io.BytesIO(stdin)))
         with pytest.raises(SystemExit) as caught:
             main()
         out, err = self._capsys.readouterr()
-        assert caught.value.code == code, (out, err)
+        return caught.value.code, out, err
+
+    def run(self, *arguments: str, code: int = 0, stdin: bytes = b"") -> tuple[str, str]:
+        ended, out, err = self.tried(*arguments, stdin=stdin)
+        assert ended == code, (out, err)
         if code:
             assert err.startswith(("error: ", "Usage: ")) or "\nerror: " in err
         return out, err
@@ -78,25 +87,27 @@ def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 
 
 def test_init_makes_private_files_and_prints_the_identity(shell: Shell) -> None:
-    out = shell.init()
+    out, err = shell.run("init", str(shell.folder / "svc"), "--origin", ORIGIN)
+    assert "guard/kms.json is on the disk of the database" in err
     identity = re.search(r"^identity: (.*)$", out, re.MULTILINE)
     assert identity is not None
     assert VerifierKey.parse(identity[1]).name == ORIGIN
     folder = shell.folder / "svc"
-    assert sorted(path.name for path in folder.iterdir()) == ["kek", "kms.db", "kms.toml"]
+    assert sorted(path.name for path in folder.iterdir()) == ["guard", "kek", "kms.db", "kms.toml"]
     assert folder.stat().st_mode & 0o777 == 0o700
-    for path in folder.iterdir():
+    assert (folder / "guard").stat().st_mode & 0o777 == 0o700
+    for path in (one for one in folder.rglob("*") if one.is_file()):
         assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_mc_31_init_overwrites_nothing(shell: Shell) -> None:
     shell.init()
-    before = {path.name: path.read_bytes() for path in (shell.folder / "svc").iterdir()}
+    before = {path.name: path.read_bytes() for path in (shell.folder / "svc").rglob("*.*")}
     _, err = shell.run("init", str(shell.folder / "svc"), "--origin", ORIGIN, code=2)
     assert "[config-exists]" in err
     _, err = shell.with_config("init", code=2)
     assert "[kek-file-exists]" in err
-    assert {path.name: path.read_bytes() for path in (shell.folder / "svc").iterdir()} == before
+    assert {path.name: path.read_bytes() for path in (shell.folder / "svc").rglob("*.*")} == before
 
 
 def test_init_works_on_settings_that_are_there(shell: Shell) -> None:
@@ -159,11 +170,18 @@ def test_a_key_comes_from_standard_input_too(shell: Shell) -> None:
     shell.with_config("key", "import", "model", "--from", "-", "--policy", str(shell.policy), stdin=MATERIAL)
 
 
-def test_a_key_file_that_others_can_read_is_warned_about(shell: Shell) -> None:
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644])
+def test_a_key_file_that_others_can_read_is_refused(shell: Shell, mode: int) -> None:
     shell.init()
-    shell.key.chmod(0o644)
-    _, err = shell.with_config("key", "import", "model", "--from", str(shell.key), "--policy", str(shell.policy))
-    assert "warning: others can read" in err
+    shell.key.chmod(mode)
+    taking = ("key", "import", "model", "--from", str(shell.key), "--policy", str(shell.policy))
+    _, err = shell.with_config(*taking, code=2)
+    assert f"mode {mode:04o}" in err
+    assert "[secret-file-exposed]" in err
+    assert f"hint: chmod 600 {shell.key}" in err
+    assert "model" not in shell.with_config("key", "list")[0]
+    shell.key.chmod(0o400)
+    shell.with_config(*taking)
 
 
 def test_what_cannot_be_imported_is_refused(shell: Shell) -> None:

@@ -34,8 +34,11 @@ def test_freezing_takes_one_command_and_thawing_more(shell: Shell) -> None:
     for more in ((), ("--propose",)):  # nobody could sign what is proposed while there is no rule
         _, err = shell.with_config("thaw", "all", "--reason", "x", *more, code=1)
         assert "[quorum-required]" in err
-        assert "hint: no rules are set up while something is frozen: thaw under allow_thaw_by_one = true" in err
+        assert "hint: no rules are set up while something is frozen." in err
+        assert "thaw under allow_thaw_by_one = true" in err
+    assert json.loads(shell.with_config("freeze", "list", "--json")[0])["thaw"] == "none"
     shell.config.write_text(shell.config.read_text() + "\nallow_thaw_by_one = true\n")
+    assert json.loads(shell.with_config("freeze", "list", "--json")[0])["thaw"] == "one"
     done = json.loads(shell.with_config("thaw", "all", "--reason", "x", "--json")[0])
     assert (done["schema"], done["proposal"]) == ("kms.change/1", None)
     assert "not frozen any more" in done["done"]
@@ -44,6 +47,34 @@ def test_freezing_takes_one_command_and_thawing_more(shell: Shell) -> None:
     assert "[freeze-target-invalid]" in shell.with_config("freeze", "product", "milann", "--reason", "x", code=2)[1]
     shell.with_config("freeze", "key", "model", code=2)
     shell.with_config("log", "verify")
+    shell.with_config("fsck")
+
+
+def test_a_freeze_says_before_it_acts_who_can_end_it(shell: Shell) -> None:
+    shell.init()
+    shell.add_key()
+    wanted = ("freeze", "key", "model", "--reason", "x")
+    out, err = shell.with_config(*wanted, "--dry-run")
+    assert out == "key model would be frozen\n"
+    assert "warning: as things stand nobody can thaw this" in err
+    assert "allow_thaw_by_one" in err
+    assert "kms quorum set thaw" in err
+    told = json.loads(shell.with_config(*wanted, "--dry-run", "--json")[0])
+    assert (told["done"], told["details"]["thaw"]) == (None, "none")
+    assert "nothing is frozen" in shell.with_config("freeze", "list")[1]
+    assert "[key-unknown]" in shell.with_config("freeze", "key", "none", "--reason", "x", "--dry-run", code=1)[1]
+    code, _, err = shell.tried(*wanted, "--config", str(shell.config), stdin=b"n\n", terminal=True)
+    assert (code, "Freeze key model?" in err) == (1, True)
+    assert "nothing is frozen" in shell.with_config("freeze", "list")[1]
+    code, _, err = shell.tried(*wanted, "--yes", "--config", str(shell.config), terminal=True)
+    assert (code, "nobody can thaw this" in err, "Freeze key model?" in err) == (0, True, False)
+    shell.config.write_text(shell.config.read_text() + "\nallow_thaw_by_one = true\n")
+    assert "note: one person can thaw it" in shell.with_config("freeze", "all", "--reason", "x")[1]
+    for what in (("key", "model"), ("all",)):
+        shell.with_config("thaw", *what, "--reason", "x")
+    entries = [json.loads(line)["entry"] for line in shell.with_config("log", "list", "--json")[0].splitlines()]
+    assert [entry["by_one"] for entry in entries if entry["kind"] == "thawed"] == [True, True]
+    assert "nothing is frozen" in shell.with_config("freeze", "list")[1]
     shell.with_config("fsck")
 
 
@@ -56,6 +87,7 @@ class People:
             key = KEYS[name]
             secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
             (shell.folder / f"{name}.pem").write_bytes(secret)
+            (shell.folder / f"{name}.pem").chmod(0o600)
             (shell.folder / f"{name}.pub").write_bytes(pem(key))
 
     def run(self, *arguments: str, code: int = 0) -> str:
@@ -123,11 +155,11 @@ def test_any_action_is_proposed_by_its_name_and_withdrawn(shell: Shell) -> None:
     arguments = shell.folder / "arguments.json"
     arguments.write_text(json.dumps({"scope": "all", "name": "", "reason": "again"}))
     create = ("proposal", "create", "thaw", "--arguments", str(arguments), "--reason", "again")
-    assert "hint: 'kms quorum set thaw --of M" in people.run(*create, code=1)
-    shell.config.write_text(shell.config.read_text() + "\nallow_thaw_by_one = true\n")
-    assert "[not-frozen]" in people.run(*create, code=1)
-    people.run("freeze", "all", "--reason", "x")
-    people.run(*create)
+    for line in ("", "\nallow_thaw_by_one = true\n"):  # which counts for nothing here: there is a quorum
+        shell.config.write_text(shell.config.read_text() + line)
+        assert "hint: 'kms quorum set thaw --of M" in people.run(*create, code=1)
+    arguments.write_text(json.dumps({"scope": "all", "name": "", "reason": "x"}))
+    people.run("quorum", "clear", "quorum", "--propose", "--reason", "x")
     people.run("proposal", "withdraw", "1", "--reason", "x")
     listed = json.loads(people.run("proposal", "list", "--json"))["proposals"]
     assert [one["state"] for one in listed] == ["withdrawn"]

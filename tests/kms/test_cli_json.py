@@ -112,7 +112,8 @@ def test_limits_are_told_to_programs_as_they_are_shown(shell: Shell) -> None:
 
 def test_freezes_tenants_and_roles_are_told_to_programs(shell: Shell) -> None:
     shell.init()
-    assert _details(shell, "freeze", "product", "Milan", "--reason", "x") == {"scope": "product", "name": "milan"}
+    frozen = _details(shell, "freeze", "product", "Milan", "--reason", "x")
+    assert frozen == {"scope": "product", "name": "milan", "thaw": "none"}
     assert _details(shell, "tenant", "create", "team-a") == {"tenant": "team-a"}
     granted = _details(shell, "admin", "grant", PIN, "auditor", "--tenant", "team-a")["grant"]
     assert (granted["identity"], granted["role"], granted["tenant"]) == (PIN, "auditor", "team-a")

@@ -91,18 +91,24 @@ CASES = {
     "releases resume": Case("none --reason test", code=1, says="[lease"),
     "releases try": Case("--evidence EVIDENCE --key model --at 2026-06-01T12:00:00Z", says="would be released"),
     "freeze key": Case("{k}-{x} --reason test", before=MADE, says="is frozen"),
-    "freeze tenant": Case(
-        "t-{x} --reason test", before=("tenant create t-{x}",), after=("thaw tenant t-{x} --reason test",)
-    ),
-    "freeze product": Case(
-        "milan --reason test", after=("thaw product milan --reason test",), says="product milan is frozen"
-    ),
-    "freeze all": Case("--reason test", after=("thaw all --reason test",), says="all is frozen"),
+    "freeze tenant": Case("t-{x} --reason test", before=("tenant create t-{x}",), says="is frozen"),
+    "freeze product": Case("milan --reason test --dry-run", says="product milan would be frozen"),
+    "freeze all": Case("--reason test --dry-run", says="as things stand nobody can thaw this"),
     "freeze list": Case("--json", says="kms.freezes/1"),
-    "thaw key": Case("{k}-{x} --reason test", before=(*MADE, "freeze key {k}-{x} --reason test"), says="not frozen"),
-    "thaw tenant": Case("u-{x} --reason test", before=("tenant create u-{x}", "freeze tenant u-{x} --reason test")),
-    "thaw product": Case("turin --reason test", before=("freeze product turin --reason test",), says="not frozen"),
-    "thaw all": Case("--reason test", before=("freeze all --reason test",), says="not frozen"),
+    "thaw key": Case(
+        "{k}-{x} --reason test", before=(*MADE, "freeze key {k}-{x} --reason test"), code=1, says="[quorum-required]"
+    ),
+    "thaw tenant": Case("u-{x} --reason test", code=1, says="[quorum-required]"),
+    "thaw product": Case("turin --reason test", code=1, says="[quorum-required]"),
+    "thaw all": Case("--reason test", code=1, says="[quorum-required]"),
+    "floor set": Case(
+        "milan:snp=1 --because test --yes", after=("floor end --all --because test --yes",), says="is at version"
+    ),
+    "floor end": Case(
+        "--all --because test --yes", before=("floor set turin:fmc=1 --because test --yes",), says="is at version"
+    ),
+    "floor show": Case("--json", says="kms.floors/1"),
+    "floor check": Case(says="no live lease is below a floor"),
     "break-glass open": Case(
         "--key model --policy POLICY --until 2100-01-01T00:00:00Z --reason test", code=1, says="[quorum-required]"
     ),
@@ -276,6 +282,9 @@ def test_a_server_that_is_away_and_one_that_is_no_administration_api(site: Site,
 def test_a_token_is_read_from_a_file_and_one_that_does_not_count_is_refused(site: Site, shell: Shell) -> None:
     mine, token = Ways(site, shell).server(), shell.folder / "token"
     token.write_text(LOGIN.token("alice", at=system_clock()) + "\n")  # one counts for minutes
+    token.chmod(0o640)
+    assert "[secret-file-exposed]" in refused(site, shell, "--token-file", str(token), code=2)
+    token.chmod(0o600)
     assert "default" in shell.run("tenant", "list", *mine, "--token-file", str(token))[0]
     token.write_text(LOGIN.token("alice", at=NOW - DAY))
     err = shell.run("tenant", "list", *mine, "--token-file", str(token), code=1)[1]
@@ -289,6 +298,15 @@ def test_a_token_is_read_from_a_file_and_one_that_does_not_count_is_refused(site
         token.write_text(content)
         assert f"[{code}]" in refused(site, shell, "--token-file", str(token), code=2)
     assert "[file-unreadable]" in refused(site, shell, "--token-file", str(shell.folder / "none"), code=2)
+
+
+def test_a_key_of_a_certificate_that_others_can_read_is_not_used(site: Site, shell: Shell) -> None:
+    certificate, key = ALICE.write(shell.folder, "mine")
+    key.chmod(0o604)
+    mine = ("--ca", str(site.folder / "server-ca.crt"), "--client-cert", str(certificate), "--client-key", str(key))
+    assert f"hint: chmod 600 {key}" in refused(site, shell, *mine, code=2)
+    key.chmod(0o400)
+    assert "default" in shell.run("tenant", "list", "--server", site.url, *mine)[0]
 
 
 def test_options_that_do_not_go_together_are_wrong_usage(site: Site, shell: Shell) -> None:
@@ -324,7 +342,7 @@ def answering(answer: httpx.Response) -> AdminClient:
         (409, KmsError, 1, "ask"),
         (422, ConfigurationError, 2, "ask"),
         (429, KmsError, 1, "repeat the command in 7 s"),
-        (500, IntegrityError, 70, "ask"),
+        (500, IntegrityError, 1, "ask"),
         (503, UnavailableError, 1, "ask"),
     ],
 )

@@ -38,6 +38,7 @@ ALWAYS = (
     "profile",
     "database",
     "key-encryption-key",
+    "rollback-guard",
     "clock",
     "endorsements",
     "anchors",
@@ -78,7 +79,7 @@ def test_what_is_missing_fails_and_the_other_checks_go_on(harness: Harness, name
         "database": {"database": str(harness.folder / "none")},
     }
     findings = checked(harness, **missing[name])
-    assert {"key-encryption-key"} <= failed(findings) <= {"key-encryption-key", "database", "clock"}
+    assert {"key-encryption-key"} <= failed(findings) <= {"key-encryption-key", "database", "clock", "rollback-guard"}
     assert tuple(dict.fromkeys(one.check for one in findings)) == ALWAYS
 
 
@@ -86,7 +87,7 @@ def test_a_database_of_another_schema_and_of_another_key_fails(harness: Harness,
     other = Harness.make(tmp_path, seed="other", database=str(tmp_path / "b.db"), kek_file=tmp_path / "b.kek")
     other.close()
     findings = checked(harness, kek_file=tmp_path / "b.kek")
-    assert failed(findings) == {"key-encryption-key"}
+    assert failed(findings) == {"key-encryption-key", "rollback-guard"}
     with closing(sqlite3.connect(harness.settings.database)) as database:
         database.execute("UPDATE alembic_version SET version_num = '0001'")
         database.commit()
@@ -209,7 +210,13 @@ def test_mc_42_every_relaxed_switch_is_named_and_refused_in_production(harness: 
     on: dict[str, dict[str, Any]] = {
         "allow_simulated": {"allow_simulated": True},
         "allow_thaw_by_one": {"allow_thaw_by_one": True, "allow_simulated": False, "endorsements": ()},
+        "allow_no_rollback_guard": {
+            "allow_no_rollback_guard": True,
+            "allow_simulated": False,
+            "endorsements": (),
+        },
         "unsigned_bundles": {"endorsements": (harness.folder,), "allow_simulated": False},
+        "no_fsck": {"fsck_every_seconds": 0, "allow_simulated": False, "endorsements": ()},
         "plain_http": {"host": "192.0.2.1", "allow_simulated": False, "endorsements": ()},
         "database_tls": {"database": f"{url}require", "allow_simulated": False, "endorsements": ()},
     }

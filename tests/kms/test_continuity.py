@@ -14,7 +14,9 @@ from kms.domain.log_verification import LogState
 from kms.domain.secret import SecretBytes
 from kms.operations.backup import RESTORED
 from kms.operations.continuity import AcceptedRollback, NotedElsewhere, logged_identity, require_continuity
-from kms.operations.services import open_services, own_context
+from kms.operations.own_keys import own_context
+from kms.operations.services import open_services
+from tests.kms.stores import write_genuine
 from tests.kms.support import MATERIAL, FakeRandom, Harness, Workload
 from tests.kms.test_api import client_of
 from tests.kms.test_backup import elsewhere, filled, made, restored
@@ -124,7 +126,7 @@ def test_mc_27_a_database_with_another_signing_key_than_its_log_began_with_does_
     """Whoever has the key-encryption key and the database can put another key there; clients would see a stranger."""
     seed = SecretBytes(b"\x01" * 32)
     wrapped = harness.services.kek.wrap(seed, context=own_context(harness.settings.origin, "identity", "ed25519"))
-    harness.alter("UPDATE secrets SET wrapped = ? WHERE name = 'identity'", wrapped.content)
+    write_genuine(harness, "secrets", {"name": "identity"}, wrapped=wrapped.content)
     with pytest.raises(IntegrityError) as caught:
         open_services(harness.settings, clock=harness.clock, random=FakeRandom())
     assert caught.value.code == "identity-mismatch"

@@ -20,6 +20,7 @@ from attest.release import KeyName
 from attest.verification import Freshness
 from kms.domain.decide import (
     DenialReason,
+    FloorState,
     KeyState,
     ReferenceState,
     ReleaseDecision,
@@ -272,3 +273,26 @@ def test_evidence_of_a_frozen_product_opens_no_key_and_other_evidence_does() -> 
     assert codes(frozen) == ["product-frozen"]
     assert "evidence of genoa opens no key" in frozen.reasons[0].text
     assert decided(keys={"a": state(frozen_products=frozenset({"milan", "tdx"}))}).outcome is ReleaseOutcome.ALLOW
+
+
+def test_a_key_whose_floor_was_not_appraised_is_not_released() -> None:
+    floor = FloorState(scope="*", name="floor of the service", version=1, digest=bytes(32), because=("an advisory",))
+
+    def reasons(**floors: object) -> set[str]:
+        made = decide(
+            requested=("a",),
+            keys={"a": state(floors=(floor,))},
+            results={"a": RESULT},
+            demand=DEMAND,
+            at=RESULT.at,
+            **floors,  # type: ignore[arg-type]  # results by digest
+        )
+        return {one.code for one in made.reasons}
+
+    assert reasons() == {"below-floor"}
+    assert reasons(floors={bytes(32): RESULT}) == {"below-floor"}, "a result of another policy"
+    right = replace(RESULT, policy=replace(RESULT.policy, digest=bytes(32)))
+    assert reasons(floors={bytes(32): right}) == set()
+    assert reasons(floors={bytes(32): replace(right, at=RESULT.at + timedelta(1))}) == {"below-floor"}
+    other = replace(right, verified=result_of(binding=replace(BINDING, key=b"another recipient")).verified)
+    assert reasons(floors={bytes(32): other}) == {"results-differ"}, "a floor is judged by the same evidence"

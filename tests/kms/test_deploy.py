@@ -17,6 +17,7 @@ from kms.api.app import describe
 from kms.cli.main import cli
 from kms.config.insecure_switches import relaxed_switches, require_strict
 from kms.config.settings import Settings, load_settings
+from kms.operations.guards.opening import guard_places
 from kms.running.metrics import NAMES
 from kms.running.workers import KILL_MARGIN_SECONDS
 
@@ -53,6 +54,12 @@ def require_production(text: str, folder: Path) -> Settings:
     assert settings.is_production
     assert relaxed_switches(settings) == {}
     return settings
+
+
+def guarded_in(settings: Settings) -> set[str]:
+    """The folders that the rollback guard lies in."""
+    (guard,) = guard_places(settings)
+    return {str(folder) for folder in Path(guard.place).parents} - {"/"}
 
 
 # -- systemd
@@ -163,6 +170,7 @@ def test_compose_names_what_there_is(tmp_path: Path) -> None:
     assert str(settings.cache_directory) in mounted
     assert settings.kek_file is not None
     assert str(settings.kek_file.parent) in mounted
+    assert guarded_in(settings) & mounted
     secrets = {f"/run/secrets/{name}" for name in service["secrets"]}
     files = {settings.tls_certificate_file, settings.tls_key_file, settings.database_password_file}
     assert {str(path) for path in files} == secrets
@@ -220,6 +228,7 @@ def test_the_pods_run_commands_settings_and_probes_that_there_are(tmp_path: Path
     )
     for file in files:
         assert str(file.parent if file else None) in mounts
+    assert guarded_in(settings) & mounts
     assert {"/tmp", str(settings.cache_directory)} <= mounts  # noqa: S108  a folder of the container
     assert {mount["name"] for one in containers() for mount in one["volumeMounts"]} == {
         volume["name"] for volume in pod["volumes"]

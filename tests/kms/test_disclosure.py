@@ -18,6 +18,7 @@ from kms.keys.admin import find_key, set_enabled
 from kms.keys.release_settings import ReleaseSettings, set_release_settings
 from kms.keys.vault import Vault
 from kms.operations.fsck import examine
+from tests.kms.stores import write_genuine
 from tests.kms.support import ACTOR, AT, GUEST, Harness, Workload, policy_text
 from tests.kms.test_api import challenge_of, client_of
 from tests.kms.test_cli import Shell, shell
@@ -215,12 +216,12 @@ def test_settings_that_somebody_wrote_into_the_database_are_found(harness: Harne
     assert problems() == ()
     harness.alter(f"UPDATE keys SET {change}")  # noqa: S608  names of this test
     (problem,) = problems()
-    assert "how model is released" in problem
+    assert problem.startswith("key model: " + change.partition(" =")[0].replace("_", " "))
 
 
 def test_a_level_that_there_is_not_is_damage(harness: Harness) -> None:
     harness.add_key("model")
-    harness.alter("UPDATE keys SET disclosure = 'some'")
+    write_genuine(harness, "keys", disclosure="some")
     with pytest.raises(AttestError) as caught:
         find_key(harness.services.store, KeyName(key_id="model"))
     assert caught.value.code == "key-record-invalid"

@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from attest import Endorsements, TrustAnchors, verify
 from attest.errors import ConfigurationError
@@ -15,10 +17,11 @@ from kms.domain.decide import ReleaseOutcome, decide
 from kms.domain.devices import PRODUCT_NAMES, is_product, products_of
 from kms.domain.errors import IntegrityError, KeyConflictError, KmsError, QuorumRequiredError, ReleaseDeniedError
 from kms.domain.freezes import MAX_REASON_CHARACTERS, Scope, require_reason, target
+from kms.domain.people import ChangeKind, QuorumRule
 from kms.keys.vault import Vault
-from kms.operations.fsck import examine
-from kms.quorum.admin import QuorumService, change_now
+from kms.quorum.admin import QuorumService, change_now, thaw_mode
 from kms.quorum.changes import Thaw
+from tests.kms.stores import examined_unauthenticated, write_genuine
 from tests.kms.support import AT, CHIP, TD, Harness, TdWorkload, Workload, tdx_policy_text, write_intel_collateral
 from tests.kms.test_azure_release import SNP, AzureWorkload
 from tests.kms.test_decide import BINDING, DEMAND, RESULT, state
@@ -139,6 +142,49 @@ def test_one_person_thaws_only_where_the_setting_says_so(harness: Harness) -> No
     assert not harness.settings.allow_thaw_by_one
 
 
+def ruled(harness: Harness, *kinds: ChangeKind) -> None:
+    """Put rules of one person into force, or none."""
+    key = Ed25519PrivateKey.from_private_bytes(b"a" * 32).public_key()
+    pem = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    with harness.services.store.writing() as tx:
+        now = tx.quorum.current()
+        then = now if now.people else now.with_person("alice", pem)
+        rules = tuple(QuorumRule(kind=kind, threshold=1, people=("alice",)) for kind in kinds)
+        tx.quorum.add(replace(then, version=now.version + 1, rules=rules), at=harness.clock())
+
+
+def mode(harness: Harness, *, alone: bool = True) -> str:
+    with harness.services.store.reading() as tx:
+        return thaw_mode(tx, alone=alone)
+
+
+def test_the_setting_is_no_way_around_a_quorum_that_is_or_was_there(harness: Harness) -> None:
+    harness.add_key("model")
+    assert (mode(harness), mode(harness, alone=False)) == ("one", "none")
+    ruled(harness)
+    assert mode(harness) == "one", "people without a rule are no quorum"
+    for kinds, then in (((ChangeKind.QUORUM, ChangeKind.THAW), "quorum"), ((ChangeKind.QUORUM,), "none"), ((), "none")):
+        stop(harness, "key", "model")
+        ruled(harness, *kinds)
+        assert mode(harness) == then
+        with pytest.raises(QuorumRequiredError):
+            go_on(harness, "key", "model", alone=True)
+        assert refusal(harness) == "key-frozen"
+        with harness.services.store.writing() as tx:
+            tx.freezes.remove(target("key", "model"))
+
+
+def test_a_freeze_that_one_person_ends_is_ended_loudly(harness: Harness, caplog: pytest.LogCaptureFixture) -> None:
+    harness.add_key("model")
+    stop(harness, "all")
+    with pytest.raises(QuorumRequiredError):
+        go_on(harness, "all", alone=False)
+    go_on(harness, "all", alone=True)
+    assert harness.entries()[-1]["by_one"] is True
+    assert "THAWED BY ONE: all, by alice" in caplog.text
+    release(harness)
+
+
 def test_a_freeze_that_is_there_and_one_that_is_not_are_told(harness: Harness) -> None:
     harness.add_key("model")
     stop(harness, "key", "model")
@@ -188,22 +234,20 @@ def test_a_freeze_that_somebody_took_out_or_put_in_is_found(harness: Harness) ->
     stop(harness, "all")
 
     def problems() -> tuple[str, ...]:
-        vault = Vault(store=harness.services.store, kek=harness.services.kek)
-        found = {one.check: one for one in examine(vault, origin=harness.settings.origin, noted=())}
-        return found["freezes"].problems
+        return examined_unauthenticated(harness)["freezes"].problems
 
     assert problems() == ()
     harness.alter("UPDATE freezes SET scope = 'tenant', name = 'default' WHERE scope = 'all'")
     assert problems() == (
-        "all was frozen and not thawed, and is not frozen",
-        "tenant default is frozen, and the log does not say so",
+        "freeze of tenant default: in the database, and no entry of the log made it",
+        "freeze of all: missing in the database, there since entry 4 of the log",
     )
 
 
 def test_a_freeze_that_cannot_be_read_stops_everything(harness: Harness) -> None:
     harness.add_key("model")
     stop(harness, "product", "tdx")
-    harness.alter("UPDATE freezes SET scope = 'nothing'")
+    write_genuine(harness, "freezes", scope="nothing")
     with pytest.raises(IntegrityError) as caught:
         release(harness)
     assert caught.value.code == "freeze-record-invalid"

@@ -1,23 +1,35 @@
 """`fsck` finds whatever was altered, and goes on behind it."""
 
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
 import pytest
 
 from kms.domain.errors import UnavailableError
 from kms.domain.log_verification import LogState, verify_log
 from kms.keys.vault import Vault
 from kms.operations.fsck import FsckFinding, examine
-from kms.operations.services import OWN_KEYS
+from kms.operations.own_keys import OWN_KEYS
+from kms.store import authenticated_tables
 from kms.store.schema import metadata, protected
 from tests.kms.postgres import Server
 from tests.kms.references import ALICE, by_signers, given, images, naming
+from tests.kms.stores import examined_unauthenticated
 from tests.kms.support import Harness, Workload, policy_text
+from tests.kms.test_prompt_keys import add_prompt_key
 
 CHECKS = [
+    "state",
+    "rollback-guard",
     "schema",
     "storage",
     "foreign-keys",
     "log",
+    "replay",
     "own-keys",
+    "tenants",
     "keys",
     "prompt-keys",
     "policies",
@@ -29,6 +41,7 @@ CHECKS = [
     "keks",
     "quorum",
     "limits",
+    "floors",
     "break-glass",
 ]
 
@@ -88,7 +101,7 @@ def test_a_log_without_what_was_noted_elsewhere_is_found(filled: Harness) -> Non
         ("UPDATE keys SET purpose = ? WHERE key_id = 'model'", "coffee", {"keys", "references"}),
         ("UPDATE secrets SET wrapped = ? WHERE name = 'identity'", b"", {"own-keys"}),
         ("DELETE FROM secrets WHERE name = ?", "challenge-mac", {"own-keys"}),
-        ("UPDATE log_entries SET entry = ? WHERE seq = 2", b"{}", {"log"}),
+        ("UPDATE log_entries SET entry = ? WHERE seq = 2", b"{}", {"log", "replay", "keys"}),
         ("UPDATE leases SET expires_at = expires_at + ?", 1, {"leases"}),
         ("UPDATE leases SET recipient = ?", bytes(32), {"leases"}),
         ("UPDATE leases SET log_seq = ?", 2, {"leases"}),
@@ -96,7 +109,7 @@ def test_a_log_without_what_was_noted_elsewhere_is_found(filled: Harness) -> Non
         ("UPDATE log_nodes SET hash = ? WHERE position = 1", bytes(32), {"log"}),
         ("DELETE FROM log_nodes WHERE position = ?", 1, {"log"}),
         ("INSERT INTO log_nodes (position, hash) VALUES (1000, ?)", bytes(32), {"log"}),
-        ("DELETE FROM log_entries WHERE seq = ?", 2, {"log"}),
+        ("DELETE FROM log_entries WHERE seq = ?", 2, {"log", "replay", "keys"}),
         (
             "UPDATE policies SET document = ? WHERE name = 'unit'",
             policy_text(name="lax"),
@@ -118,9 +131,11 @@ def test_every_alteration_is_found(filled: Harness, statement: str, value: objec
         filled.alter(statement.replace(" DEFAULT ?", ""))
     else:
         filled.alter(statement, value)
-    found = examined(filled)
+    found = examined_unauthenticated(filled)
     assert {name for name, finding in found.items() if finding.problems} == checks | {"schema"}
-    assert list(found) == CHECKS
+    assert list(found) == CHECKS[2:]
+    if any(f" {table.name} " in statement for table in authenticated_tables() if "document" not in statement):
+        assert examined(filled)["state"].problems
     missing = sum("lacks its trigger" in problem for problem in found["schema"].problems)
     assert missing == len(protected()) * (1 if filled.on_postgres else 2)
 
@@ -129,7 +144,7 @@ def test_a_row_without_its_parent_is_found(filled: Harness) -> None:
     if filled.on_postgres:
         filled.alter("ALTER TABLE key_versions DROP CONSTRAINT key_versions_tenant_key_id_fkey")
     filled.alter("DELETE FROM keys WHERE key_id = 'model'")
-    found = examined(filled)
+    found = examined_unauthenticated(filled)
     assert found["foreign-keys"].problems == ("key_versions (tenant, key_id): 1 rows refer to nothing",)
 
 
@@ -138,7 +153,7 @@ def test_a_key_that_nobody_gets_is_warned_of(filled: Harness) -> None:
     filled.unprotect("reference_signatures")
     filled.alter("DELETE FROM reference_signatures")
     filled.alter("DELETE FROM reference_documents")
-    found = examined(filled)
+    found = examined_unauthenticated(filled)
     assert found["keys"].problems == ()
     assert "other is released to nobody" in (found["keys"].warning or "")
 
@@ -150,9 +165,72 @@ def test_a_trigger_that_is_turned_off_counts_as_missing(postgres: Server, filled
     assert failed(filled) == {"schema"}
 
 
-def test_a_database_that_does_not_answer_ends_the_examination(filled: Harness) -> None:
-    filled.alter("DROP TABLE used_nonces")
+def test_a_table_that_is_gone_is_found_and_what_does_not_need_it_is_examined(filled: Harness) -> None:
     filled.alter("ALTER TABLE log_entries RENAME TO elsewhere")
+    found = examined(filled)
+    assert list(found) == CHECKS
+    assert "store-failed" in found["log"].problems[0]
+    assert found["policies"].problems == ()
+
+
+def test_a_back_end_that_does_not_answer_ends_the_examination(filled: Harness) -> None:
+    away = _Away(filled.services.kek)
     with pytest.raises(UnavailableError) as caught:
-        examined(filled)
-    assert caught.value.code == "store-failed"
+        list(examine(Vault(store=filled.services.store, kek=away), origin=filled.settings.origin, noted=()))  # type: ignore[arg-type]  # it unwraps nothing
+    assert caught.value.code == "kek-unreachable"
+
+
+@dataclass
+class _Away:
+    """A key-encryption key whose back-end is away."""
+
+    kek: object
+
+    def unwrap(self, *_: object, **__: object) -> None:
+        raise UnavailableError("no answer", code="kek-unreachable", retryable=True)
+
+
+# -- values of other types
+
+
+VALUES = (-1, 2**62, "zz", b"\xff\x00", 1e300)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "check"),
+    [
+        ("keys", "lease_seconds", "keys"),
+        ("tenants", "created_at", "keys"),
+        ("key_versions", "version", "keys"),
+        ("key_versions", "kek_id", "keks"),
+        ("leases", "lease_id", "leases"),
+        ("leases", "log_seq", "leases"),
+        ("secrets", "kek_id", "own-keys"),
+        ("prompt_keys", "seq", "prompt-keys"),
+        ("policies", "digest", "policies"),
+    ],
+)
+def test_a_value_of_another_type_is_found_wherever_sqlite_keeps_it(
+    tmp_path: Path, table: str, column: str, check: str
+) -> None:
+    harness = Harness.make(tmp_path)
+    try:
+        harness.add_key("model")
+        add_prompt_key(harness)
+        harness.releases.release(Workload().request(harness.releases.challenge(), "model"))
+        if table in set(protected()):
+            harness.unprotect(table)
+        found: set[str] = set()
+        for value in VALUES:
+            with closing(sqlite3.connect(harness.settings.database, isolation_level=None)) as database:
+                database.execute("PRAGMA ignore_check_constraints = ON")
+                database.execute("BEGIN")
+                (rowid, before), *_ = database.execute(f"SELECT rowid, {column} FROM {table}")  # noqa: S608
+                change = f"UPDATE {table} SET {column} = ? WHERE rowid = ?"  # noqa: S608
+                database.execute(change, (value, rowid))
+                database.execute("COMMIT")
+                found |= failed(harness)
+                database.execute(change, (before, rowid))
+        assert check in found
+    finally:
+        harness.close()

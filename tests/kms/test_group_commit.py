@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import timedelta
 from itertools import groupby
-from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -24,6 +23,7 @@ from sqlalchemy import Connection
 from kms.domain.errors import ChallengeUsedError, KeyConflictError, ReleaseDeniedError, UnavailableError
 from kms.domain.keys import KeyName
 from kms.domain.log_verification import verify_log
+from kms.operations.state import authenticate
 from kms.store import Store, WriteTransaction, open_store
 from kms.store.group_commit import MAX_PIECES, Batching
 from tests.kms.postgres import Server
@@ -71,6 +71,12 @@ def together(store: Store, pool: ThreadPoolExecutor, works: list[Callable[[Write
     for future in futures:
         future.exception(WAIT_SECONDS)
     return futures
+
+
+def opened_once_more(harness: Harness) -> Store:
+    store = open_store(harness.settings.database)
+    authenticate(store, harness.services.kek, origin=harness.settings.origin)
+    return store
 
 
 def facts(store: Store, *names: str) -> list[bytes | None]:
@@ -373,7 +379,7 @@ def test_who_waits_for_sqlites_lock_is_next_however_busy_another_process_is(
     harness: Harness, pool: ThreadPoolExecutor
 ) -> None:
     # Two stores stand for two processes: each has connections and locks of its own.
-    other, over, turns = open_store(harness.settings.database), threading.Event(), []
+    other, over, turns = opened_once_more(harness), threading.Event(), []
 
     def busy() -> None:
         while not over.is_set():
@@ -410,10 +416,13 @@ def test_nobody_waits_for_a_turn_for_ever(harness: Harness, monkeypatch: pytest.
 
 _WRITERS = """
 import os, sys, threading
-from kms.store import open_store
-from tests.kms.support import AT
+from pathlib import Path
+from attest.clock import system_clock
+from kms.operations.services import open_services
+from tests.kms.support import AT, settings_for
 
-store = open_store(sys.argv[1])
+settings = settings_for(Path(sys.argv[3]), database=sys.argv[1])
+store = open_services(settings, clock=system_clock, random=os.urandom).store
 
 def write(lane):
     for number in range(100000):
@@ -436,7 +445,7 @@ threading.Event().wait()
 def test_mc_24_what_was_answered_outlives_a_kill_and_nothing_is_there_by_halves(harness: Harness) -> None:
     acknowledged: list[str] = []
     for life in range(5):
-        command = [sys.executable, "-c", _WRITERS, harness.settings.database, str(life)]
+        command = [sys.executable, "-c", _WRITERS, harness.settings.database, str(life), str(harness.folder)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(), cwd=REPOSITORY) as process:
             assert process.stdout is not None
             acknowledged.append(process.stdout.readline().decode().strip())
@@ -456,11 +465,9 @@ def test_mc_24_what_was_answered_outlives_a_kill_and_nothing_is_there_by_halves(
 
 
 @pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
-def test_a_store_opened_anew_goes_on_with_what_was_written_together(
-    harness: Harness, pool: ThreadPoolExecutor, tmp_path: Path
-) -> None:
+def test_a_store_opened_anew_goes_on_with_what_was_written_together(harness: Harness, pool: ThreadPoolExecutor) -> None:
     together(harness.services.store, pool, [set_fact("a"), set_fact("b")])
-    again = open_store(str(tmp_path / "kms.db"))
+    again = opened_once_more(harness)
     assert facts(again, "a", "b") == [b"1", b"1"]
     again.close()
 

@@ -2,13 +2,15 @@
 
 import ast
 import asyncio
+import gc
 import json
 import select
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from asyncio import sslproto
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from hashlib import sha256
@@ -20,9 +22,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from attest import http_protocol
 from attest.http_protocol import EmbeddedServer, PatientLoop, WaitingConnections, expecting_heads
+from attest.paced_listener import PacedListener
+from attest.rate_limits import Rate, RateTable
 from kms.admin_api.listener import with_certificate
+from kms.running.process import Listener, connection_rate
 from tests.conftest import REPOSITORY
 from tests.kms.pki import Issued, authority, server_context
+from tests.kms.support import settings_for
 
 pytestmark = pytest.mark.loopback
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -39,9 +45,9 @@ async def whose(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @contextmanager
-def served(tls: ssl.SSLContext | None, app: ASGIApp = whose) -> Iterator[int]:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        port = int(sock.getsockname()[1])
+def served(tls: ssl.SSLContext | None, app: ASGIApp = whose, *, sock: socket.socket | None = None) -> Iterator[int]:
+    with sock or socket.create_server(("127.0.0.1", 0)) as listener:
+        port = int(listener.getsockname()[1])
         config = uvicorn.Config(
             expecting_heads(with_certificate(app)),
             log_config=None,
@@ -55,7 +61,7 @@ def served(tls: ssl.SSLContext | None, app: ASGIApp = whose) -> Iterator[int]:
 
         def run() -> None:
             with asyncio.Runner(loop_factory=PatientLoop) as runner:
-                runner.run(server.serve([sock]))
+                runner.run(server.serve([listener]))
 
         thread = threading.Thread(target=run)
         thread.start()
@@ -172,6 +178,79 @@ def test_connections_that_never_finish_a_handshake_leave_room_for_others(
         assert answers(honest, 1) == ["nobody"]
         for one in held[:16]:
             closed(one)
+
+
+def test_an_unfinished_handshake_leaves_no_buffers_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """asyncio's TLS has buffers of 256 KiB for each connection; they do not wait for the garbage collector."""
+    monkeypatch.setattr(http_protocol, "WaitingConnections", partial(WaitingConnections, total=4, each=4))
+    gc.collect()
+    gc.disable()
+    try:
+        with served(listening(tmp_path)) as port, ExitStack() as stack:
+            held = []
+            for _ in range(24):
+                held.append(stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30)))
+                held[-1].sendall(b"\x16\x03\x01\x02\x00")
+                if len(held) > 4:
+                    closed(held[-5])
+            until(lambda: _secured() == 4)
+    finally:
+        gc.enable()
+
+
+def _secured() -> int:
+    return sum(isinstance(one, sslproto.SSLProtocol) for one in gc.get_objects())
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait for another thread's work."""
+    end = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.01)
+
+
+def test_connections_above_the_rate_of_their_address_cost_no_handshake(tmp_path: Path) -> None:
+    sock, refused = socket.create_server(("127.0.0.1", 0)), list[None]()
+    paced = PacedListener(
+        sock,
+        rates=RateTable(Rate(per_second=0.001, burst=2)),
+        monotonic=time.monotonic,
+        refused=lambda: refused.append(None),
+    )
+    with served(listening(tmp_path), sock=paced) as port, ExitStack() as stack:
+        stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
+        honest = stack.enter_context(
+            client(tmp_path, None, "nobody").wrap_socket(
+                socket.create_connection(("127.0.0.1", port), timeout=30), server_hostname="localhost"
+            )
+        )
+        honest.sendall(REQUEST)
+        assert answers(honest, 1) == ["nobody"]
+        for _ in range(20):
+            with (
+                suppress(ConnectionResetError),
+                socket.create_connection(("127.0.0.1", port), timeout=30) as connection,
+            ):
+                assert connection.recv(1) == b""
+        until(lambda: len(refused) == 20)
+        honest.sendall(REQUEST)
+        assert answers(honest, 1) == ["nobody"], "a connection that is open stays open"
+
+
+@pytest.mark.parametrize(
+    ("requests", "connections", "rate"),
+    [(100, 50, Rate(per_second=50, burst=200)), (0, 50, None), (100, 0, None)],
+)
+def test_a_listener_is_paced_unless_a_proxy_limits(
+    tmp_path: Path, requests: int, connections: int, rate: Rate | None
+) -> None:
+    changes = {"client_requests_per_second": requests, "client_connections_per_second": connections}
+    assert connection_rate(settings_for(tmp_path, **changes)) == rate
+    sock = socket.create_server(("127.0.0.1", 0))
+    with Listener(app=whose, sock=sock, connections=1, rate=rate).paced() as paced:
+        assert isinstance(paced, PacedListener) is (rate is not None)
+        assert paced.getsockname()[1] > 0
 
 
 def test_a_handshake_has_a_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

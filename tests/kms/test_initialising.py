@@ -5,6 +5,7 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,10 @@ from kms.domain.actors import Actor, Means
 from kms.domain.permissions import Role
 from kms.keys.wrapping.file import create_kek_file, read_kek_file
 from kms.operations.services import initialise, open_identity, open_vault
-from kms.store import create_database, open_store
+from kms.store import open_store
 from tests.kms.initialising import ORIGIN, make
 from tests.kms.process import REPOSITORY, environment
+from tests.kms.stores import make_store
 from tests.kms.support import FakeRandom
 
 
@@ -48,7 +50,7 @@ def require_whole(folder: Path, identity: str | None = None) -> None:
     finally:
         vault.store.close()
     assert identity in {None, found}
-    assert sorted(path.name for path in folder.iterdir()) == ["kek", "kms.db", "kms.toml"]
+    assert sorted(path.name for path in folder.iterdir()) == ["guard", "kek", "kms.db", "kms.toml"]
 
 
 @pytest.mark.parametrize(("start", "step"), [(0, 2), pytest.param(1, 2, marks=pytest.mark.slow)])
@@ -78,7 +80,7 @@ def test_what_is_finished_is_the_service_that_was_begun(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
     public = initialise(settings, clock=system_clock, random=secrets.token_bytes, administrator=alice)
     assert public.text == identity
-    with open_store(settings.database).reading() as tx:
+    with closing(open_vault(settings, random=FakeRandom()).store) as store, store.reading() as tx:
         (grant,) = tx.grants.held_by(alice)
         assert (grant.role, grant.counts) == (Role.ADMINISTRATOR, True)
     assert not (tmp_path / "kek.new").exists()
@@ -113,9 +115,9 @@ def test_settings_of_another_service_are_in_the_way(tmp_path: Path) -> None:
 
 
 def test_what_another_process_is_making_is_left_to_it(tmp_path: Path) -> None:
-    makers: tuple[tuple[str, Callable[[Path], None], str], ...] = (
+    makers: tuple[tuple[str, Callable[[Path], object], str], ...] = (
         ("kek", lambda path: create_kek_file(path, random=FakeRandom()), "kek-file-unusable"),
-        ("kms.db", lambda path: create_database(str(path), fill=lambda _: None), "database-unusable"),
+        ("kms.db", lambda path: make_store(str(path)), "database-unusable"),
     )
     for name, begin, code in makers:
         path = tmp_path / name

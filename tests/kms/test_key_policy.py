@@ -23,6 +23,7 @@ from kms.quorum.change_context import Changing, Prepared
 from kms.quorum.changes import read_change
 from kms.quorum.key_policy import KeyPolicySet
 from tests.kms.references import ALICE, STRANGER, by_signers, given, images, naming
+from tests.kms.stores import write_genuine
 from tests.kms.support import ACTOR, AT, GUEST, MATERIAL, Harness, Workload, open_release, policy_text
 from tests.kms.test_quorum import Board, rule
 
@@ -111,10 +112,14 @@ def test_mc_28_the_key_is_tied_to_its_new_policy_and_to_no_other(harness: Harnes
     """Whoever writes the old digest back into the database gets no key for it."""
     harness.add_key("model")
     put(harness, version(2, measurement=OTHER_IMAGE))
-    harness.alter("UPDATE key_versions SET policy_digest = ?", digest(policy_text()))
+    write_genuine(harness, "key_versions", policy_digest=digest(policy_text()))
     with pytest.raises(AttestError) as caught:
         released(harness)
     assert caught.value.code == "wrapped-key-invalid"
+    harness.alter("UPDATE key_versions SET policy_digest = ?", digest(version(2, measurement=OTHER_IMAGE)))
+    with pytest.raises(AttestError) as caught:
+        released(harness)
+    assert caught.value.code == "state-forged"
 
 
 def test_a_key_that_there_is_not_gets_no_policy(harness: Harness) -> None:

@@ -16,10 +16,11 @@ from kms.keys.wrapping.backends import new_record
 from kms.keys.wrapping.file import create_kek_file, read_kek_file
 from kms.keys.wrapping.keyring import KekRing
 from kms.operations.services import open_vault
-from kms.store import migrate_database, open_store
+from kms.store import migrate_database
 from kms.store.schema import REVISIONS, metadata
 from kms.store.timeouts import WRITING
 from kms.store.wrapped_rows import WRAPPED_TABLES
+from tests.kms.stores import establish, opened_store
 from tests.kms.support import AT, MATERIAL, FakeRandom, Harness, Workload, open_release
 from tests.kms.test_keys import CONTEXT
 from tests.kms.test_store import at_revision
@@ -65,7 +66,7 @@ def test_a_new_database_names_the_key_that_it_was_made_with(harness: Harness) ->
     assert (record.id, record.backend, record.state) == (harness.services.kek.id, Backend.FILE, KekState.ACTIVE)
     assert record.proof is None
     assert str(harness.settings.kek_file) == record.description
-    assert under == {record.id: {"secrets": 2}}
+    assert under == {record.id: {"secrets": 3}}
     assert harness.entries()[0]["kek"] == {"backend": "file", "id": record.id.hex()}
 
 
@@ -207,8 +208,8 @@ def filled(place: str, rows: tuple[str, ...]) -> None:
 
 def test_a_database_of_before_names_the_key_of_everything_in_it(place: str) -> None:
     filled(place, OLD_ROWS)
-    assert migrate_database(place) == ("0003", REVISIONS[-1])
-    store = open_store(place)
+    assert migrate_database(place, establish=establish) == ("0003", REVISIONS[-1])
+    store = opened_store(place)
     with store.reading() as tx:
         (record,) = tx.keks.all()
         found = require_key(tx, M).wrapped
@@ -224,5 +225,5 @@ def test_a_database_of_before_names_the_key_of_everything_in_it(place: str) -> N
 def test_a_database_of_before_that_does_not_say_its_key_is_not_migrated(place: str) -> None:
     filled(place, OLD_ROWS[1:])
     with pytest.raises(ConfigurationError) as caught:
-        migrate_database(place)
+        migrate_database(place, establish=establish)
     assert caught.value.code == "database-not-initialised"

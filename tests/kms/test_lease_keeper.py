@@ -137,7 +137,7 @@ class Away:
         self.status: int | None = None
 
     def stream(self, method: str, path: str, **more: object) -> object:
-        if self.away and path == "/v1/releases":
+        if self.away and path.partition("?")[0] == "/v1/releases":
             self.away -= 1
             if self.status is not None:
                 answer = httpx.Response(self.status, json={"code": "store-busy", "detail": "x"})
@@ -145,7 +145,7 @@ class Away:
             msg = "connection refused"
             raise httpx.ConnectError(msg)
         found = self.http.stream(method, path, **more)  # type: ignore[arg-type]
-        if self.lost and path == "/v1/releases":
+        if self.lost and path.partition("?")[0] == "/v1/releases":
             self.lost -= 1
             with found as whole:
                 whole.read()

@@ -83,7 +83,7 @@ def live(harness: Harness, key_id: str = "model") -> list[Lease]:
 
 def holders(harness: Harness, *, beside: bytes | None = None) -> int:
     with harness.services.store.reading() as tx:
-        return tx.leases.holder_count(KeyName(key_id="model"), at=harness.clock(), beside=beside)
+        return tx.leases.counts.holders(KeyName(key_id="model"), at=harness.clock(), beside=beside)
 
 
 # -- granting
@@ -98,7 +98,15 @@ def test_mc_25_a_release_says_until_when_in_the_answer_the_receipt_and_the_log(h
     assert receipt["keys"] == [key_members(key)]
     assert key_members(key)["expires_at"] == "2026-06-02T12:00:00Z"
     logged = harness.decisions()[-1]["keys"][0]["lease"]  # type: ignore[index]
-    assert logged == {"id": key.lease_id, "expires_at": "2026-06-02T12:00:00Z", "renewed_from": None}
+    with harness.services.store.reading() as tx:
+        lease = tx.leases.states([key.lease_id or ""])[key.lease_id or ""].lease
+    assert logged == {
+        "id": key.lease_id,
+        "expires_at": "2026-06-02T12:00:00Z",
+        "renewed_from": None,
+        "ended": [],
+        "sha256": lease.digest.hex(),
+    }
 
 
 def test_a_lease_says_who_holds_what_on_which_proof(harness: Harness) -> None:
@@ -419,9 +427,11 @@ def test_a_lease_that_was_altered_into_nonsense_is_found(harness: Harness, colum
     released(harness)
     harness.unprotect("leases")
     harness.alter(f"UPDATE leases SET {column} = ?", value)  # noqa: S608  names of this test
-    with pytest.raises(IntegrityError) as caught:
-        states(harness)
-    assert caught.value.code == "lease-record-invalid"
+    store = harness.services.store
+    for reading, code in ((store.examining, "lease-record-invalid"), (store.reading, "state-forged")):
+        with pytest.raises(IntegrityError) as caught, reading() as tx:
+            list(tx.leases.pages(LeaseFilter(), at=harness.clock()))
+        assert caught.value.code == code
 
 
 @pytest.mark.parametrize("table", ["leases", "lease_claims", "lease_ends"])
@@ -433,3 +443,16 @@ def test_what_was_released_to_whom_is_never_rewritten(harness: Harness, table: s
     for statement in (f"DELETE FROM {table}", f"UPDATE {table} SET {column} = {column}"):  # noqa: S608  as above
         with pytest.raises(Exception, match="append-only"):
             harness.alter(statement)
+
+
+def test_expired_leases_leave_the_sum_however_many_are_granted_at_once(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kms.store.lease_counts._FORGET_EVERY", 4)
+    harness.add_key("model")
+    since = []
+    for asked in (("model",), ("model", "model@1"), ("model", "model@1")):
+        released(harness, *asked)
+        since.append(harness.alter("SELECT live_since FROM lease_counts WHERE chip = ''")[0][0])
+    assert (since[:2], holders(harness)) == ([0, 0], 1)
+    assert since[2]  # the fifth lease, after the third

@@ -27,10 +27,10 @@ from kms.domain.limits import (
 from kms.domain.people import ChangeKind
 from kms.domain.windows import Window
 from kms.keys.vault import Vault
-from kms.operations.fsck import examine
 from kms.quorum.admin import QuorumService, change_now
 from kms.quorum.changes import QuorumSet, read_change
 from kms.quorum.key_limits import KeyLimitsSet
+from tests.kms.stores import examined_unauthenticated, write_genuine
 from tests.kms.support import ACTOR, AT, CHIP, GUEST, Harness, Workload
 from tests.kms.test_gpu_release import GpuWorkload, gpu_policy, prepared
 from tests.kms.test_quorum import Board, people, rule
@@ -109,9 +109,9 @@ def test_a_period_slides_and_ends_exactly(harness: Harness, per: Period) -> None
     with harness.services.store.reading() as tx:
         budget = Budget(most=1, per=per)
         just_before, on = AT + length - timedelta(milliseconds=1), AT + length
-        assert tx.leases.released_count(MODEL, budget, at=just_before) == 1
-        assert tx.leases.released_count(MODEL, budget, at=on) == 0
-        assert tx.leases.released_count(MODEL, TOTAL_2, at=on) == 1
+        assert tx.leases.counts.released(MODEL, budget, at=just_before) == 1
+        assert tx.leases.counts.released(MODEL, budget, at=on) == 0
+        assert tx.leases.counts.released(MODEL, TOTAL_2, at=on) == 1
 
 
 def test_a_request_for_two_versions_is_two_releases(harness: Harness) -> None:
@@ -134,7 +134,7 @@ def test_mc_37_of_replicas_that_race_for_the_last_release_as_many_win_as_there_a
     won = race(harness, [Workload()] * 6)
     assert sum(won) == most
     with harness.services.store.reading() as tx:
-        assert tx.leases.released_count(MODEL, TOTAL_2, at=AT) == most
+        assert tx.leases.counts.released(MODEL, TOTAL_2, at=AT) == most
 
 
 def test_mc_37_of_replicas_that_race_for_the_last_holder_as_many_win_as_there_are(harness: Harness) -> None:
@@ -143,7 +143,7 @@ def test_mc_37_of_replicas_that_race_for_the_last_holder_as_many_win_as_there_ar
     won = race(harness, [somebody() for _ in range(6)])
     assert sum(won) == 2
     with harness.services.store.reading() as tx:
-        assert tx.leases.holder_count(MODEL, at=AT) == 2
+        assert tx.leases.counts.holders(MODEL, at=AT) == 2
 
 
 def race(harness: Harness, workloads: list[Workload]) -> list[bool]:
@@ -198,8 +198,8 @@ def test_a_place_is_free_when_a_lease_expires(harness: Harness) -> None:
     release(harness, workload=somebody())
     with harness.services.store.reading() as tx:
         (lease,) = tx.leases.live(MODEL, at=AT)
-        assert tx.leases.holder_count(MODEL, at=lease.expires_at - timedelta(milliseconds=1)) == 1
-        assert tx.leases.holder_count(MODEL, at=lease.expires_at) == 0
+        assert tx.leases.counts.holders(MODEL, at=lease.expires_at - timedelta(milliseconds=1)) == 1
+        assert tx.leases.counts.holders(MODEL, at=lease.expires_at) == 0
 
 
 # -- chips
@@ -323,14 +323,19 @@ def test_limits_that_somebody_lifted_in_the_database_are_found(harness: Harness)
     limit(harness, holders=0)
 
     def problems() -> tuple[str, ...]:
-        found = {one.check: one for one in examine(vault(harness), origin=harness.settings.origin, noted=())}
-        return found["limits"].problems
+        return examined_unauthenticated(harness)["limits"].problems
 
     assert problems() == ()
     harness.unprotect("key_limits")
     harness.alter("DELETE FROM key_limits WHERE version = 2")
-    assert problems() == ("limits of default/model are not as the log says",)
-    harness.alter("UPDATE key_limits SET document = ?", b"{}")
+    (problem,) = problems()
+    assert problem.startswith("limits of key model with the digest ")
+
+
+def test_limits_that_cannot_be_read_stop_everything(harness: Harness) -> None:
+    harness.add_key("model")
+    limit(harness, holders=1)
+    write_genuine(harness, "key_limits", document=b"{}")
     with pytest.raises(IntegrityError) as caught:
         release(harness)
     assert caught.value.code == "limits-record-invalid"

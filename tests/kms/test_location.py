@@ -10,9 +10,10 @@ from sqlalchemy.engine import URL
 from attest.errors import ConfigurationError
 from kms.config.settings import load_settings
 from kms.domain.errors import UnavailableError
-from kms.store import Access, create_database, locate, open_store
+from kms.store import Access, locate, open_store
 from kms.store.postgres import open_engine
 from tests.kms.postgres import PASSWORD, WITH_PASSWORD, Server
+from tests.kms.stores import make_store
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def test_the_password_comes_from_a_file_or_from_libpqs_own(
     with_password: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = write_private(tmp_path / "password", PASSWORD + "\n")
-    create_database(with_password, fill=lambda _: None, access=Access(password_file=file))
+    make_store(with_password, access=Access(password_file=file))
     passfile = write_private(tmp_path / "pgpass", f"*:*:tests:{WITH_PASSWORD}:{PASSWORD}\n")
     open_store(f"{with_password}&passfile={passfile}").close()
     wrong = write_private(tmp_path / "wrong", "another\n")

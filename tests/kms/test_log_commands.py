@@ -258,8 +258,12 @@ def test_the_key_of_a_witness_is_ed25519() -> None:
 
 @pytest.mark.loopback
 def test_the_command_of_a_witness_says_when_nobody_answers(tmp_path: Path, harness: Harness) -> None:
-    (tmp_path / "key.pem").write_bytes(pem(KEY))
-    options = ["--log", harness.audience, "--name", "w", "--key", str(tmp_path / "key.pem")]
+    key = tmp_path / "key.pem"
+    key.write_bytes(pem(KEY))
+    options = ["--log", harness.audience, "--name", "w", "--key", str(key)]
+    exposed = run_warm("log", "cosign", "http://[::1", *options, "--memory", str(tmp_path / "seen"))
+    assert (exposed.returncode, "[secret-file-exposed]" in exposed.stderr) == (2, True)
+    key.chmod(0o600)
     done = run_warm("log", "cosign", "http://[::1", *options, "--memory", str(tmp_path / "seen"))
     assert (done.returncode, done.stdout) == (1, "")
     assert "[service-unreachable]" in done.stderr

@@ -23,6 +23,7 @@ from kms.controls.admin import freeze
 from kms.domain.errors import ChallengeUsedError, IntegrityError, ReleaseDeniedError, UnavailableError
 from kms.domain.freezes import Scope, target
 from kms.release.endorsement_dates import dated
+from kms.running.fsck_verdict import FsckVerdict
 from kms.running.metrics import NAMES, Meter, MetricsApp, SlowGauge
 from kms.telemetry import OUTCOMES, TEES, counted, observe, tee_of
 from tests.kms.process import ServedProcess
@@ -44,7 +45,8 @@ def samples_of(text: str) -> Samples:
 
 @pytest.fixture
 def meter(harness: Harness) -> Meter:
-    return Meter(harness.settings, harness.services)
+    examined = FsckVerdict(ended_at=AT.timestamp(), findings=0, seconds=1.0)
+    return Meter(harness.settings, harness.services, fsck=lambda: examined)
 
 
 @pytest.fixture

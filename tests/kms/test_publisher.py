@@ -142,6 +142,50 @@ def test_mc_25_a_release_proves_that_its_decision_is_in_the_log(harness: Harness
             assert checkpoint.size == tx.log.size()
 
 
+@ON_BOTH
+def test_a_release_carries_the_proof_from_every_size_that_the_workload_may_have_seen(harness: Harness) -> None:
+    harness.add_key("model")
+    log, roots = harness.services.identity.public, dict[int, bytes]()
+    with TestClient(create_app(harness.settings, harness.services)) as web:
+        for _ in range(3):
+            for size in (None, *roots):
+                asked = {} if size is None else {"log_size": size}
+                request = Workload().request(harness.releases.challenge(), "model").to_json()
+                release = Release.from_json(web.post("/v1/releases", json=request, params=asked).json())
+                found = verify_logged(release.entry, LogProof.parse(release.proof), log=log)
+                roots[found.size] = found.root
+                assert (release.consistency is None) == (size is None)
+                if size is not None:
+                    verify_consistency(
+                        release.consistency or (),
+                        old_size=size,
+                        old_root=roots[size],
+                        new_size=found.size,
+                        new_root=found.root,
+                    )
+
+
+def test_a_size_that_the_log_does_not_have_is_refused_and_nothing_is_decided(harness: Harness) -> None:
+    harness.add_key("model")
+    with TestClient(create_app(harness.settings, harness.services)) as web:
+        with harness.services.store.reading() as tx:
+            size = tx.log.size()
+        request = Workload().request(harness.releases.challenge(), "model").to_json()
+        for wrong, status, code in (
+            (size + 1, 404, "log-tile-unknown"),
+            (0, 422, "request-schema"),
+            (-1, 422, "request-schema"),
+            (2**63, 422, "request-schema"),
+            ("x", 422, "request-schema"),
+            ("", 422, "request-schema"),
+        ):
+            answer = web.post("/v1/releases", json=request, params={"log_size": wrong})
+            assert (answer.status_code, answer.json()["code"]) == (status, code)
+        assert harness.decisions() == []
+        answer = web.post("/v1/releases", json=request, params={"log_size": size})
+        assert answer.status_code == 200, "the same challenge still counts"
+
+
 def test_every_witness_that_answers_is_in_the_release(panel: Panel) -> None:
     policy = WitnessPolicy(witnesses=tuple(one.witness.key for one in panel.witnesses), quorum=3)
     log = panel.harness.services.identity.public
@@ -170,7 +214,7 @@ def test_requests_that_wait_together_share_one_round(panel: Panel) -> None:
     before = panel.witnesses[0].asked
     with ThreadPoolExecutor(8) as pool:
         proofs = list(pool.map(fresh.proof, [size - n % 3 for n in range(16)]))
-    assert len({proof.checkpoint for proof in proofs}) == 1
+    assert len({proof.inclusion.checkpoint for proof in proofs}) == 1
     assert panel.witnesses[0].asked <= before + 2  # once to learn its size, once to cosign
 
 

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -9,6 +10,7 @@ from datetime import timedelta
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +29,9 @@ from kms.operations.fsck import examine
 from kms.quorum.admin import QuorumService, approve, change_now, execute, find, propose, standing, withdraw
 from kms.quorum.change_context import ProposedChange
 from kms.quorum.changes import CHANGES, QuorumSet, Thaw, read_change
+from tests.kms.stores import write_genuine
 from tests.kms.support import AT, Harness
+from tests.kms.test_tokens import ORDERS
 
 ROOT = Actor(name="root", means=Means.LOCAL)
 
@@ -292,6 +296,27 @@ def test_the_same_person_and_the_same_key_count_once(board: Board) -> None:
     assert board.refused(made) == "quorum-not-reached"
 
 
+@pytest.mark.parametrize(("name", "order"), [("bob", ORDERS["ES256"]), ("carol", ORDERS["ES384"])])
+def test_a_signature_in_its_other_form_is_no_second_approval(board: Board, name: str, order: int) -> None:
+    board.found()
+    made = board.propose(board.freeze())
+    honest = approve_with(made, KEYS[name])
+    r, s = decode_dss_signature(honest.signature)
+    other = replace(honest, signature=encode_dss_signature(r, order - s))
+    assert other.signature != honest.signature
+    approve(board.desk, other, actor=ROOT, at=AT)
+    with pytest.raises(KeyConflictError) as caught:
+        approve(board.desk, honest, actor=ROOT, at=AT)
+    assert caught.value.code == "approval-repeated"
+    assert board.refused(made) == "quorum-not-reached"
+    entries = [entry for entry in board.harness.entries() if entry["kind"] == "proposal-approved"]
+    assert [entry["person"] for entry in entries].count(name) <= 2, "once to set the rules up, once now"
+    assert (entries[-1]["person"], entries[-1]["key_id"]) == (name, honest.key_id)
+    for form in (honest, other):
+        assert b64encode(form.signature).decode() not in str(entries)
+        assert form.signature.hex() not in str(entries)
+
+
 def test_a_signature_of_a_stranger_or_over_something_else_is_refused(board: Board) -> None:
     board.found()
     made = board.propose(board.freeze())
@@ -460,26 +485,30 @@ def test_what_somebody_wrote_into_the_database_is_found(board: Board) -> None:
         return found["quorum"].problems
 
     assert problems() == ()
-    for table in ("quorum_documents", "approvals", "proposals"):
-        board.harness.unprotect(table)
     forged = board.now().with_rule(rule(ChangeKind.THAW, 1, ("alice",)))
-    board.harness.alter(
-        "UPDATE quorum_documents SET document = ? WHERE version = ?",
-        canonical_json(replace(forged, version=forged.version - 1).members()),
-        forged.version - 1,
+    write_genuine(
+        board.harness,
+        "quorum_documents",
+        {"version": forged.version - 1},
+        document=canonical_json(replace(forged, version=forged.version - 1).members()),
     )
-    assert problems() == ("people and rules are not those that the log says were put into force",)
-    board.harness.alter("UPDATE approvals SET signature = ? WHERE person = 'alice'", bytes(64))
+    (problem,) = problems()
+    assert problem.startswith(f"people and rules, version {forged.version - 1}: digest ")
+    write_genuine(board.harness, "approvals", {"person": "alice"}, signature=bytes(64))
     assert board.refused(made) == "approval-signature-invalid"
     assert len(problems()) == 3, "alice signed a change of rules, too"
-    board.harness.alter("UPDATE proposals SET document = ?", replace(made, reason="other").raw)
+    write_genuine(board.harness, "proposals", document=replace(made, reason="other").raw)
     with pytest.raises(IntegrityError) as caught, board.desk.vault.store.reading() as tx:
         find(tx, made.digest)
     assert caught.value.code == "proposal-altered"
     board.harness.alter("UPDATE quorum_documents SET document = ?", b"{}")
-    with pytest.raises(IntegrityError) as caught:
-        board.now()
-    assert caught.value.code == "quorum-record-invalid"
+    for reading, code in (
+        (board.desk.vault.store.examining, "quorum-record-invalid"),
+        (board.desk.vault.store.reading, "state-forged"),
+    ):
+        with pytest.raises(IntegrityError) as caught, reading() as tx:
+            tx.quorum.current()
+        assert caught.value.code == code
 
 
 # -- pure

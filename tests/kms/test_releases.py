@@ -24,6 +24,7 @@ from kms.domain.errors import (
 )
 from kms.domain.log_verification import verify_log
 from kms.keys.admin import find_key, set_enabled
+from tests.kms.stores import write_genuine
 from tests.kms.support import (
     ACTOR,
     CHIP,
@@ -413,8 +414,9 @@ def test_mc_24_a_log_that_cannot_be_continued_blocks_the_release(harness: Harnes
     harness.add_key("model")
     harness.unprotect("log_entries")
     harness.alter("UPDATE log_entries SET entry = ?", value)
-    with pytest.raises(LogBrokenError):
+    with pytest.raises((LogBrokenError, IntegrityError)) as caught:
         harness.releases.release(Workload().request(harness.releases.challenge(), "model"))
+    assert caught.value.code in {"log-entry-invalid", "state-forged"}
 
 
 def test_mc_24_a_tree_that_cannot_be_continued_blocks_the_release(harness: Harness) -> None:
@@ -438,7 +440,7 @@ def test_mc_28_swapped_wrapped_keys_are_refused(harness: Harness) -> None:
     harness.add_key("a", material=OF_A)
     harness.add_key("b", material=OF_B)
     ((wrapped,),) = harness.alter("SELECT wrapped FROM key_versions WHERE key_id = 'b'")
-    harness.alter("UPDATE key_versions SET wrapped = ? WHERE key_id = 'a'", wrapped)
+    write_genuine(harness, "key_versions", {"key_id": "a"}, wrapped=wrapped)
     with pytest.raises(IntegrityError) as caught:
         harness.releases.release(Workload().request(harness.releases.challenge(), "a"))
     assert caught.value.code == "wrapped-key-invalid"
@@ -449,9 +451,10 @@ def test_mc_28_a_key_moved_to_a_laxer_policy_is_refused(harness: Harness) -> Non
     harness.add_key("secret", policy=policy_text(name="strict", measurement=b"\x02" * 48))
     harness.add_key("open")
     ((lax,),) = harness.alter("SELECT policy_digest FROM key_versions WHERE key_id = 'open'")
-    harness.alter("UPDATE key_versions SET policy_digest = ? WHERE key_id = 'secret'", lax)
-    with pytest.raises(IntegrityError):
+    write_genuine(harness, "key_versions", {"key_id": "secret"}, policy_digest=lax)
+    with pytest.raises(IntegrityError) as caught:
         harness.releases.release(Workload().request(harness.releases.challenge(), "secret"))
+    assert caught.value.code == "wrapped-key-invalid"
 
 
 @pytest.mark.parametrize("document", [b"schema: nothing", policy_text(name="lax")])
@@ -475,12 +478,15 @@ def test_a_key_record_that_was_altered_into_nonsense_is_refused(harness: Harness
     harness.alter(f"UPDATE {table} SET {column} = ?", value)  # noqa: S608  names of this test
     with pytest.raises(IntegrityError) as caught:
         harness.releases.release(Workload().request(harness.releases.challenge(), "model"))
+    assert caught.value.code == "state-forged"
+    with pytest.raises(IntegrityError) as caught, harness.services.store.examining() as tx:
+        tx.keys.find(MODEL)
     assert caught.value.code == "key-record-invalid"
 
 
 def test_mc_28_a_model_key_is_not_released_as_a_prompt_key(harness: Harness) -> None:
     harness.add_key("model")
-    harness.alter("UPDATE keys SET purpose = 'prompt-key'")
+    write_genuine(harness, "keys", purpose="prompt-key")
     with pytest.raises(IntegrityError) as caught:
         harness.releases.release(Workload().request(harness.releases.challenge(), "model"))
     assert caught.value.code == "wrapped-key-invalid"

@@ -14,6 +14,7 @@ import pytest
 from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from attest import http_protocol
@@ -23,6 +24,8 @@ from attest.release import Challenge
 from kms.api.app import create_app
 from kms.api.limits import HEADER_BYTES, LIMITS, URL_BYTES, RequestLimits, group_of
 from kms.api.observation import Watching
+from kms.controls.pace import IMAGES_PER_CHIP, GuestPace
+from kms.domain.errors import RateLimitedError
 from tests.kms.support import Harness, Workload, settings_for
 
 TEN = Rate(per_second=10, burst=3)
@@ -95,6 +98,7 @@ def test_mc_32_a_caller_who_asks_too_often_is_told_when_to_come_again_and_probes
             assert answer.status_code == 429
             assert answer.headers["content-type"] == "application/problem+json"
             assert answer.headers["retry-after"] == "1"
+            assert answer.headers["connection"] == "close", "requests that wait behind it are not read"
             assert answer.json()["code"] == "rate-limited"
             assert answer.json()["retryable"] is True
             assert answer.headers["x-content-type-options"] == "nosniff"
@@ -126,6 +130,65 @@ def test_mc_32_a_machine_that_requests_too_often_waits_and_its_challenge_stays_v
         status, problem = released(client, Workload())
         assert (status, problem["code"]) == (429, "rate-limited")
         assert len(harness.decisions()) == before + 1, "what was refused was not decided"
+
+
+@pytest.mark.parametrize(
+    ("headers", "at_once"),
+    [
+        ({"Content-Length": str(2 << 20)}, 8),
+        ({"Content-Length": str(1 << 20)}, 16),
+        ({"Content-Length": "9" * 40}, 8),
+        ({"Content-Length": str(1 << 50)}, 8),
+        ({"Content-Length": "x"}, 8),
+        ({"Transfer-Encoding": "chunked", "Content-Length": "1"}, 8),
+        ({"Content-Length": "0"}, 40),
+    ],
+)
+def test_mc_32_an_address_that_sends_too_many_bytes_waits(
+    harness: Harness, headers: dict[str, str], at_once: int
+) -> None:
+    """A body counts with the length that its head states; 16 MiB at once, and 4 a second."""
+    clock = {"now": 0.0}
+    changes = {"client_requests_per_second": 1000, "client_burst": 1000, "max_bodies_bytes": 16 << 20}
+    app = RequestLimits(
+        PlainTextResponse("passed"),
+        settings=settings_for(harness.folder, **changes),
+        limited=lambda _: None,
+        monotonic=lambda: clock["now"],
+    )
+    client = TestClient(app)
+    statuses = [client.post("/v1/releases", headers=headers, content=b"").status_code for _ in range(40)]
+    assert statuses == [200] * at_once + [429] * (40 - at_once)
+    clock["now"] += 2
+    again = [client.post("/v1/releases", headers=headers, content=b"").status_code for _ in range(20)]
+    assert again.count(200) == (20 if at_once == 40 else at_once // 2)
+
+
+def test_mc_32_a_guest_that_requests_too_often_uses_up_no_rate_of_the_guests_beside_it(harness: Harness) -> None:
+    """Two images on one chip: the evidence of each counts for itself."""
+    harness.add_key("model")
+    hostile = Workload().with_measurement(b"\x01" * 48)
+
+    def status(client: TestClient, workload: Workload) -> int:
+        challenge = Challenge.from_json(client.post("/v1/challenges", json={}).json())
+        return int(client.post("/v1/releases", json=workload.request(challenge, "model").to_json()).status_code)
+
+    with pytest.MonkeyPatch.context() as patch, client_of(harness, [], chip_releases_per_minute=2) as client:
+        patch.setattr("kms.release.service.ticks", lambda: 0.0)
+        assert [status(client, hostile) for _ in range(4)] == [403, 403, 429, 429]
+        assert [status(client, Workload()) for _ in range(3)] == [200, 200, 429]
+
+
+def test_mc_32_all_images_of_a_chip_together_have_a_rate() -> None:
+    pace = GuestPace(2)
+    for number in range(IMAGES_PER_CHIP):
+        for _ in range(2):
+            pace.require("amd:00", bytes([number]), at=0.0)
+    for image in (bytes([IMAGES_PER_CHIP]), None):
+        with pytest.raises(RateLimitedError, match="from this machine; wait 2 s"):
+            pace.require("amd:00", image, at=0.0)
+    pace.require("amd:01", bytes([0]), at=0.0)
+    pace.require("amd:00", bytes([0]), at=60.0)
 
 
 def test_without_a_rate_nobody_is_counted(harness: Harness) -> None:

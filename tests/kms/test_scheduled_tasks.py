@@ -7,6 +7,7 @@ from attest.release import KeyReference
 from kms.keys.destruction import schedule_destruction
 from kms.keys.rotation import Rotator, set_schedule
 from kms.running.scheduled_tasks import LEAP_SECONDS, SETTLING_SECONDS, SteadyClock, Upkeep, kept_up
+from tests.kms.stores import write_genuine
 from tests.kms.support import ACTOR, AT, MODEL, FakeClock, Harness
 
 DAY = timedelta(days=1)
@@ -95,7 +96,7 @@ def test_mc_35_nothing_is_destroyed_just_after_the_clock_leapt(harness: Harness)
 def test_what_fails_is_told_and_the_service_goes_on(harness: Harness) -> None:
     harness.add_key("model")
     set_schedule(harness.services.store, MODEL, every=DAY, overlap=DAY, actor=ACTOR, at=AT)
-    harness.alter("UPDATE keys SET purpose = 'coffee'")
+    write_genuine(harness, "keys", purpose="coffee")
     upkeep, _, lines = made(harness)
     harness.clock.forward(days=1)
     upkeep.round()

@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 
 from attest.cli.main import cli
 from attest.errors import SealedTamperError
+from attest.files import write_file
 from attest.sealed import open_directory
 from tests.kms.support import MATERIAL
 from tests.kms.test_mutual_tls import Served, served
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.loopback
 @pytest.mark.parametrize("served", ["snp"], indirect=True)
 def test_a_model_is_sealed_under_a_released_key_and_opened_by_another_machine(served: Served, tmp_path: Path) -> None:
     write_files(tmp_path / "model", dict(FILES))
-    (tmp_path / "owner.pem").write_bytes(private_pem(OWNER))
+    write_file(tmp_path / "owner.pem", private_pem(OWNER))
     (tmp_path / "owner.pub").write_bytes(public_pem(OWNER))
     sealed, plain = tmp_path / "sealed", tmp_path / "plain"
     guest = machine(tmp_path / "root")

@@ -3,6 +3,7 @@
 import sqlite3
 import threading
 from contextlib import closing
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -35,6 +36,7 @@ from kms.store import (
 from kms.store.schema import REVISIONS, metadata
 from kms.store.sqlite import open_engine
 from kms.store.timeouts import WRITING
+from tests.kms.stores import establish, make_store, opened_store
 from tests.kms.support import AT, FakeClock, FakeRandom, Harness, Workload, settings_for
 
 
@@ -49,8 +51,7 @@ def database(path: Path) -> sqlite3.Connection:
 
 
 def make(path: Path) -> str:
-    create_database(str(path), fill=lambda _: None)
-    return str(path)
+    return make_store(str(path))
 
 
 # -- units of work
@@ -61,13 +62,14 @@ def test_a_reading_transaction_offers_only_the_part_of_each_repository_that_read
         return {name for name in vars(part) if not name.startswith("_")}
 
     names = public(ReadTransaction)
-    store = open_store(make(tmp_path / "kms.db"))
+    store = opened_store(make(tmp_path / "kms.db"))
     with store.reading() as tx:
         reading = {name: type(getattr(tx, name)) for name in names}
     with store.writing() as tx:
         writing = {name: type(getattr(tx, name)) for name in names}
     store.close()
-    assert public(WriteTransaction) == (names - {"audit"}) | {"part"}
+    more = {"part", "begin_state", "open_state", "begin_log", "settle"}
+    assert public(WriteTransaction) == (names - {"audit"}) | more
     for name in names - {"audit"}:
         assert issubclass(writing[name], reading[name]), name
         assert public(writing[name]), f"{name}: nothing is written"
@@ -79,7 +81,7 @@ def test_a_reading_transaction_offers_only_the_part_of_each_repository_that_read
 
 def test_a_new_database_is_private_and_durable(tmp_path: Path) -> None:
     path = tmp_path / "kms.db"
-    store = open_store(make(path))
+    store = opened_store(make(path))
     with store.writing() as tx:
         tx.facts.add("a", b"b")
     for file in tmp_path.iterdir():
@@ -186,7 +188,7 @@ def test_mc_39_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     make(path)
     with closing(database(path)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
-    for opened in (open_store, migrate_database):
+    for opened in (open_store, partial(migrate_database, establish=establish)):
         with pytest.raises(ConfigurationError) as caught:
             opened(str(path))
         assert caught.value.code == "database-newer"
@@ -260,8 +262,8 @@ def place(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
 
 def test_a_log_that_was_a_chain_gets_its_tree_and_goes_on(place: str) -> None:
     raws = chained(place, 1001)
-    assert migrate_database(place) == ("0002", REVISIONS[-1])
-    store = open_store(place)
+    assert migrate_database(place, establish=establish) == ("0002", REVISIONS[-1])
+    store = opened_store(place)
     with store.reading() as tx:
         assert [entry.raw for entry in tx.log.entries()] == raws
         assert [entry.seq for entry in tx.log.entries(after=300, limit=600)] == list(range(301, 901))
@@ -291,7 +293,7 @@ def test_a_chain_that_was_altered_is_not_migrated(place: str, alter: str) -> Non
         pytest.skip("PostgreSQL keeps text out of a column of bytes")
     chained(place, 5, alter=alter)
     with pytest.raises(LogBrokenError) as caught:
-        migrate_database(place)
+        migrate_database(place, establish=establish)
     assert caught.value.code == "log-hash-mismatch"
     with pytest.raises(ConfigurationError) as refused:
         open_store(place)
@@ -307,15 +309,15 @@ def test_a_database_of_the_first_schema_is_migrated_with_what_is_in_it(tmp_path:
     with pytest.raises(ConfigurationError) as caught:
         open_store(str(path))
     assert caught.value.code == "database-needs-migration"
-    assert migrate_database(str(path)) == ("0001", REVISIONS[-1])
-    store = open_store(str(path))
+    assert migrate_database(str(path), establish=establish) == ("0001", REVISIONS[-1])
+    store = opened_store(str(path))
     with store.reading() as tx:
         assert (tx.facts.find("a"), tx.references.names()) == (b"b", ())
     store.close()
 
 
 def test_a_migration_of_what_is_current_changes_nothing(tmp_path: Path) -> None:
-    assert migrate_database(make(tmp_path / "kms.db")) == (REVISIONS[-1], REVISIONS[-1])
+    assert migrate_database(make(tmp_path / "kms.db"), establish=establish) == (REVISIONS[-1], REVISIONS[-1])
 
 
 def test_a_version_table_without_its_row_is_no_database_of_ours(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from attest.release.receipts import read_receipt
 from kms.domain.errors import IntegrityError, KeyConflictError, KeyUnknownError
 from kms.keys.admin import set_enabled
 from kms.keys.tenants import create_tenant
-from kms.keys.vault import Vault
-from kms.operations.fsck import examine
-from kms.store import migrate_database
-from kms.store.schema import REVISIONS
+from kms.operations.migration import migrate
+from tests.kms.database_writer import DatabaseWriter
+from tests.kms.stores import examined_unauthenticated, write_genuine
 from tests.kms.support import ACTOR, AT, MATERIAL, MODEL, Harness, Workload, open_release
+from tests.kms.test_state_migration import older_log
 from tests.kms.test_store import at_revision
 
 OURS, THEIRS = sha256(b"ours").digest(), sha256(b"theirs").digest()
@@ -109,7 +109,7 @@ def test_mc_18_a_release_whose_tenant_was_exchanged_does_not_open(shared: Harnes
 
 def test_mc_28_wrapped_keys_of_two_tenants_cannot_be_swapped(shared: Harness) -> None:
     ((wrapped,),) = shared.alter("SELECT wrapped FROM key_versions WHERE tenant = 'acme'")
-    shared.alter("UPDATE key_versions SET wrapped = ? WHERE tenant = 'default'", wrapped)
+    write_genuine(shared, "key_versions", {"tenant": "default"}, wrapped=wrapped)
     with pytest.raises(IntegrityError) as caught:
         shared.releases.release(Workload().request(shared.releases.challenge(), "model"))
     assert caught.value.code == "wrapped-key-invalid"
@@ -142,8 +142,7 @@ def test_a_tenant_is_never_removed(shared: Harness) -> None:
 def test_a_key_whose_tenant_was_removed_is_found(shared: Harness) -> None:
     shared.unprotect("tenants")
     shared.alter("DELETE FROM tenants WHERE name = 'acme'")
-    vault = Vault(store=shared.services.store, kek=shared.services.kek)
-    found = {one.check: one for one in examine(vault, origin=shared.settings.origin, noted=())}
+    found = examined_unauthenticated(shared)
     assert found["keys"].problems == ("the key acme/model is of no tenant there is",)
 
 
@@ -151,17 +150,22 @@ def test_keys_from_before_there_were_tenants_and_versions_go_on(harness: Harness
     if harness.on_postgres:
         pytest.skip("the statements of the migrations are the same on both, and other tests run them there")
     harness.add_key("model")
+    log = older_log(DatabaseWriter(harness))
     harness.close()
     old = harness.folder / "old.db"
     at_revision(str(old), "0012").dispose()
     with closing(sqlite3.connect(old, isolation_level=None)) as database:
         database.execute("ATTACH ? AS new", (harness.settings.database,))
-        for table in ("meta", "secrets", "policies", "keys", "key_versions", "log_entries", "log_nodes"):
+        for table in ("meta", "secrets", "policies", "keys", "key_versions"):
             names = ", ".join(row[1] for row in database.execute(f"PRAGMA main.table_info({table})"))
             database.execute(f"INSERT INTO main.{table} ({names}) SELECT {names} FROM new.{table}")  # noqa: S608  ours
         database.execute("INSERT INTO main.meta SELECT 'kek_id', id FROM new.keks")
-    assert migrate_database(str(old)) == ("0012", REVISIONS[-1])
-    again = harness.reopened(database=str(old))
+        database.execute("DELETE FROM main.secrets WHERE name = 'state'")
+        database.executemany("INSERT INTO main.log_entries (seq, entry) VALUES (:seq, :entry)", log["log_entries"])
+        database.executemany("INSERT INTO main.log_nodes (position, hash) VALUES (:position, :hash)", log["log_nodes"])
+    settings = harness.settings.model_copy(update={"database": str(old)})
+    assert migrate(settings, random=harness.random, actor=ACTOR, at=AT).before == "0012"
+    again = harness.reopened(database=str(old), allow_no_rollback_guard=True)
     with again.services.store.reading() as tx:
         assert tx.tenants.all() == {"default": AT}
         (record,) = tx.keys.all("default")

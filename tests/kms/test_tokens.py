@@ -356,6 +356,46 @@ def test_mc_37_a_token_that_counts_once_is_refused_at_every_replica_afterwards(h
     replica.close()
 
 
+ORDERS = {
+    "ES256": 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551,
+    "ES384": int("f" * 48 + "c7634d81f4372ddf581a0db248b0a77aecec196accc52973", 16),
+}
+"""Of the curves (FIPS 186-5; SP 800-186, section 3.2.1)."""
+
+
+def other_form(token: str, algorithm: str) -> str:
+    """The same token with s replaced by n - s, which verifies as well."""
+    signed, _, last = token.rpartition(".")
+    signature = base64.urlsafe_b64decode(last + "==")
+    half = len(signature) // 2
+    s = ORDERS[algorithm] - int.from_bytes(signature[half:], "big")
+    changed = signature[:half] + s.to_bytes(half, "big")
+    return f"{signed}.{base64.urlsafe_b64encode(changed).rstrip(b'=').decode()}"
+
+
+def is_high(token: str, algorithm: str) -> bool:
+    signature = base64.urlsafe_b64decode(token.rpartition(".")[2] + "==")
+    return int.from_bytes(signature[len(signature) // 2 :], "big") > ORDERS[algorithm] // 2
+
+
+@pytest.mark.parametrize("algorithm", ORDERS)
+def test_a_token_with_its_signature_in_the_other_form_is_the_same_token(harness: Harness, algorithm: str) -> None:
+    desk = authenticator(harness, LOGIN.table(harness.folder, jti="single-use"))
+    for number in range(4):
+        first = LOGIN.token(jti=str(number), algorithm=algorithm)
+        second = other_form(first, algorithm)
+        assert first != second
+        assert known(desk, second) == ALICE, "it verifies, as RFC 7518 says no more of s"
+        assert refused(desk, first) == "token-used"
+
+
+def test_issuers_make_signatures_of_both_forms(desk: Authenticator) -> None:
+    """Why a high s is not refused: half of the honest tokens have one."""
+    made = {is_high(token, "ES256"): token for token in (LOGIN.token(nonce=str(one)) for one in range(64))}
+    assert made.keys() == {True, False}
+    assert [known(desk, token) for token in made.values()] == [ALICE, ALICE]
+
+
 def test_mc_35_a_clock_that_was_ahead_while_somebody_logged_in_revives_no_challenge(harness: Harness) -> None:
     """Logging in writes no entry of the log, so nothing would say afterwards that the clock was ahead."""
     harness.add_key("model")

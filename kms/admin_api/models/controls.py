@@ -10,6 +10,7 @@ from attest.release import KEY_REFERENCE_PATTERN, MAX_KEYS
 from kms.admin_api.models.common import Digest, KeyId, Moment, Reason, Tenant
 from kms.admin_api.models.keys import GivenReferencesModel
 from kms.api.models import Edge
+from kms.quorum.admin import ThawMode
 
 
 class FreezeRequestModel(Edge):
@@ -18,18 +19,26 @@ class FreezeRequestModel(Edge):
     scope: Annotated[str, Field(max_length=40, description="key, tenant, product or all.", examples=["key"])]
     name: Annotated[str | None, Field(max_length=256, description="Which; nothing for all.")] = None
     reason: Reason
+    dry_run: Annotated[bool, Field(description="Say who could thaw it, and stop nothing.")] = False
 
 
 class FreezeListModel(Edge):
     """What is frozen."""
 
     freezes: list[dict[str, Any]]  # Any: as 'kms freeze list --json' has it
+    thaw: Annotated[ThawMode, Field(description="Who can thaw: a quorum, one person by a setting, or nobody.")]
 
 
 class BreakGlassListModel(Edge):
     """Every relaxation that was ever opened, and how it stands."""
 
     break_glass: list[dict[str, Any]]  # Any: as 'kms break-glass list --json' has it
+
+
+class FloorListModel(Edge):
+    """The floor of the service, and those of tenants."""
+
+    floors: list[dict[str, Any]]  # Any: as a change of a floor gives them, each with its digest
 
 
 class LimitsModel(Edge):
@@ -87,6 +96,10 @@ class LeaseQueryModel(Edge):
     policy: Annotated[
         str | None,
         Field(max_length=1024 * 1024, description="A policy document; a concern of those that do not meet it."),
+    ] = None
+    floor: Annotated[
+        dict[str, Any] | None,  # Any: as a change of a floor gives it
+        Field(description="A floor; a concern of those that do not meet every entry of it."),
     ] = None
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
     after: Annotated[str | None, Field(max_length=80)] = None

@@ -57,6 +57,10 @@ class KeyModel(KeyStateModel):
 
     policy: Annotated[str, Field(description="The policy document.")]
     references: Annotated[list[ReferenceModel], Field(description="Documents of reference values in force for it.")]
+    floors: Annotated[
+        list[dict[str, Any]],  # Any: scope, version, digest and reasons
+        Field(description="Floors of the service and the tenant that count besides the policy."),
+    ]
     obstacle: Annotated[str | None, Field(description="Why it is released to nobody now.")] = None
     versions: Annotated[list[KeyStateModel], Field(description="Every version, the oldest first.")]
     schedule: Annotated[ScheduleStateModel | None, Field(description="How it is rotated by itself, if it is.")] = None

@@ -1,0 +1,1 @@
+"""Rollback guards: where they are, how they are read, and when they are advanced."""

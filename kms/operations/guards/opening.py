@@ -1,0 +1,128 @@
+"""The rollback guards of the settings, opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from attest.clock import Clock
+from attest.errors import ConfigurationError
+from kms.config.external_files import read_panel
+from kms.config.guards import GuardKind, GuardPlace, parse_guard
+from kms.config.settings import Settings
+from kms.domain.rollback import RollbackGuard
+from kms.log.publisher import LogPublisher
+from kms.log.witness_client import ASK_SECONDS, Witness, poster
+from kms.operations.guards.file import FileGuard
+from kms.operations.guards.remote import ReplicaGuard, WitnessGuard
+from kms.operations.guards.tpm import TpmGuard
+from kms.release.services import Identity
+from kms.store import Store, locate
+from kms.store.timestamps import milliseconds, moment_of
+
+DEFAULT_FOLDER: Final = "guard"
+_LOCAL: Final = frozenset({GuardKind.FILE, GuardKind.TPM})
+
+
+def guard_places(settings: Settings) -> tuple[GuardPlace, ...]:
+    """Return the guards that the settings name, or the one by default; none under ``allow_no_rollback_guard``.
+
+    By default it is a file in the folder ``guard`` beside an SQLite database; with PostgreSQL that folder is beside the
+    file of the key-encryption key.
+
+    Raises:
+        ConfigurationError: ``rollback-guard-unnamed``: there is no default.
+    """
+    if settings.allow_no_rollback_guard:
+        return ()
+    if settings.rollback_guard:
+        return tuple(parse_guard(one) for one in settings.rollback_guard)
+    beside = _default_file(settings)
+    if beside is None:
+        raise ConfigurationError(
+            "rollback_guard: not set, and neither the database nor the key-encryption key is a file to put one beside",
+            code="rollback-guard-unnamed",
+            field="rollback_guard",
+            expected="a guard that remembers how far the database has come",
+            got="nothing",
+            hint='name one, such as rollback_guard = ["file:/var/lib/kms-guard/position.json"]; docs/operations.md has '
+            "the kinds",
+        )
+    return (GuardPlace(kind=GuardKind.FILE, place=str(beside)),)
+
+
+def refused_before(settings: Settings, started: datetime) -> datetime | None:
+    """Return the moment before which challenges are refused by a service that started then; None without a guard.
+
+    A service that was killed may have used challenges that no guard was told of. An older copy of the database, put
+    back before the start, would accept them once more.
+    """
+    return moment_of(milliseconds(started)) if guard_places(settings) else None
+
+
+def open_local_guards(settings: Settings) -> tuple[RollbackGuard, ...]:
+    """Return the guards on this machine; nothing is read yet.
+
+    Raises:
+        ConfigurationError: ``rollback-guard-unnamed``.
+    """
+    return tuple(_local(one, settings) for one in guard_places(settings) if one.kind in _LOCAL)
+
+
+def _local(place: GuardPlace, settings: Settings) -> RollbackGuard:
+    if place.kind is GuardKind.FILE:
+        return FileGuard(path=Path(place.place))
+    beside = _default_file(settings)
+    folder = Path("/tmp") if beside is None else beside.parent.parent  # noqa: S108  it is locked, not written
+    return TpmGuard(index=int(place.place, 16), tcti=place.tcti, folder=folder)
+
+
+def open_remote_guards(
+    settings: Settings, store: Store, identity: Callable[[], Identity], *, clock: Clock
+) -> tuple[RollbackGuard, ...]:
+    """Return the guards on other machines; nothing is requested yet. ``identity`` is called if there are any.
+
+    Raises:
+        ConfigurationError: ``rollback-guard-unknown``: the file of witnesses names no such witness; or as
+            ``read_panel`` and ``guard_places``.
+    """
+    places = [one for one in guard_places(settings) if one.kind not in _LOCAL]
+    if not places:
+        return ()
+    witnesses, signer = {one.key.name: one for one in read_panel(settings)}, identity()
+    log = LogPublisher(store=store, signer=signer)
+
+    def opened(place: GuardPlace) -> RollbackGuard:
+        if place.kind is GuardKind.REPLICA:
+            return ReplicaGuard(url=place.place, log=signer.public)
+        post = poster(httpx.Client(timeout=ASK_SECONDS))
+        return WitnessGuard(witness=_witness(place.place, witnesses), log=log, clock=clock, post=post)
+
+    return tuple(map(opened, places))
+
+
+def _witness(name: str, known: dict[str, Witness]) -> Witness:
+    if name in known:
+        return known[name]
+    raise ConfigurationError(
+        f"rollback_guard: the file of witnesses names no {name[:100]!r}",
+        code="rollback-guard-unknown",
+        field="rollback_guard",
+        expected=", ".join(known) or "a witness in witnesses_file",
+        got=name[:100],
+        hint="name a witness of witnesses_file, whose key and address stand there",
+    )
+
+
+def _default_file(settings: Settings) -> Path | None:
+    """Return the place of the guard by default, which no other key-encryption key in the same folder changes."""
+    database = locate(settings.database)
+    if isinstance(database, Path):
+        return database.absolute().parent / DEFAULT_FOLDER / f"{database.stem}.json"
+    if settings.kek_file is not None:
+        return settings.kek_file.absolute().parent / DEFAULT_FOLDER / "kms.json"
+    return None

@@ -1,0 +1,124 @@
+"""Rollback guards on other machines, which are only read: a witness of the log, and another replica.
+
+They know the log alone, so that the counter of what they remember is 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import httpx
+
+from attest.clock import Clock
+from attest.errors import AttestError
+from attest.release import VerifierKey, read_checkpoint
+from kms.domain.rollback import StatePosition, guard_missing
+from kms.log.cosigner import LogAtUrl
+from kms.log.publisher import LogPublisher
+from kms.log.witness_client import Post, Witness, WitnessAnswer, WitnessPanel
+
+REPLICA_SECONDS: Final = 5.0
+_NEVER: Final = math.inf
+_COSIGNED: Final = 200
+
+
+class _ReadOnlyGuard:
+    """A guard that others keep: nothing is written here."""
+
+    @property
+    def background_seconds(self) -> float:
+        """Never."""
+        return _NEVER
+
+    def make(self) -> None:
+        """Do nothing."""
+
+    def advance(self, position: StatePosition) -> None:
+        """Do nothing."""
+
+    def put(self, position: StatePosition) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WitnessGuard(_ReadOnlyGuard):
+    """A witness that cosigns this log: it refuses a log that is shorter than one it cosigned, or another one.
+
+    Attributes:
+        witness: its key and address.
+        log: signs checkpoints of the database, without witnesses.
+        clock: source of the time.
+        post: sends requests.
+    """
+
+    witness: Witness
+    log: LogPublisher
+    clock: Clock
+    post: Post
+
+    @property
+    def name(self) -> str:
+        """``witness:`` and its name."""
+        return f"witness:{self.witness.key.name}"
+
+    def read(self) -> StatePosition | None:
+        """Have the log of the database cosigned; None if the witness had cosigned none of this name.
+
+        The position of a witness that knows a longer log has one entry more than the database, and no root.
+
+        Raises:
+            ConfigurationError: ``rollback-guard-missing``: it does not cosign.
+        """
+        statuses: list[int] = []
+        problems: list[str] = []
+        post = partial(_noted, self.post, statuses)
+        panel = WitnessPanel((self.witness,), clock=self.clock, report=problems.append, post=post)
+        checkpoint = self.log.checkpoint()
+        found = panel.ask(checkpoint, prove=self.log.consistency)
+        if found.behind:
+            return StatePosition(counter=0, log_size=checkpoint.size + 1, log_root=b"")
+        if not found.lines:
+            raise guard_missing(self.name, "; ".join(problems).removeprefix("warning: "))
+        if statuses[0] == _COSIGNED:  # without being told of an older size, so there was none
+            return None
+        return StatePosition(counter=0, log_size=checkpoint.size, log_root=checkpoint.root)
+
+
+def _noted(post: Post, statuses: list[int], url: str, body: bytes) -> WitnessAnswer:
+    answer = post(url, body)
+    statuses.append(answer.status)
+    return answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicaGuard(_ReadOnlyGuard):
+    """Another running replica of this service, which signs the checkpoint that it published last.
+
+    Attributes:
+        url: address of its release plane.
+        log: the service's verifier key.
+    """
+
+    url: str
+    log: VerifierKey
+
+    @property
+    def name(self) -> str:
+        """``replica:`` and its address."""
+        return f"replica:{self.url}"
+
+    def read(self) -> StatePosition | None:
+        """Return the state of the log that it publishes, whose signature is verified.
+
+        Raises:
+            ConfigurationError: ``rollback-guard-missing``: it does not answer, or not as this service.
+        """
+        try:
+            with LogAtUrl(self.url, http=httpx.Client(timeout=REPLICA_SECONDS)) as replica:
+                found = read_checkpoint(replica.checkpoint(), log=self.log)
+        except AttestError as exc:
+            raise guard_missing(self.name, exc.message) from exc
+        return StatePosition(counter=0, log_size=found.size, log_root=found.root)

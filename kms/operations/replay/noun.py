@@ -1,0 +1,171 @@
+"""One noun of the replay: the state that the log leads to, by subject, and its comparison with the database."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, NamedTuple, NoReturn, TypeAlias
+
+from attest.encoding import JsonValue
+from kms.domain.canonical_json import canonical_json
+from kms.domain.keys import DEFAULT_TENANT, KeyName
+from kms.domain.log_entries import LogEntry
+from kms.store import ReadTransaction
+
+_SHOWN_CHARACTERS: Final = 200
+
+
+class ReplayedEntry:
+    """An entry of the log with typed access to its members.
+
+    A member that is missing, of another type, or replaced by its digest raises ``ValueError``.
+    """
+
+    def __init__(self, entry: LogEntry) -> None:
+        """Parse an entry.
+
+        Raises:
+            LogBrokenError: ``log-entry-invalid``.
+        """
+        self.seq = entry.seq
+        self.members: Mapping[str, JsonValue] = entry.document()
+        self.kind = str(self.members.get("kind"))
+
+    def text(self, name: str, *, of: str | None = None) -> str:
+        """Return a text; ``of`` names the member that holds it."""
+        holder = self.members if of is None else self.members.get(of)
+        value = holder.get(name) if isinstance(holder, Mapping) else None
+        return value if isinstance(value, str) else self._lacks(name)
+
+    def number(self, name: str) -> int:
+        """Return a number."""
+        value = self.members.get(name)
+        return value if isinstance(value, int) else self._lacks(name)
+
+    def elements(self, name: str) -> list[JsonValue]:
+        """Return the elements of a list."""
+        value = self.members.get(name)
+        return value if isinstance(value, list) else self._lacks(name)
+
+    def key(self) -> str:
+        """Return the subject of the key that the entry names."""
+        tenant = str(self.members.get("tenant", DEFAULT_TENANT))
+        return f"key {KeyName(tenant=tenant, key_id=self.text('key_id'))}"
+
+    def known(self, **members: str) -> dict[str, JsonValue]:
+        """Return these members by the names of the arguments, without those that older entries lack."""
+        return {name: self.members[member] for name, member in members.items() if member in self.members}
+
+    def _lacks(self, name: str) -> NoReturn:
+        raise ValueError(f"it lacks the member {name!r}, or has only its digest")
+
+
+Rule: TypeAlias = Callable[[ReplayedEntry], None]
+
+
+class _Said(NamedTuple):
+    value: JsonValue
+    seq: int
+
+
+@dataclass(slots=True)
+class _Subject:
+    since: int
+    said: dict[str, _Said] = field(default_factory=dict)
+
+
+class Noun(ABC):
+    """State of one noun. Its memory grows with the state, and not with the log.
+
+    Attributes:
+        check: the check of ``kms fsck`` that lists the differences.
+        incomplete: True if an older log does not say of all subjects that they were made.
+    """
+
+    check: ClassVar[str]
+
+    def __init__(self) -> None:
+        self.incomplete = False
+        self._subjects: dict[str, _Subject] = {}
+        self._endings: dict[str, int] = {}
+
+    @abstractmethod
+    def rules(self) -> Mapping[str, Rule]:
+        """Return for each kind of entry that concerns the noun what it changes."""
+
+    @abstractmethod
+    def stored(self, tx: ReadTransaction) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
+        """Iterate over the subjects of the database with their values."""
+
+    def make(self, subject: str, entry: ReplayedEntry, /, **values: JsonValue) -> None:
+        """Note that an entry made a subject, or gave one other values."""
+        one = self._subjects.setdefault(subject, _Subject(entry.seq))
+        one.said |= {name: _Said(value, entry.seq) for name, value in values.items()}
+
+    def change(self, subject: str, entry: ReplayedEntry, /, **values: JsonValue) -> None:
+        """Note that an entry gave a subject other values.
+
+        Raises:
+            ValueError: no entry made it.
+        """
+        if subject not in self._subjects:
+            raise ValueError(f"no entry before it made {subject}")
+        self.make(subject, entry, **values)
+
+    def forget(self, subject: str, *names: str) -> None:
+        """Note that an older entry does not say these values."""
+        for name in names:
+            self._subjects[subject].said.pop(name, None)
+
+    def end(self, subject: str, entry: ReplayedEntry) -> None:
+        """Note that a subject ended.
+
+        Raises:
+            ValueError: no entry made it.
+        """
+        if self._subjects.pop(subject, None) is None:
+            raise ValueError(f"no entry before it made {subject}")
+        self._endings[subject] = entry.seq
+
+    def said(self, subject: str, name: str) -> JsonValue:
+        """Return a value as the log has it, or None."""
+        one = self._subjects.get(subject)
+        return None if one is None or name not in one.said else one.said[name].value
+
+    def differences(self, tx: ReadTransaction, looked_at: list[str]) -> Iterator[str]:
+        """Yield a line for each difference of the database; ``looked_at`` takes the subjects.
+
+        Raises:
+            IntegrityError: a row cannot be read.
+        """
+        missing = dict.fromkeys(self._subjects)
+        for subject, values in self.stored(tx):
+            looked_at.append(subject)
+            missing.pop(subject, None)
+            yield from self._compared(subject, values)
+        for subject in missing:
+            yield f"{subject}: missing in the database, there since entry {self._subjects[subject].since} of the log"
+
+    def _compared(self, subject: str, values: Mapping[str, JsonValue]) -> Iterator[str]:
+        logged = self._subjects.get(subject)
+        if logged is None:
+            if subject in self._endings:
+                yield f"{subject}: in the database, ended since entry {self._endings[subject]} of the log"
+            elif not self.incomplete:
+                yield f"{subject}: in the database, and no entry of the log made it"
+            return
+        for name, said in logged.said.items():
+            stored = values.get(name)
+            if stored != said.value:
+                yield (
+                    f"{subject}: {name.replace('_', ' ')} {_shown(stored)} in the database, "
+                    f"{_shown(said.value)} since entry {said.seq} of the log"
+                )
+
+
+def _shown(value: JsonValue) -> str:
+    if value is None:
+        return "none"
+    text = value if isinstance(value, str) else canonical_json(value).decode()
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
