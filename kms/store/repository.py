@@ -20,6 +20,7 @@ from kms.store.state_rows import (
     Values,
     counts_together,
     digest_of_all,
+    digest_of_entry,
     entry_key,
     row_digest,
     row_of,
@@ -51,43 +52,34 @@ class Repository:
         return values
 
     def _row(self, table: Table, **primary_key: object) -> Values | None:
-        """Return the row of a primary key, or None. The state knows whether there is one, and which.
+        """Return the row of a primary key, or None, likewise. The state knows whether there is one, and which.
 
         Raises:
             IntegrityError: ``state-forged``.
         """
-        if not self._state.verifies:
-            row = self._connection.execute(_row_of_key(table), primary_key).one_or_none()
-            return None if row is None else row_of(table, row)
-        key = entry_key(table, primary_key)
-        digest = self._state.value(key)
-        if digest is None:
-            return None
-        known = self._state.authority.rows(key, digest)
-        if known is None:
-            row = self._connection.execute(_row_of_key(table), primary_key).one_or_none()
-            if row is None:
-                raise forged(f"a row of {table.name} was removed: {_named(primary_key)}", field=table.name)
-            known = (self._genuine(table, row),)
-            self._state.authority.keep_rows(key, digest, known)
-        return known[0]
+        found = self._connection.execute(_row_of_key(table), primary_key).all()
+        rows = self._compared(table, primary_key, tuple(row_of(table, row) for row in found))
+        return rows[0] if rows else None
 
     def _all_of_scope(self, table: Table, scope: Values) -> tuple[Values, ...]:
         """Return the rows of a scope that count together, in the order of primary keys, likewise."""
         given = {name: scope[name] for name in scope_of(table)}
+        found = self._connection.execute(_rows_of_scope(table), given)
+        return self._compared(table, given, tuple(row_of(table, row) for row in found))
+
+    def _compared(self, table: Table, scope: Values, found: tuple[Values, ...]) -> tuple[Values, ...]:
+        """Return the rows of an entry, after comparing them with the state or with what it verified before."""
         if not self._state.verifies:
-            return tuple(row_of(table, row) for row in self._connection.execute(_rows_of_scope(table), given))
+            return found
         key = entry_key(table, scope)
         digest = self._state.value(key)
-        if digest is None:
-            return ()
-        known = self._state.authority.rows(key, digest)
-        if known is None:
-            known = tuple(row_of(table, row) for row in self._connection.execute(_rows_of_scope(table), given))
-            if digest_of_all(row_digest(table, values) for values in known) != digest:
-                raise forged(f"rows of {table.name} were altered, added or removed", field=table.name)
-            self._state.authority.keep_rows(key, digest, known)
-        return known
+        known = () if digest is None else self._state.authority.rows(key, digest)
+        if known == found:
+            return known
+        if digest is None or digest_of_entry(table, found) != digest:
+            raise forged(_difference(table, scope, found, digest), field=table.name)
+        self._state.authority.keep_rows(key, digest, found)
+        return found
 
     def _require_none(self, table: Table, **primary_key: object) -> None:
         """Refuse where the state has a row that was not found in the table.
@@ -177,6 +169,14 @@ def _by_scope(table: Table, rows: Iterable[Values]) -> Iterable[tuple[Values, li
     for row in rows:
         groups.setdefault(tuple(row[name] for name in scope_of(table)), []).append(row)
     return [(group[0], group) for group in groups.values()]
+
+
+def _difference(table: Table, scope: Values, found: tuple[Values, ...], digest: bytes | None) -> str:
+    if counts_together(table):
+        return f"rows of {table.name} were altered, added or removed"
+    if not found:
+        return f"a row of {table.name} was removed: {_named(scope)}"
+    return _altered(table, found[0]) if digest else f"a row of {table.name} was added: {_named(scope)}"
 
 
 def _altered(table: Table, values: Values) -> str:

@@ -89,6 +89,14 @@ def digest_of_all(digests: Iterable[bytes]) -> bytes | None:
     return sha256(b"".join(every)).digest() if every else None
 
 
+def digest_of_entry(table: Table, rows: Sequence[Values]) -> bytes | None:
+    """Return the value of the entry of these rows; None for no rows."""
+    digests = [row_digest(table, values) for values in rows]
+    if counts_together(table):
+        return digest_of_all(digests)
+    return digests[0] if digests else None
+
+
 def stored_form(table: Table, row: Values) -> Values:
     """Return a row that is written as the database returns it."""
     return {column.name: _plain(row.get(column.name)) for column in _columns(table)}

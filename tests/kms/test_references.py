@@ -387,9 +387,7 @@ def test_mc_24_what_was_taken_in_is_not_rewritten(harness: Harness, verb: str, t
 def test_a_stored_document_that_was_altered_releases_nothing(harness: Harness, statement: str) -> None:
     harness.add_key("model", policy=SIGNED, references=(given(images(values=(OTHER,)), ALICE),))
     tamper(harness, statement)
-    restarted = harness.reopened()  # the service that runs goes on with the signatures that it has verified
-    assert forged(restarted, "model").code == ("references-altered" if "SET document" in statement else "state-forged")
-    restarted.close()
+    assert forged(harness, "model").code == ("references-altered" if "SET document" in statement else "state-forged")
 
 
 def test_a_document_that_somebody_put_into_the_database_does_not_count(harness: Harness) -> None:
