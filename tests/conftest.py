@@ -1,6 +1,8 @@
 """What every test shares: where recorded evidence lies, which sockets are open, how hard hypothesis looks."""
 
+import logging
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,18 @@ def vectors_dir() -> Path:
     if os.environ.get("ATTEST_REQUIRE_VECTORS") == "1":
         pytest.fail("ATTEST_REQUIRE_VECTORS=1, but ATTEST_VECTORS names no folder of recorded evidence")
     pytest.skip("no recorded evidence here; set ATTEST_VECTORS to its folder")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """Put the root logger back after each test: a service sets it up with a stream of this one test."""
+    root = logging.getLogger()
+    handlers, level, raises = [*root.handlers], root.level, logging.raiseExceptions
+    try:
+        return (yield)
+    finally:
+        root.handlers, logging.raiseExceptions = handlers, raises
+        root.setLevel(level)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
