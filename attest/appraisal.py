@@ -29,8 +29,6 @@ class Judgement:
     It has no truth value: use ``affirmed``.
 
     Attributes:
-        policy: the policy that judged.
-        at: the moment of appraisal.
         policy_checks: one check for every rule, regardless of the others.
         categories: AR4SI trustworthiness claim of each rule, by check id.
         unchecked: every relaxation that was in force, the caller's and the policy's.
@@ -87,11 +85,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttestationResult(Judgement):
-    """The Attestation Result for a Relying Party: the state of the Attester, appraised by one policy at one moment.
-
-    Attributes:
-        verified: the evidence that was judged.
-    """
+    """The Attestation Result for a Relying Party: the state of the Attester, appraised by one policy at one moment."""
 
     verified: VerifiedEvidence
 
@@ -320,9 +314,7 @@ def device_set(verified: VerifiedEvidence) -> DeviceSet:
 def freshness_check(freshness: Freshness, relaxed: str | None) -> Check:
     """Judge freshness: evidence without the expected nonce may be a year old.
 
-    Args:
-        freshness: what verification found.
-        relaxed: why it need not match, or None.
+    ``relaxed`` is the reason why it need not match, or None.
     """
     if freshness is Freshness.MATCHED:
         outcome = Outcome.PASS
@@ -338,12 +330,7 @@ def freshness_check(freshness: Freshness, relaxed: str | None) -> Check:
 
 
 def simulation_check(*, simulated: bool, tolerated: str | None) -> Check:
-    """Judge the anchor: a signature of the simulator proves nothing about hardware.
-
-    Args:
-        simulated: True if any part rests on the simulator's roots.
-        tolerated: why that is tolerated, or None.
-    """
+    """Judge the anchor: a signature of the simulator proves nothing about hardware."""
     if not simulated:
         outcome, got = Outcome.PASS, "the vendor's root"
     else:

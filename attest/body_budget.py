@@ -17,7 +17,6 @@ class BodyBudget:
     honest body arrives within milliseconds, so clients that hold bodies open displace one another.
 
     Args:
-        app: the application.
         total: maximum number of bytes.
         refusal: returns the answer to a request whose body was given up.
     """

@@ -39,7 +39,6 @@ class Check:
 
     Attributes:
         id: stable dotted name (``snp.signature``).
-        outcome: how it came out.
         expected: what the check demands, for people.
         got: what it found, for people.
         clause: the specification's clause, with the number that ``docs/`` uses.

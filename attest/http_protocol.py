@@ -38,14 +38,10 @@ _STARTED_POLL_SECONDS: Final = 0.01
 
 
 class WaitingConnections:
-    """The connections on which no request has arrived yet; above a limit, the oldest is closed.
+    """Connections on which no request has arrived yet; above the limit of all or of one address, the oldest is closed.
 
     An honest client needs milliseconds for handshake and head. Closing the oldest therefore meets clients that
     hold connections open, and not the ones that arrive meanwhile.
-
-    Args:
-        total: maximum number.
-        each: maximum number of one address.
     """
 
     def __init__(self, *, total: int = WAITING, each: int = WAITING_EACH) -> None:

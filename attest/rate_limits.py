@@ -51,12 +51,7 @@ class Bucket:
 
 
 class RateTable:
-    """The buckets of all callers of this process.
-
-    Args:
-        rate: of each.
-        size: callers that are remembered.
-    """
+    """The buckets of all callers of this process."""
 
     def __init__(self, rate: Rate, *, size: int = MAX_CALLERS) -> None:
         """Start with an empty table."""

@@ -23,13 +23,7 @@ _OTHERS: Final = 0o077
 
 
 class UnfinishedFile:
-    """An unfinished file under the temporary name ``<target>.new``, locked.
-
-    Args:
-        path: the final name.
-        file: the temporary name.
-        descriptor: the open file.
-    """
+    """An unfinished file under the temporary name ``<target>.new``, locked."""
 
     def __init__(self, path: Path, file: Path, descriptor: int) -> None:
         """Wrap a file that is open and locked."""

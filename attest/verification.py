@@ -49,8 +49,6 @@ class VerifiedItem:
 
     Attributes:
         name: its name in the evidence (``cpu``).
-        format: the row of its format.
-        verified: the result of its format's procedure.
         eventlog: the log that replays to its registers, if one came along.
     """
 
@@ -81,11 +79,8 @@ class VerifiedEvidence:
     """Evidence that is genuine, as a whole. Built by ``verify`` only. Whether it is acceptable is for a policy.
 
     Attributes:
-        evidence: the verified evidence.
-        items: the devices.
         binding: the binding in the CPU's report, if the evidence carries one.
         freshness: ``MATCHED`` or ``NOT_EVALUATED``; a mismatch is never verified.
-        at: the moment for which all this holds.
         unchecked: every requested relaxation.
         tolerances: tolerated deviations of the devices beside the CPU.
         composite_checks: checks across the items.
@@ -302,8 +297,6 @@ class _Findings:
 
     Attributes:
         checks: of what holds the items together.
-        failures: every refusal.
-        items: the devices that are genuine.
         refused: the checks of those that are not.
     """
 

@@ -43,11 +43,8 @@ class HostPatience:
     """Retries and time limits for the host.
 
     Attributes:
-        attempts: largest number of requests.
         first_wait: seconds before the second attempt; doubles each time, plus a random part of up to the same length.
         seconds: for one attempt as a whole.
-        random: returns so many random bytes.
-        sleep: waits a number of seconds.
     """
 
     random: Callable[[int], bytes]

@@ -16,12 +16,7 @@ from attest.endorsements.x509 import Certificate, Crl
 class Endorsements:
     """Endorsements as presented: from files, caches, services or with the evidence.
 
-    Attributes:
-        certificates: in the order of arrival, without repetition.
-        crls: in the order of arrival, without repetition.
-        documents: TCB infos and QE identities of Intel, in the same way.
-        rims: reference integrity manifests of NVIDIA, in the same way.
-        ocsp: answers about the revocation of single certificates, in the same way.
+    Each kind is in the order of arrival, without repetition.
     """
 
     certificates: tuple[Certificate, ...] = ()

@@ -60,8 +60,6 @@ class Composite:
 
     Attributes:
         checks: in the order of the judges; what does not apply is left out.
-        failures: one for each check that failed.
-        freshness: result of comparing the evidence with the expected challenge.
     """
 
     checks: tuple[Check, ...]

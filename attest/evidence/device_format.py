@@ -92,7 +92,6 @@ class DeviceFormat:
 
     Attributes:
         kind: its name in results (``sev-snp``).
-        claims: claims of verified evidence.
         silicon: the part that the vendor's hardware signed: all of the evidence, unless a platform of the
             cloud is in between.
     """
@@ -107,7 +106,6 @@ class MeasuredRegisters:
     """The registers to which the event log of such a machine leads.
 
     Attributes:
-        log: meaning of the indices of such a log.
         read: the registers that the evidence states, by name, of what was parsed. They count once it is verified.
     """
 
@@ -121,7 +119,6 @@ class CpuFormat(DeviceFormat):
 
     Attributes:
         report_data: the 64 bytes that the guest chose, of what was parsed.
-        verify: the procedure.
         nonce: the field of its own in which such evidence carries the nonce, of what was parsed; None for a kind that
             carries it in its report data, left-aligned.
         registers: those to which an event log can replay; None for a kind without any.
@@ -135,12 +132,7 @@ class CpuFormat(DeviceFormat):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaFormat:
-    """Parser for items of one CPU media type, and the kind of a parsed item.
-
-    Attributes:
-        parse: reads the item; raises ``EvidenceError``.
-        kind_of: the row for what was read.
-    """
+    """Parser for items of one CPU media type, and the kind of a parsed item."""
 
     parse: Callable[[bytes], Any]
     kind_of: Callable[[Any], CpuFormat]
@@ -151,11 +143,8 @@ class PeripheralFormat:
     """Parser and procedure for items of one media type of a device beside the CPU.
 
     Attributes:
-        parse: reads the item; raises ``EvidenceError``.
         nonce: the request nonce, 32 bytes, of what was parsed.
-        verify: the procedure.
         kind_of: the row for what was verified: only the device's certificates state its kind.
-        judge_set: judges all devices of such formats together.
     """
 
     parse: Callable[[bytes], Any]
@@ -170,7 +159,6 @@ class FormatTable:
     """Formats of evidence.
 
     Attributes:
-        kinds: every kind of device.
         cpus: evidence of CPUs by media type, in lower case and without parameters.
         peripherals: evidence of the devices beside the CPU, likewise.
     """

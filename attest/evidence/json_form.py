@@ -25,7 +25,6 @@ class JsonForm:
 
     Attributes:
         code: of every error, each an ``EvidenceError``.
-        clause: definition of the forms.
     """
 
     code: str

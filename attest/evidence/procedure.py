@@ -56,8 +56,6 @@ class Findings(NamedTuple):
 
     Attributes:
         prefix: stands before the id of each check.
-        steps: every step, in order.
-        outcomes: outcomes of the steps that were reached.
     """
 
     prefix: str
@@ -111,7 +109,6 @@ class Procedure:
     """One run of a procedure: the outcomes so far, and the refusals that were held back.
 
     Args:
-        steps: every step that applies, in order.
         prefix: stands before the id of each check, for steps that several kinds of evidence share.
         independent: the steps judge pieces that do not stand on each other. An attempt then holds back every refusal,
             and a later step still passes. Otherwise it holds back only that an endorsement is missing or stale, so

@@ -18,12 +18,7 @@ _UNSIGNED: Mapping[str, tuple[str, int]] = {"u8": ("B", 1), "u16": ("H", 2), "u3
 
 
 class ByteReader:
-    """Take bytes from the front of a buffer; never past its end.
-
-    Args:
-        data: the whole structure.
-        what: its name, for messages.
-    """
+    """Take bytes from the front of a buffer; never past its end."""
 
     __slots__ = ("_data", "_offset", "_what")
 
@@ -92,7 +87,6 @@ class Field:
         offset: bytes from the start of the structure.
         size: bytes.
         kind: ``u8`` … ``u64`` are little-endian; ``reserved`` must be zero.
-        note: its content, in a few words.
     """
 
     name: str
@@ -121,10 +115,8 @@ class Layout:
     """A fixed little-endian structure.
 
     Attributes:
-        name: the structure's name in its specification.
         size: total bytes.
         fields: rows in order of offset, without holes.
-        clause: the specification's table.
 
     Raises:
         ValueError: the rows leave a hole, overlap, or do not add up.

@@ -68,9 +68,6 @@ class DeviceOpinion:
     """Results for one device.
 
     Attributes:
-        name: of the evidence item.
-        kind: selects their verifier.
-        findings: every step.
         mismatches: index and source (``Driver``, ``Firmware``) of differing measurements, as reported.
         compared: number of compared reference values; None without a comparison.
     """

@@ -86,7 +86,6 @@ class ParsedHclReport:
     Attributes:
         raw: as received, padding included.
         version: 1 or 2.
-        report_type: kind of the CPU's report inside.
         hash_type: 1 SHA-256, 2 SHA-384, 3 SHA-512.
         hardware_report: 1,184 bytes: an SNP report, or a TDREPORT (1,024) and zeros.
         runtime_data: the runtime claims, JSON text, exactly the bytes that were hashed.

@@ -62,11 +62,7 @@ class VerifiedAzureEvidence:
     Attributes:
         evidence: the evidence as presented; its runtime claims are verified.
         cpu: the CPU's report, verified. Its measurement is of the paravisor, not of the guest's system.
-        runtime: the paravisor's claims about the VM.
-        quote: the quote that the virtual TPM signed.
         pcrs: registers that the quote covers, ascending, with their values: the only measurements of the system.
-        at: the moment for which all this holds.
-        findings: outcome of each step after the CPU's report.
     """
 
     evidence: ParsedAzureEvidence

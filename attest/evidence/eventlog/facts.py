@@ -60,9 +60,6 @@ class _Places:
 
     Attributes:
         secure_boot: state and key stores of Secure Boot, and what vouched for images.
-        boot_variables: the firmware's boot options.
-        applications: images that the firmware started.
-        grub: texts of GRUB.
         stub: kernel command lines that systemd's EFI stub and boot menu measured.
         kernel_stub: measurements of Linux's EFI stub.
         loader: everything that boot loaders measure, these texts included.
@@ -126,7 +123,6 @@ class EventFact:
 
     Attributes:
         event: its number in the log.
-        register: the register that the event extends.
         digest: as replayed, of the log's bank; always proven.
         verification: extent to which the digest vouches for ``values``.
         values: values of the hashed data; empty where the data was not hashed.

@@ -30,8 +30,6 @@ class DeviceSet:
     """Every device of one evidence, or of one token.
 
     Attributes:
-        gpus: the GPUs.
-        switches: the NVSwitches.
         cpu_kind: kind of the CPU's evidence that came with them (``sev-snp``, ``tdx``), or None.
         bound: true if the CPU's signed report commits to exactly these devices and their settings.
     """

@@ -79,10 +79,8 @@ class ParsedGpuEvidence:
     """One device as presented: unverified.
 
     Attributes:
-        report: the report.
         chain: certificates as presented, leaf first; None for a raw report, whose chain lies among the endorsements.
         arch: the stated architecture in upper case (``HOPPER``); a hint that must agree with the certificates.
-        settings: NVML's statement.
         uuid: the stated name of the device; a hint.
         stated_nonce: 32 bytes; a hint that must agree with the report.
     """

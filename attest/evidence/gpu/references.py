@@ -179,8 +179,6 @@ class JudgedRim:
     """One RIM and the findings about it.
 
     Attributes:
-        wanted: the part that it applies to.
-        parsed: its contents.
         verified: the RIM with its signers, if its signature holds and they lead to a pinned root; perhaps outside
             its window.
         signature: why the XML signature does not hold.

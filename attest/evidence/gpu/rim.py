@@ -47,7 +47,6 @@ class ParsedRim:
     """A readable RIM. Its text is unverified: it serves to choose among RIMs and for nothing else.
 
     Attributes:
-        document: the exact bytes.
         product: ``GH100``, ``GB100``, ``LS10``.
         edition: ``GPU`` for driver and VBIOS alike, ``SWITCH``.
         version: ``colloquialVersion``, of the driver, VBIOS or BIOS.
@@ -79,7 +78,6 @@ class VerifiedRim:
 
     Attributes:
         signers: L4, L3 and L2, whose revocation counts.
-        anchor: the pinned root.
         not_before: first moment at which all four of its certificates are valid, included.
         not_after: last such moment, included.
     """

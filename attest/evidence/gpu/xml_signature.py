@@ -78,7 +78,6 @@ class SignedXml:
         root: without the Signature. When ``state`` is ``valid``, the tree of exactly the bytes that were signed;
             otherwise the tree as received, which is not signed.
         certificates: DER, in the order of KeyInfo; the first one's key is the one that verified.
-        state: result of the signature check, with the half that failed.
     """
 
     root: XmlElement

@@ -45,8 +45,6 @@ class AuthenticQuote:
 
     Attributes:
         quote: the quote; its body is what some enclave with a certified key signed.
-        chain: the PCK certificate with its issuers.
-        at: the moment for which the chain holds.
     """
 
     quote: ParsedQuote

@@ -51,11 +51,9 @@ class PlatformFacts:
     """Facts of the PCK certificate and the body of a quote about the platform.
 
     Attributes:
-        tee: TEE of the quote.
         fmspc: 6 bytes.
         pce_id: 2 bytes.
         component_svns: 16 numbers.
-        pce_svn: PCESVN.
         module: the TD report, which describes the TDX module; None for SGX.
     """
 
@@ -87,7 +85,6 @@ class TcbEvaluation:
         tcb_status: all parts together.
         platform_status: the SGX level's for SGX, the TDX level's for TDX.
         tdx_module_status: None for SGX.
-        qe_status: the quoting enclave's.
         tcb_date: of the matched level of the platform.
         advisory_ids: of the matched levels of all parts, sorted, none twice.
         tcb_evaluation_data_number: of the TCB info.

@@ -81,7 +81,6 @@ class CollateralAtHand:
         pck: the PCK certificate, its chain verified.
         ca: the PCK Platform or Processor CA that issued it.
         root: name and key of the anchor that the chain reached; all collateral must reach the same.
-        endorsements: everything at hand; nothing of it is trusted.
         at: moment of appraisal, aware; both ends of every validity are included.
     """
 

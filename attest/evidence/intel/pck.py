@@ -61,7 +61,6 @@ class PckCertificate:
     """A PCK certificate with its extension decoded; not trusted until its chain is verified.
 
     Attributes:
-        certificate: the certificate as presented.
         ca: the issuing CA, one of Intel's two, by the issuer's CN.
         ppid: platform provisioning id, 16 bytes.
         component_svns: the 16 SVNs that TCB info counts, each 0 to 255; ``cpu_svn`` is the same as bytes.

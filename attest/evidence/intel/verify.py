@@ -64,12 +64,6 @@ class VerifiedIntelQuote:
     """A TDX or SGX quote that an Intel platform made, with everything that vouches for it.
 
     Built by ``verify_intel_quote`` only.
-
-    Attributes:
-        authentic: the quote with its certificate chain.
-        collateral: result of judging the platform by Intel's documents.
-        at: the moment for which all this holds.
-        findings: outcome of each step.
     """
 
     authentic: AuthenticQuote
@@ -161,13 +155,6 @@ def authenticate_quote(
     procedure: Procedure, quote: ParsedQuote, *, endorsements: Endorsements, anchors: TrustAnchors, at: datetime
 ) -> AuthenticQuote:
     """Check the signatures and the certificate chain of a quote; everything that needs no collateral.
-
-    Args:
-        procedure: collects the outcome of each step.
-        quote: a parsed quote; nothing of it is trusted yet.
-        endorsements: certificates from elsewhere: issuers, and PCK certificates for certification data 1 to 4.
-        anchors: the Intel root keys that the Verifier Owner accepts; an empty set accepts nothing.
-        at: moment of appraisal, aware; validity bounds are inclusive.
 
     Raises:
         EvidenceError: ``certificate-malformed``, ``base64-invalid`` or ``pck-malformed``: the chain cannot be read.

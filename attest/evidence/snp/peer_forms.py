@@ -54,7 +54,6 @@ class PeerSnpEvidence:
     """A report put back into its bytes, and the certificates that came with it.
 
     Attributes:
-        form: description of its form.
         report: 1,184 bytes; not looked at beyond what putting them together took.
         entries: certificates and lists, each kind at most once.
     """

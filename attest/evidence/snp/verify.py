@@ -67,13 +67,10 @@ class VerifiedSnpReport(NamedTuple):
 
     Attributes:
         report: the report; its fields may be relied on.
-        leaf: the VCEK or VLEK.
         intermediate: ASK or ASVK.
         anchor: the pinned root that the chain reaches.
         crl: the current revocation list, or None when revocation was left unchecked and none was at hand.
-        at: the moment for which all this holds.
         unchecked: the relaxations that this verification made use of.
-        findings: outcome of each step.
     """
 
     report: ParsedSnpReport
