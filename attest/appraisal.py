@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NoReturn, Protocol
+from typing import NoReturn, TypeAlias
 
 from attest.checks import Check, Outcome, Tier, Unchecked
 from attest.errors import AppraisalError
+from attest.evidence.claims import StatedItem
 from attest.evidence.eventlog.facts import EventLogFacts, facts_of
-from attest.evidence.eventlog.replay import VerifiedEventLog
 from attest.evidence.gpu.device_set import DeviceSet
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.policy.loader import Policy
 from attest.policy.rule_tree import SET, AllBranch, AnyBranch, AtLeast, Leaf, Node, paths_of
 from attest.policy.rules import Rule, Subject
-from attest.verification import Freshness, VerifiedEvidence
+from attest.verification import Freshness, VerifiedEvidence, VerifiedItem
 
 _NO_KINDS: frozenset[str] = frozenset()
 _WORST_FIRST = (Tier.CONTRAINDICATED, Tier.NONE, Tier.WARNING, Tier.AFFIRMING)
@@ -156,28 +156,8 @@ def reasons_of(unchecked: Iterable[Unchecked]) -> Mapping[str, str]:
     return {entry.check: entry.reason for entry in reversed(tuple(unchecked))}
 
 
-class Judged(Protocol):
-    """One device as a policy sees it: verified evidence, or another Verifier's statements about it."""
-
-    @property
-    def name(self) -> str:
-        """Its name in results (``cpu``)."""
-        ...
-
-    @property
-    def kind(self) -> str:
-        """Its kind (``sev-snp``)."""
-        ...
-
-    @property
-    def verified(self) -> object:
-        """The object that claims are read from."""
-        ...
-
-    @property
-    def eventlog(self) -> VerifiedEventLog | None:
-        """The log that replays to its registers, if one came along."""
-        ...
+Judged: TypeAlias = VerifiedItem | StatedItem
+"""One device as a policy sees it: verified evidence, or another Verifier's statements about it."""
 
 
 def judge_items(
