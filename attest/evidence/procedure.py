@@ -190,7 +190,7 @@ class Procedure:
         return False
 
     def _worst(self) -> AttestError:
-        return self.refusal(min(self._held, key=_severity))
+        return self.refusal(min(self._held, key=lambda held: (isinstance(held, ConfigurationError), held.exit_code)))
 
     def __enter__(self) -> None:
         pass
@@ -206,10 +206,6 @@ def _until_refused(outcomes: list[_StepOutcome]) -> list[_StepOutcome]:
     refused = [number for number, (_, outcome, _, _) in enumerate(outcomes) if outcome is Outcome.FAIL]
     first = refused[0] if refused else len(outcomes)
     return [*outcomes[:first], *(outcomes[number] for number in refused)]
-
-
-def _severity(failure: AttestError) -> tuple[bool, int]:
-    return isinstance(failure, ConfigurationError), failure.exit_code
 
 
 class _Attempt:

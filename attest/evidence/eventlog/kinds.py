@@ -68,13 +68,8 @@ class LogKind:
 _HASHES = {SHA256: sha256, SHA384: sha384}
 
 
-def _rtmr(number: int) -> Register:
-    return Register(name=f"RTMR{number}", initial=bytes(48))
-
-
-CCEL = LogKind(
-    name="CCEL", registers=(Register(name="MRTD", initial=None), *(_rtmr(number) for number in range(4))), bank=SHA384
-)
+_RTMRS = tuple(Register(name=f"RTMR{number}", initial=bytes(48)) for number in range(4))
+CCEL = LogKind(name="CCEL", registers=(Register(name="MRTD", initial=None), *_RTMRS), bank=SHA384)
 """Intel TDX. Index 0 stands for MRTD, which no event extends."""
 
 _OS_SEPARATOR = (b"os-separator",)
