@@ -79,7 +79,6 @@ class Judgement:
         return vector
 
     def __bool__(self) -> NoReturn:
-        """Refuse to be a condition."""
         raise TypeError(f"an {type(self).__name__} is no condition; ask .affirmed")
 
 

@@ -22,7 +22,6 @@ class BodyBudget:
     """
 
     def __init__(self, app: ASGIApp, *, total: int, refusal: Callable[[], ASGIApp]) -> None:
-        """Begin with no body."""
         self._app = app
         self._total = total
         self._refusal = refusal

@@ -60,7 +60,6 @@ class Check:
         return _TIERS[self.outcome]
 
     def __bool__(self) -> NoReturn:
-        """Refuse to be a condition: compare ``outcome`` instead."""
         raise TypeError("a Check has four outcomes; compare .outcome instead of using it as a condition")
 
 
@@ -84,7 +83,6 @@ class Unchecked:
     NAMES = ("revocation", "freshness", "rim", "tcb", "eventlog", "topology")
 
     def __post_init__(self) -> None:
-        """Refuse unknown names and blank reasons."""
         if self.check not in self.NAMES:
             raise ValueError(f"cannot leave {self.check!r} unchecked: expected one of {', '.join(self.NAMES)}")
         if not self.reason.strip():

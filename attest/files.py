@@ -47,7 +47,6 @@ class NewFile:
     """A file that does not have its name yet."""
 
     def __init__(self, target: str, descriptor: int) -> None:
-        """Take over an open file."""
         self._target = target
         self._descriptor = descriptor
 

@@ -45,14 +45,12 @@ class WaitingConnections:
     """
 
     def __init__(self, *, total: int = WAITING, each: int = WAITING_EACH) -> None:
-        """Begin with none."""
         self._total = total
         self._each = each
         self._addresses: dict[PatientProtocol, str] = {}  # in the order of arrival
         self._numbers: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        """Return the number of waiting connections."""
         return len(self._addresses)
 
     def add(self, connection: PatientProtocol, address: str) -> None:
@@ -90,7 +88,6 @@ class PatientProtocol(asyncio.Protocol):
     def __init__(
         self, inner: asyncio.Protocol, *, waiting: WaitingConnections, tls: ssl.SSLContext | None = None
     ) -> None:
-        """Prepare for a connection."""
         self._inner = inner
         self._waiting = waiting
         self._tls = tls

@@ -179,8 +179,6 @@ def verify(
 
 
 class _Cpu(NamedTuple):
-    """The CPU's item, read."""
-
     item: EvidenceItem
     format: CpuFormat
     parsed: Any  # of the package of its format
@@ -328,7 +326,6 @@ class _Findings:
             self.items.append(VerifiedItem(name=cpu.item.name, format=cpu.format, verified=verified, eventlog=replayed))
 
     def _add_peripheral(self, device: _Peripheral, given: _Given, tolerances: DeviceTolerances) -> None:
-        """Verify a device beside the CPU."""
         verified = self._attempt(
             device.item.name, lambda: device.format.verify(device.parsed, **given, tolerances=tolerances)
         )

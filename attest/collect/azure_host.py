@@ -115,8 +115,6 @@ class AzureHost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
-    """One repeatable request."""
-
     address: tuple[str, int]
     path: str
     limit: int
@@ -162,7 +160,6 @@ def _ask(request: _Request, patience: HostPatience) -> bytes:
 
 
 def _once(request: _Request, patience: HostPatience) -> _Answer:
-    """Send one request and read its answer."""
     connection = HTTPConnection(*request.address, timeout=patience.seconds)
     # Single bytes now and then would never exceed the time limit of one read.
     late = Event()

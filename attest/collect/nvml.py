@@ -244,7 +244,6 @@ def _require_same_gpu(reply: dict[str, JsonValue], one: GpuIdentity, where: str)
 
 
 def _ask(request: dict[str, JsonValue], *, seconds: float, where: str | None = None) -> dict[str, JsonValue]:
-    """Run the child process, and return its result."""
     path: list[JsonValue] = [*sys.path]  # the child finds pynvml on the given path, not by its environment
     try:
         answer = ask_child(

@@ -82,27 +82,21 @@ class Tpm(Protocol):
 
     def nv_size(self, index: int) -> int | None:
         """Return the size of an index without reading it; None if it is undefined."""
-        ...
 
     def read_nv(self, index: int, *, limit: int) -> NvIndex | None:
         """Read an index with owner authorisation, in pieces; None if it is undefined."""
-        ...
 
     def write_nv(self, index: int, data: bytes) -> None:
         """Write an index with owner authorisation; an undefined one is first defined with the data's size."""
-        ...
 
     def read_key(self, handle: int) -> rsa.RSAPublicKey | None:
         """Read the public half of a persistent RSA key; None without a key."""
-        ...
 
     def quote(self, handle: int, nonce: bytes) -> TpmQuote:
         """Return a key's signature over all PCRs of the SHA-256 bank, under a nonce."""
-        ...
 
     def read_pcrs(self) -> tuple[bytes, ...]:
         """Read the 24 PCRs of the SHA-256 bank. They can change between calls, a quote included."""
-        ...
 
 
 class OpenTpm(Protocol):
@@ -110,7 +104,6 @@ class OpenTpm(Protocol):
 
     def __call__(self, tcti: str) -> Tpm:
         """Return the TPM of a TCTI."""
-        ...
 
 
 def open_tpm(tcti: str) -> Tpm:

@@ -48,7 +48,6 @@ def require_ca(certificate: Certificate) -> None:
 
 
 def _ca_flags(certificate: Certificate) -> tuple[bool, bool]:
-    """Return CA of basicConstraints, and keyCertSign of keyUsage."""
     constraints, usage = certificate.extension(_BASIC_CONSTRAINTS), certificate.extension(KEY_USAGE)
     try:
         is_ca = constraints is not None and asn1.decode_der(BasicConstraints, constraints.value).ca

@@ -28,7 +28,6 @@ class Endorsements:
     _by_common_name: Mapping[str, tuple[Certificate, ...]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Drop repetitions and index certificates by subject."""
         certificates = tuple({c.der: c for c in self.certificates}.values())
         by_subject: defaultdict[bytes, list[Certificate]] = defaultdict(list)
         by_common_name: defaultdict[str, list[Certificate]] = defaultdict(list)

@@ -144,7 +144,6 @@ def _require_form(evidence: RecognisedFile, form: str | None) -> None:
 
 
 def _together(recognised: list[RecognisedFile], contents: list[FileContent]) -> Evidence:
-    """Put the devices and what accompanies the evidence in their places."""
     cpu = next((content for file, content in zip(recognised, contents, strict=True) if _is_cpu(file)), None)
     items = cpu.items if cpu is not None else ()
     hcl, quote = _at_most_one(recognised, contents, "hcl"), _at_most_one(recognised, contents, "tpm-quote")

@@ -23,7 +23,6 @@ class ByteReader:
     __slots__ = ("_data", "_offset", "_what")
 
     def __init__(self, data: bytes, *, what: str) -> None:
-        """Start at offset 0."""
         self._data = data
         self._offset = 0
         self._what = what
@@ -131,7 +130,6 @@ class Layout:
     _zeros: tuple[bytes, ...]
 
     def __init__(self, *, name: str, size: int, fields: tuple[Field, ...], clause: str) -> None:
-        """Check the table and prepare the decoder."""
         _require_whole(name, size, fields)
         form = "<" + "".join(
             f"{f.size}x" if f.kind == "reserved" else _UNSIGNED.get(f.kind, (f"{f.size}s",))[0] for f in fields
@@ -154,7 +152,6 @@ class Layout:
         return tuple(field.name for field in self.fields if field.kind != "reserved")
 
     def __iter__(self) -> Iterator[Field]:
-        """Iterate over the rows."""
         return iter(self.fields)
 
     def decode(self, data: bytes) -> tuple[int | bytes, ...]:

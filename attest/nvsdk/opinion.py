@@ -222,7 +222,6 @@ def _rim_finding(role: MeasurementSource, step: str, steps: dict[str, JsonValue]
 
 
 def _details(members: dict[str, JsonValue]) -> Iterator[str]:
-    """Return a step's details beside its outcome."""
     if members.get("raised"):
         yield f"{members['raised']}: {members.get('detail')}"
     if members.get("expired"):

@@ -145,7 +145,6 @@ def _verify_cpu(
     at: datetime,
     unchecked: tuple[Unchecked, ...],
 ) -> VerifiedSnpReport | VerifiedIntelQuote | AttestError:
-    """Return the CPU's report, verified, or its refusal."""
     try:
         if isinstance(cpu, ParsedSnpEvidence):
             return verify_snp_evidence(cpu, endorsements=endorsements, anchors=anchors, at=at, unchecked=unchecked)
@@ -186,7 +185,6 @@ class _Links(NamedTuple):
 
 
 def _verify_links(procedure: Procedure, evidence: ParsedAzureEvidence) -> _Links:
-    """Take every step after the CPU's report."""
     cpu, hcl, tpm = evidence.cpu, evidence.hcl, evidence.tpm
     if isinstance(cpu, ParsedSnpEvidence):
         with procedure.step(_STEPS.vmpl):

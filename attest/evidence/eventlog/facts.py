@@ -252,7 +252,6 @@ def _signature_stores(pairs: tuple[_Pair, ...], kind: LogKind) -> tuple[tuple[st
 
 
 def _size_and_digest(value: bytes, kind: LogKind) -> _Values:
-    """Return size and digest, by the hash of the log's bank."""
     return ("size", len(value)), (f"value_sha{8 * kind.size}", kind.hashed(value).hex())
 
 

@@ -265,7 +265,6 @@ def _judge(wanted: WantedRim, rim: ParsedRim, given: Given) -> JudgedRim:
 
 
 def _caught(check: Callable[[], _T]) -> tuple[_T, None] | tuple[None, AttestError]:
-    """Return the result of a check, or its refusal."""
     try:
         return check(), None
     except AttestError as exc:

@@ -189,7 +189,6 @@ def find_signers(parsed: ParsedRim, anchors: TrustAnchors) -> tuple[RimSigners, 
 
 
 def _require_signer(certificate: Certificate) -> None:
-    """Require a certificate that may sign documents and may not issue certificates."""
     constraints, usage = certificate.extension("2.5.29.19"), certificate.extension("2.5.29.15")
     try:
         is_ca = constraints is not None and asn1.decode_der(BasicConstraints, constraints.value).ca

@@ -204,7 +204,6 @@ def verify_gpu_evidence(
 
 
 def _verify(evidence: ParsedGpuEvidence, path: DevicePath, given: Given) -> VerifiedGpu:
-    """Take every step that can be taken."""
     procedure = Procedure(_STEPS, independent=True)
     report = evidence.report
     unknown = ", ".join(map(str, report.opaque.unknown)) or "none"
@@ -249,7 +248,6 @@ class _Device(NamedTuple):
 
 
 def _judge_device(procedure: Procedure, evidence: ParsedGpuEvidence, path: DevicePath, given: Given) -> _Device:
-    """Take the steps of the device's certificates, and of its report."""
     leaf: GpuLeaf | None = None
     root: PinnedRoot | None = None
     identity: DeviceIdentity | None = None

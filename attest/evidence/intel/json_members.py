@@ -46,7 +46,6 @@ class JsonObject:
     __slots__ = ("members", "path")
 
     def __init__(self, *, path: str, members: dict[str, JsonValue]) -> None:
-        """Look at an object; it is never changed."""
         self.path = path
         self.members = members
 

@@ -230,8 +230,6 @@ def judge_collateral(
 
 
 class _Tcb(NamedTuple):
-    """Findings of the steps of the TCB."""
-
     info: SignedCollateral[TcbInfo] | None = None
     identity: SignedCollateral[QeIdentity] | None = None
     evaluation: TcbEvaluation | None = None

@@ -85,7 +85,6 @@ class ReportBytes:
     """
 
     def __init__(self, version: int, *, path: str) -> None:
-        """Start with nothing but zeros."""
         if version not in VERSIONS:
             raise UnsupportedError(
                 f"{path} is {version}, expected {', '.join(map(str, VERSIONS))}",
@@ -224,7 +223,6 @@ def _report_of_struct(document: JsonValue) -> bytes:
 
 
 def _placed(name: str, value: JsonValue, path: str) -> tuple[tuple[int, bytes], ...]:
-    """Place of the bytes of one member."""
     if name in TCB_NAMES:
         return ((PLACES[name].offset, _tcb(value, path)),)
     if name in _SERDE_VERSIONS:

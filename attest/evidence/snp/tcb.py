@@ -93,7 +93,6 @@ class SnpTcbVersion:
         return self.fmc or 0, self.bootloader, self.tee, self.snp, self.microcode
 
     def __str__(self) -> str:
-        """Write all components, for messages."""
         return " ".join(f"{name} {level}" for name, level in self.components().items())
 
     def to_bytes(self) -> bytes:

@@ -156,7 +156,6 @@ def _verify_with(
     at: datetime,
     unchecked: tuple[Unchecked, ...],
 ) -> VerifiedSnpReport:
-    """Take every step with one candidate for the certificate of the report's key."""
     procedure = Procedure(_STEPS)
     leaf, tcbs = _judge_report(procedure, report, candidate)
     with procedure.step(_STEPS.leaf_validity):
@@ -248,8 +247,6 @@ def _judge_report(
 
 
 class _Tcbs(NamedTuple):
-    """The four TCBs of a report."""
-
     reported: SnpTcbVersion
     current: SnpTcbVersion
     committed: SnpTcbVersion
