@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from attest.endorsements.malformed import malformed
 from attest.errors import EvidenceError, UnsupportedError
 from attest.evidence.reader import Field, Layout
 
@@ -201,16 +202,8 @@ def _require_zero(field: str, offset: int, data: bytes) -> None:
 
 
 def _malformed(field: str, offset: int, expected: str, got: str) -> EvidenceError:
-    return EvidenceError(
-        f"{field} of the HCL report: expected {expected}, got {got} (offset {offset:#05x})",
-        code="hcl-malformed",
-        check=_CHECK,
-        field=field,
-        offset=offset,
-        expected=expected,
-        got=got,
-        clause=_CLAUSE,
-    )
+    of, code = " of the HCL report", "hcl-malformed"
+    return malformed(field, expected, got, code=code, of=of, check=_CHECK, clause=_CLAUSE, offset=offset)
 
 
 def _unsupported(field: str, offset: int, known: tuple[int, ...], got: int) -> UnsupportedError:
