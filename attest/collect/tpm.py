@@ -10,12 +10,12 @@ Spec: specs/azure-cvm.md, sections 5 and 8; TPM 2.0 Library, part 3.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
@@ -99,11 +99,8 @@ class Tpm(Protocol):
         """Read the 24 PCRs of the SHA-256 bank. They can change between calls, a quote included."""
 
 
-class OpenTpm(Protocol):
-    """Type of ``open_tpm``."""
-
-    def __call__(self, tcti: str) -> Tpm:
-        """Return the TPM of a TCTI."""
+OpenTpm: TypeAlias = Callable[[str], Tpm]
+"""Type of ``open_tpm``."""
 
 
 def open_tpm(tcti: str) -> Tpm:

@@ -24,6 +24,7 @@ A refusal carries the checks of all steps; those that were not reached are not e
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Iterable
 from datetime import datetime
 from types import TracebackType
@@ -31,7 +32,7 @@ from typing import NamedTuple, Self, TypeAlias, TypeVar, cast
 
 from attest.checks import Check, Outcome, Unchecked
 from attest.encoding import rfc3339_text
-from attest.errors import AttestError, ConfigurationError, EndorsementError
+from attest.errors import AttestError, BindingError, ConfigurationError, EndorsementError
 
 Fact: TypeAlias = object
 """A text, or a value that becomes text only when a check is read: bytes in hex, a moment as in RFC 3339, a tuple as its
@@ -98,6 +99,35 @@ def tolerated(failure: AttestError, unchecked: tuple[Unchecked, ...], *names: st
         if decisions and isinstance(failure, EndorsementError):
             return decisions
     raise failure
+
+
+def require_equal(
+    wanted: bytes,
+    got: bytes,
+    problem: str,
+    *,
+    code: str,
+    field: str,
+    offset: int | None = None,
+    clause: str | None = None,
+    hint: str | None = None,
+) -> None:
+    """Require two values to be equal, compared in constant time; a difference is refused with both in hex.
+
+    Raises:
+        BindingError: of this code.
+    """
+    if not hmac.compare_digest(wanted, got):
+        raise BindingError(
+            problem,
+            code=code,
+            field=field,
+            offset=offset,
+            expected=wanted.hex(),
+            got=got.hex(),
+            clause=clause,
+            hint=hint,
+        )
 
 
 def reasons(decisions: Iterable[Unchecked]) -> str:

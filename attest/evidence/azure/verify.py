@@ -14,7 +14,6 @@ The nonce (A06) is compared where every format's is, in ``attest.evidence.compos
 
 from __future__ import annotations
 
-import hmac
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -22,13 +21,13 @@ from typing import NamedTuple
 from attest.checks import Check, Unchecked
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import Endorsements
-from attest.errors import AttestError, BindingError, EndorsementError, VerificationError
+from attest.errors import AttestError, EndorsementError, VerificationError
 from attest.evidence.azure.forms import ParsedAzureEvidence
 from attest.evidence.azure.runtime import RuntimeClaims, parse_runtime_claims
 from attest.evidence.azure.structure import TD_INFO_BYTES
 from attest.evidence.intel.quote import ParsedQuote
 from attest.evidence.intel.verify import VerifiedIntelQuote, verify_intel_quote
-from attest.evidence.procedure import Findings, Procedure, Step
+from attest.evidence.procedure import Findings, Procedure, Step, require_equal
 from attest.evidence.snp.evidence import ParsedSnpEvidence
 from attest.evidence.snp.verify import VerifiedSnpReport, verify_snp_evidence
 from attest.evidence.tpm.quote import require_pcr_values, require_signed
@@ -243,37 +242,19 @@ def _require_runtime_data(evidence: ParsedAzureEvidence) -> None:
     if isinstance(evidence.cpu, ParsedQuote):
         found.append(("REPORTDATA of the TDREPORT", evidence.hcl.td_report_data))
     for name, value in found:
-        if not hmac.compare_digest(wanted, value):
-            raise BindingError(
-                f"{name} does not commit to the runtime claims",
-                code="azure-runtime-data-mismatch",
-                field=name,
-                expected=wanted.hex(),
-                got=value.hex(),
-            )
+        problem = f"{name} does not commit to the runtime claims"
+        require_equal(wanted, value, problem, code="azure-runtime-data-mismatch", field=name)
 
 
 def _require_one_td(quote: ParsedQuote, td_info: bytes) -> None:
     """Require that quote and TDREPORT are of one TD; only the quote is signed, and a splice is no honest mistake."""
     quoted = quote.body.raw[_TD_INFO_OFFSET:][:TD_INFO_BYTES]
-    if not hmac.compare_digest(quoted, td_info):
-        raise BindingError(
-            "the TDREPORT in the HCL report and the TD quote are of different TDs",
-            code="azure-td-report-mismatch",
-            field="TDINFO",
-            expected=quoted.hex(),
-            got=td_info.hex(),
-        )
+    problem = "the TDREPORT in the HCL report and the TD quote are of different TDs"
+    require_equal(quoted, td_info, problem, code="azure-td-report-mismatch", field="TDINFO")
 
 
 def _require_user_data(quote: ParsedTpmQuote, user_data: bytes) -> None:
     """Require user data that repeats extraData, as the form demands from version 2 on."""
     wanted = quote.extra_data.ljust(64, b"\0")
-    if not hmac.compare_digest(wanted, user_data):
-        raise BindingError(
-            "the user data among the runtime claims does not repeat the extraData of the TPM's quote",
-            code="azure-user-data-mismatch",
-            field="user-data",
-            expected=wanted.hex(),
-            got=user_data.hex(),
-        )
+    problem = "the user data among the runtime claims does not repeat the extraData of the TPM's quote"
+    require_equal(wanted, user_data, problem, code="azure-user-data-mismatch", field="user-data")

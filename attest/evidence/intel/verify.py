@@ -79,12 +79,12 @@ class VerifiedIntelQuote:
     @property
     def pck(self) -> PckCertificate:
         """The certificate of the platform's provisioning key."""
-        return self.authentic.pck
+        return self.authentic.chain.pck
 
     @property
     def anchor(self) -> Anchor:
         """The pinned root that everything reaches."""
-        return self.authentic.anchor
+        return self.authentic.chain.anchor
 
     @property
     def evaluation(self) -> TcbEvaluation | None:
