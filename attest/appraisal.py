@@ -117,11 +117,6 @@ class AttestationResult(Judgement):
 def appraise(verified: VerifiedEvidence, *, policy: Policy, at: datetime) -> AttestationResult:
     """Judge verified evidence by a policy.
 
-    Args:
-        verified: what ``verify`` returned.
-        policy: what is demanded.
-        at: moment of appraisal, the same as that of verification.
-
     Returns:
         A result that lists every check. Release is a decision of its own (``decide``).
 

@@ -39,7 +39,6 @@ class MachineAccess:
     """Access to this machine, by default the real one; tests substitute parts.
 
     Attributes:
-        reports: returns the configfs-tsm requests below a root directory.
         monotonic: seconds that never run backwards.
         tcti: TPM connection of the user's choice; None is the machine's own if it needs one.
     """

@@ -76,7 +76,6 @@ class ParsedBundle:
         expires: end of its use, UTC, excluded.
         signatures: in the order of their key ids, without repetition; empty for an unsigned bundle.
         inner: the signed part, as received.
-        endorsements: content of all entries.
     """
 
     created: datetime

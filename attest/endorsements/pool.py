@@ -63,13 +63,10 @@ class Endorsements:
 
     def merged(self, other: Endorsements) -> Endorsements:
         """Return the union of both."""
-        return Endorsements(
-            certificates=(*self.certificates, *other.certificates),
-            crls=(*self.crls, *other.crls),
-            documents=(*self.documents, *other.documents),
-            rims=(*self.rims, *other.rims),
-            ocsp=(*self.ocsp, *other.ocsp),
-        )
+        both = EndorsementLists()
+        both.add(self)
+        both.add(other)
+        return both.pool()
 
 
 NO_ENDORSEMENTS = Endorsements()

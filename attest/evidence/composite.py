@@ -42,7 +42,6 @@ class Presented(NamedTuple):
         report_data: the CPU report's 64 bytes; None without CPU evidence.
         nonce: the field of its own in which the CPU's evidence carries the nonce, such as extraData of a TPM's quote;
             None where the nonce stands in ``report_data``. Report data beside such a field does not prove freshness.
-        binding: the binding that the CPU's report must commit to, if the evidence carries one.
         others: every item that a binding must list: all devices but the CPU, known to this version or not.
         device_nonces: name and request nonce of each GPU and switch.
     """

@@ -86,7 +86,6 @@ class DeviceFormat:
     """One kind of device.
 
     Attributes:
-        kind: its name in results (``sev-snp``).
         silicon: the part that the vendor's hardware signed: all of the evidence, unless a platform of the
             cloud is in between.
     """

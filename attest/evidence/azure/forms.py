@@ -232,8 +232,6 @@ class _Form:
 
     Attributes:
         version: its number; 0 for the one without.
-        read_bytes: reader for reports, quotes and certificates.
-        read_tpm: reader for the TPM's signature, message and registers.
     """
 
     version: int

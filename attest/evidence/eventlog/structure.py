@@ -108,10 +108,6 @@ def parse_event_log(data: bytes, *, kind: LogKind = CCEL) -> ParsedEventLog:
 
     It ends at a record with index 0xFFFFFFFF, where all remaining bytes are zero, or with the data.
 
-    Args:
-        data: the log, with the unused rest of its area or without.
-        kind: decides the meaning of its indices.
-
     Raises:
         EvidenceError: ``eventlog-malformed``, with the number of the event in ``field`` and its offset.
 

@@ -53,7 +53,6 @@ class GpuSettings:
 
     Attributes:
         environment: one of ``ENVIRONMENTS``.
-        cc_mode: confidential computing is on.
         dev_tools_mode: developer tools may look into the device.
         multi_gpu_mode: one of ``MULTI_GPU_MODES``.
         ready: the device accepts work; None if unknown.

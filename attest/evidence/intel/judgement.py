@@ -40,8 +40,6 @@ class CollateralDates:
     """Dates over certificates, lists and documents together (specs/intel-tdx-sgx.md, section 15).
 
     Attributes:
-        earliest_issue: issue date of the oldest piece.
-        latest_issue: issue date of the newest piece.
         earliest_expiration: the moment after which the set no longer counts as a whole.
     """
 

@@ -68,7 +68,6 @@ class PckCertificate:
         pce_svn: SVN of the provisioning certification enclave, 0 to 65,535.
         pce_id: 2 bytes, in the order written.
         fmspc: family, model, stepping, platform and custom SKU, 6 bytes, in the order written.
-        sgx_type: kind of memory protection.
         platform_instance_id: 16 bytes; None where the certificate has none (Processor CA).
         dynamic_platform: packages may be added; None where the certificate does not say (Processor CA).
         cached_keys: Intel holds the platform's root keys; None likewise.

@@ -66,10 +66,6 @@ class SnpTcbVersion:
 
     Attributes:
         fmc: FMC, on Turin only.
-        bootloader: BOOT_LOADER.
-        tee: TEE.
-        snp: SNP firmware.
-        microcode: MICROCODE.
     """
 
     bootloader: int

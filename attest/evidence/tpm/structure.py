@@ -117,7 +117,6 @@ class ParsedTpmQuote:
         reset_count: changes whenever the machine restarts.
         restart_count: changes whenever it resumes.
         safe: true if the clock never went back.
-        selections: the registers that the digest covers.
         pcr_digest: of their values, in ascending order.
     """
 
