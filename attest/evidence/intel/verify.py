@@ -224,7 +224,6 @@ def judge_collateral(
         tcb_info=tcb.info,
         qe_identity=tcb.identity,
         evaluation=tcb.evaluation,
-        dates=at_hand.dates(crls, tcb.info, tcb.identity),
         unchecked=(*used, *left_out),
     )
 
