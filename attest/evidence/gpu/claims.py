@@ -114,7 +114,7 @@ def _rim(which: _RimName) -> tuple[Claim, ...]:
     return (
         claim("id", ClaimType.TEXT, lambda v, _: served_id(_opaque(v), v.chain, source)),
         claim("version", ClaimType.TEXT, lambda _, rim: rim.parsed.version),
-        claim("sha256", ClaimType.BYTES, lambda _, rim: rim.sha256),
+        claim("sha256", ClaimType.BYTES, lambda _, rim: rim.parsed.document.sha256),
         claim("signer", ClaimType.TEXT, lambda _, rim: rim.signers[0].name),
         claim("revocation", ClaimType.TEXT, lambda v, _: revocation_of(getattr(v, f"{source}_statuses"))),
         claim("issued", ClaimType.TEXT, lambda _, rim: rfc3339_text(rim.not_before)),

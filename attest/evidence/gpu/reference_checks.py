@@ -86,7 +86,7 @@ def judge_rim(procedure: Procedure, steps: RimSteps, source: MeasurementSource, 
             used = tolerated(_no_rim(wanted), given.unchecked, "rim")
             procedure.record(wanted.text, reasons(used), Outcome.NOT_EVALUATED)
         else:
-            procedure.record(wanted.text, ("SHA-256 {}", judged.parsed.sha256))
+            procedure.record(wanted.text, ("SHA-256 {}", judged.parsed.document.sha256))
     with procedure.attempt(steps.signature):
         rim = procedure.need(judged, missing)
         if rim.signature is not None:

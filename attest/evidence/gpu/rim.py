@@ -66,11 +66,6 @@ class ParsedRim:
     certificates: tuple[Certificate, ...]
     signature: SignatureState
 
-    @property
-    def sha256(self) -> bytes:
-        """Digest of the document, which tells issues of one id apart."""
-        return self.document.sha256
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class VerifiedRim:
@@ -87,11 +82,6 @@ class VerifiedRim:
     anchor: Anchor
     not_before: datetime
     not_after: datetime
-
-    @property
-    def sha256(self) -> bytes:
-        """Digest of the document, which tells issues of one id apart."""
-        return self.parsed.sha256
 
 
 # -- reading
