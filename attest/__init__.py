@@ -86,5 +86,4 @@ __getattr__ = lazy_names(
 
 
 def __dir__() -> list[str]:
-    """List the public names."""
     return sorted(__all__)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NoReturn, Protocol
+from typing import NoReturn, TypeAlias
 
 from attest.checks import Check, Outcome, Tier, Unchecked
 from attest.errors import AppraisalError
+from attest.evidence.claims import StatedItem
 from attest.evidence.eventlog.facts import EventLogFacts, facts_of
-from attest.evidence.eventlog.replay import VerifiedEventLog
 from attest.evidence.gpu.device_set import DeviceSet
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.policy.loader import Policy
 from attest.policy.rule_tree import SET, AllBranch, AnyBranch, AtLeast, Leaf, Node, paths_of
 from attest.policy.rules import Rule, Subject
-from attest.verification import Freshness, VerifiedEvidence
+from attest.verification import Freshness, VerifiedEvidence, VerifiedItem
 
 _NO_KINDS: frozenset[str] = frozenset()
 _WORST_FIRST = (Tier.CONTRAINDICATED, Tier.NONE, Tier.WARNING, Tier.AFFIRMING)
@@ -29,8 +29,6 @@ class Judgement:
     It has no truth value: use ``affirmed``.
 
     Attributes:
-        policy: the policy that judged.
-        at: the moment of appraisal.
         policy_checks: one check for every rule, regardless of the others.
         categories: AR4SI trustworthiness claim of each rule, by check id.
         unchecked: every relaxation that was in force, the caller's and the policy's.
@@ -81,17 +79,12 @@ class Judgement:
         return vector
 
     def __bool__(self) -> NoReturn:
-        """Refuse to be a condition."""
         raise TypeError(f"an {type(self).__name__} is no condition; ask .affirmed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttestationResult(Judgement):
-    """The Attestation Result for a Relying Party: the state of the Attester, appraised by one policy at one moment.
-
-    Attributes:
-        verified: the evidence that was judged.
-    """
+    """The Attestation Result for a Relying Party: the state of the Attester, appraised by one policy at one moment."""
 
     verified: VerifiedEvidence
 
@@ -123,11 +116,6 @@ class AttestationResult(Judgement):
 
 def appraise(verified: VerifiedEvidence, *, policy: Policy, at: datetime) -> AttestationResult:
     """Judge verified evidence by a policy.
-
-    Args:
-        verified: what ``verify`` returned.
-        policy: what is demanded.
-        at: moment of appraisal, the same as that of verification.
 
     Returns:
         A result that lists every check. Release is a decision of its own (``decide``).
@@ -162,28 +150,8 @@ def reasons_of(unchecked: Iterable[Unchecked]) -> Mapping[str, str]:
     return {entry.check: entry.reason for entry in reversed(tuple(unchecked))}
 
 
-class Judged(Protocol):
-    """One device as a policy sees it: verified evidence, or another Verifier's statements about it."""
-
-    @property
-    def name(self) -> str:
-        """Its name in results (``cpu``)."""
-        ...
-
-    @property
-    def kind(self) -> str:
-        """Its kind (``sev-snp``)."""
-        ...
-
-    @property
-    def verified(self) -> object:
-        """The object that claims are read from."""
-        ...
-
-    @property
-    def eventlog(self) -> VerifiedEventLog | None:
-        """The log that replays to its registers, if one came along."""
-        ...
+Judged: TypeAlias = VerifiedItem | StatedItem
+"""One device as a policy sees it: verified evidence, or another Verifier's statements about it."""
 
 
 def judge_items(
@@ -320,9 +288,7 @@ def device_set(verified: VerifiedEvidence) -> DeviceSet:
 def freshness_check(freshness: Freshness, relaxed: str | None) -> Check:
     """Judge freshness: evidence without the expected nonce may be a year old.
 
-    Args:
-        freshness: what verification found.
-        relaxed: why it need not match, or None.
+    ``relaxed`` is the reason why it need not match, or None.
     """
     if freshness is Freshness.MATCHED:
         outcome = Outcome.PASS
@@ -338,12 +304,7 @@ def freshness_check(freshness: Freshness, relaxed: str | None) -> Check:
 
 
 def simulation_check(*, simulated: bool, tolerated: str | None) -> Check:
-    """Judge the anchor: a signature of the simulator proves nothing about hardware.
-
-    Args:
-        simulated: True if any part rests on the simulator's roots.
-        tolerated: why that is tolerated, or None.
-    """
+    """Judge the anchor: a signature of the simulator proves nothing about hardware."""
     if not simulated:
         outcome, got = Outcome.PASS, "the vendor's root"
     else:

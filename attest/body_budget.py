@@ -17,13 +17,11 @@ class BodyBudget:
     honest body arrives within milliseconds, so clients that hold bodies open displace one another.
 
     Args:
-        app: the application.
         total: maximum number of bytes.
         refusal: returns the answer to a request whose body was given up.
     """
 
     def __init__(self, app: ASGIApp, *, total: int, refusal: Callable[[], ASGIApp]) -> None:
-        """Begin with no body."""
         self._app = app
         self._total = total
         self._refusal = refusal

@@ -39,7 +39,6 @@ class Check:
 
     Attributes:
         id: stable dotted name (``snp.signature``).
-        outcome: how it came out.
         expected: what the check demands, for people.
         got: what it found, for people.
         clause: the specification's clause, with the number that ``docs/`` uses.
@@ -61,7 +60,6 @@ class Check:
         return _TIERS[self.outcome]
 
     def __bool__(self) -> NoReturn:
-        """Refuse to be a condition: compare ``outcome`` instead."""
         raise TypeError("a Check has four outcomes; compare .outcome instead of using it as a condition")
 
 
@@ -85,7 +83,6 @@ class Unchecked:
     NAMES = ("revocation", "freshness", "rim", "tcb", "eventlog", "topology")
 
     def __post_init__(self) -> None:
-        """Refuse unknown names and blank reasons."""
         if self.check not in self.NAMES:
             raise ValueError(f"cannot leave {self.check!r} unchecked: expected one of {', '.join(self.NAMES)}")
         if not self.reason.strip():

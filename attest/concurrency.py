@@ -16,7 +16,6 @@ class ConcurrencyLimit:
     """
 
     def __init__(self, *, total: int, each: int | None = None) -> None:
-        """Start at zero."""
         self.total = total
         self.each = total if each is None else each
         self._changed = threading.Condition()

@@ -15,14 +15,11 @@ class ClosedOnExit(ABC):
     @abstractmethod
     def close(self) -> None:
         """Release all resources."""
-        ...
 
     def __enter__(self) -> Self:
-        """Return the object itself."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Close it."""
         self.close()

@@ -138,14 +138,10 @@ _REST_OF_STRING = re.compile(rb'"[^"]*+"?')
 
 
 def _is_deeper(data: bytes, limit: int) -> bool:
-    """Return True if brackets outside strings nest deeper than a limit, without recursion.
+    """Return True if brackets outside strings of a text without escapes nest deeper than a limit, without recursion.
 
     Passes over all bytes remove everything except quotes and brackets, then strings, then the innermost pairs. If
     brackets remain, the text is no JSON, and the parser refuses it.
-
-    Args:
-        data: a text without escapes.
-        limit: levels that are still allowed.
     """
     marks = data.translate(_ONE_BRACKET, _STRUCTURE).replace(b'""', b"")
     brackets = _REST_OF_STRING.sub(b"", marks)

@@ -92,7 +92,6 @@ class AttestError(Exception):
     checks: tuple[Check, ...] = dataclass_field(default=(), init=False)
 
     def __post_init__(self) -> None:
-        """Keep the text as the one argument of the exception."""
         super().__init__(self.message)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -146,7 +145,6 @@ class LogForkedError(VerificationError):
     """
 
     def __init__(self, *, remembered: str, received: str) -> None:
-        """Keep both signed notes, as ``expected`` and ``got``."""
         super().__init__(
             "the service does not show that its log is still the one that was seen before",
             code="log-forked",
@@ -161,7 +159,6 @@ class ServiceNotGenuineError(VerificationError):
     """The answer does not come from the configured service, or is false; ``code`` and the cause give the evidence."""
 
     def __init__(self, cause: AttestError, *, url: str) -> None:
-        """Keep the code and the checks of the cause."""
         super().__init__(
             f"what answers at {url} does not prove to be the configured service: {cause.message}",
             code=cause.code,
@@ -190,7 +187,6 @@ class ServiceUnreachableError(EndorsementError):
     """
 
     def __init__(self, message: str, *, url: str, tried: tuple[str, ...], hint: str | None = None) -> None:
-        """Keep what was tried."""
         super().__init__(message, code="service-unreachable", got="; ".join(tried) or None, hint=hint, retryable=True)
         self.url = url
         self.tried = tried
@@ -261,7 +257,6 @@ class ReleaseRefusedError(AttestError):
     retry_after: float | None = None
 
     def __post_init__(self) -> None:
-        """Set ``retryable`` by the status."""
         super().__post_init__()
         self.retryable = self.status in _HTTP_ASK_AGAIN
 
@@ -294,7 +289,6 @@ class LeaseLostError(AttestError):
     exit_code = 1
 
     def __init__(self, message: str, *, code: str, cause: AttestError | None = None, hint: str | None = None) -> None:
-        """Keep the cause, and its failed checks."""
         super().__init__(message, code=code, got=None if cause is None else cause.code, hint=hint)
         self.failed_checks: tuple[JsonValue, ...] = (
             cause.failed_checks if isinstance(cause, ReleaseRefusedError) else ()
@@ -321,7 +315,6 @@ class AgentRefusedError(AttestError):
     retry_after: float | None = None
 
     def __post_init__(self) -> None:
-        """Set ``retryable`` by the status."""
         super().__post_init__()
         self.retryable = self.status == _HTTP_UNAVAILABLE
 

@@ -12,12 +12,7 @@ from attest.errors import ConfigurationError
 
 
 def load_extension(name: str, *, group: str, of: str) -> Any:  # noqa: ANN401  the entry point decides
-    """Return the object that a distribution registers under a name.
-
-    Args:
-        name: of the entry point.
-        group: of entry points.
-        of: the distribution.
+    """Return the object that the distribution ``of`` registers under a name.
 
     Raises:
         ConfigurationError: ``distribution-missing``: it is not installed, or its version has no such entry point.

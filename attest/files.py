@@ -44,15 +44,9 @@ _EXISTS_HINT: Final = "nothing is overwritten: name another file"
 
 
 class NewFile:
-    """A file that does not have its name yet.
-
-    Args:
-        target: the name that it gets; for messages.
-        descriptor: the open file.
-    """
+    """A file that does not have its name yet."""
 
     def __init__(self, target: str, descriptor: int) -> None:
-        """Take over an open file."""
         self._target = target
         self._descriptor = descriptor
 
@@ -256,10 +250,6 @@ def _rename(part: Path, final: Path) -> None:
 @contextmanager
 def output_errors(shown: str, *, hint: str = _EXISTS_HINT) -> Iterator[None]:
     """Turn the system's errors of a block into those of the file that it writes.
-
-    Args:
-        shown: the file, for messages.
-        hint: for a person whose file is refused because one is there.
 
     Raises:
         OutputError: ``output-exists`` or ``output-unwritable``.

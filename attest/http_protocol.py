@@ -38,25 +38,19 @@ _STARTED_POLL_SECONDS: Final = 0.01
 
 
 class WaitingConnections:
-    """The connections on which no request has arrived yet; above a limit, the oldest is closed.
+    """Connections on which no request has arrived yet; above the limit of all or of one address, the oldest is closed.
 
     An honest client needs milliseconds for handshake and head. Closing the oldest therefore meets clients that
     hold connections open, and not the ones that arrive meanwhile.
-
-    Args:
-        total: maximum number.
-        each: maximum number of one address.
     """
 
     def __init__(self, *, total: int = WAITING, each: int = WAITING_EACH) -> None:
-        """Begin with none."""
         self._total = total
         self._each = each
         self._addresses: dict[PatientProtocol, str] = {}  # in the order of arrival
         self._numbers: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        """Return the number of waiting connections."""
         return len(self._addresses)
 
     def add(self, connection: PatientProtocol, address: str) -> None:
@@ -94,7 +88,6 @@ class PatientProtocol(asyncio.Protocol):
     def __init__(
         self, inner: asyncio.Protocol, *, waiting: WaitingConnections, tls: ssl.SSLContext | None = None
     ) -> None:
-        """Prepare for a connection."""
         self._inner = inner
         self._waiting = waiting
         self._tls = tls

@@ -8,12 +8,7 @@ from importlib import import_module
 
 
 def lazy_names(package: str, modules: Mapping[str, tuple[str, ...]]) -> Callable[[str], object]:
-    """Make the ``__getattr__`` of a package, which imports a module with the first of its names.
-
-    Args:
-        package: name of the package, which keeps the names once they are found.
-        modules: for each module, the names that the package offers from it.
-    """
+    """Make the ``__getattr__`` of a package, which imports a module with the first of its names."""
     homes = {name: module for module, names in modules.items() for name in names}
 
     def find(name: str) -> object:

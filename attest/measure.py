@@ -53,13 +53,9 @@ class SnpLaunch:
     """Everything that goes into the launch digest of a SEV-SNP guest.
 
     Attributes:
-        firmware: path of an OVMF image with SEV metadata.
         vcpus: number of virtual processors, 1 to ``MAX_VCPUS``.
         vcpu_type: QEMU's name of the processor model (``EPYC-Genoa``); needed with QEMU, of no effect elsewhere.
-        vmm: the monitor that starts the guest.
         kernel: path of a kernel that the VMM loads directly; None when the guest boots from a disk.
-        initrd: path of its initial RAM disk.
-        cmdline: its command line.
         guest_features: SEV_FEATURES, 64 bits; bit 0 is SNP itself and must be set.
     """
 

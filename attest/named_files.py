@@ -8,12 +8,7 @@ from attest.errors import ConfigurationError
 
 
 def read_named(path: Path, name: str, *, limit: int | None = None) -> bytes:
-    """Read a file; of one that is longer than ``limit``, one byte more, so that its parser refuses it.
-
-    Args:
-        path: of the file.
-        name: of the setting, argument or option, for the error.
-        limit: in bytes; None reads all of it.
+    """Read a file; of one that is longer than ``limit`` bytes, one byte more, so that its parser refuses it.
 
     Raises:
         ConfigurationError: ``file-unreadable``.
@@ -26,7 +21,7 @@ def read_named(path: Path, name: str, *, limit: int | None = None) -> bytes:
 
 
 def unreadable(path: Path, name: str, reason: OSError | str, *, hint: str | None = None) -> ConfigurationError:
-    """Return the error for a file that cannot be read, with the system's reason; arguments as ``read_named``."""
+    """Return the error for a file that cannot be read, with the system's reason."""
     problem = reason if isinstance(reason, str) else reason.strerror or str(reason)
     return ConfigurationError(
         f"{name}: {path} cannot be read: {problem}", code="file-unreadable", field=name, got=problem, hint=hint

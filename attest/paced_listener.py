@@ -36,7 +36,6 @@ class PacedListener(socket.socket):
         monotonic: Callable[[], float],
         refused: Callable[[], None] = lambda: None,
     ) -> None:
-        """Take over a socket."""
         timeout = sock.gettimeout()
         super().__init__(sock.family, sock.type, sock.proto, fileno=sock.detach())
         self.settimeout(timeout)

@@ -54,10 +54,7 @@ class _CaseError(Exception):
 
 
 class _Item(pytest.Item):
-    """One case."""
-
     def __init__(self, *, policy: Policy, case: PolicyCase, **kwargs: object) -> None:
-        """Keep the policy and the case; the rest is pytest's."""
         super().__init__(**kwargs)  # type: ignore[arg-type]  # what ``from_parent`` passes
         self._policy = policy
         self._case = case

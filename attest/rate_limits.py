@@ -51,22 +51,15 @@ class Bucket:
 
 
 class RateTable:
-    """The buckets of all callers of this process.
-
-    Args:
-        rate: of each.
-        size: callers that are remembered.
-    """
+    """The buckets of all callers of this process."""
 
     def __init__(self, rate: Rate, *, size: int = MAX_CALLERS) -> None:
-        """Start with an empty table."""
         self._rate = rate
         self._size = size
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        """Return how many callers are remembered."""
         return len(self._buckets)
 
     def wait_of(self, caller: str, *, at: float, amount: float = 1.0) -> float:

@@ -23,16 +23,9 @@ _OTHERS: Final = 0o077
 
 
 class UnfinishedFile:
-    """An unfinished file under the temporary name ``<target>.new``, locked.
-
-    Args:
-        path: the final name.
-        file: the temporary name.
-        descriptor: the open file.
-    """
+    """An unfinished file under the temporary name ``<target>.new``, locked."""
 
     def __init__(self, path: Path, file: Path, descriptor: int) -> None:
-        """Wrap a file that is open and locked."""
         self.path = path
         self.file = file
         self._descriptor = descriptor
@@ -111,7 +104,6 @@ def _require_unplaced(path: Path) -> None:
 
 
 def _locked(file: Path) -> int:
-    """Open the file and lock it under this name."""
     while True:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, OWNER_ONLY)
         try:

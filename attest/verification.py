@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from attest.checks import Check, Outcome, Unchecked
 from attest.encoding import JsonValue
@@ -49,8 +49,6 @@ class VerifiedItem:
 
     Attributes:
         name: its name in the evidence (``cpu``).
-        format: the row of its format.
-        verified: the result of its format's procedure.
         eventlog: the log that replays to its registers, if one came along.
     """
 
@@ -81,11 +79,8 @@ class VerifiedEvidence:
     """Evidence that is genuine, as a whole. Built by ``verify`` only. Whether it is acceptable is for a policy.
 
     Attributes:
-        evidence: the verified evidence.
-        items: the devices.
         binding: the binding in the CPU's report, if the evidence carries one.
         freshness: ``MATCHED`` or ``NOT_EVALUATED``; a mismatch is never verified.
-        at: the moment for which all this holds.
         unchecked: every requested relaxation.
         tolerances: tolerated deviations of the devices beside the CPU.
         composite_checks: checks across the items.
@@ -157,13 +152,14 @@ def verify(
     cpu, peripherals = _read_devices(evidence, formats)
     beside = [item for item in evidence.items if item.essence in _ACCOMPANYING]
     log = _read_log(beside, cpu)
-    binding = _read_binding(beside)
+    bound = _single(beside, MEDIA_BINDING, field="binding", name="binding")
+    binding = None if bound is None else parse_binding(bound)
     pool = _with_presented(endorsements, evidence.presented, beside, at)
     # (2) Judge what holds the items together, then each item; one refusal does not hide another.
     composite = judge_composite(_presented(evidence, cpu, peripherals, binding), expected)
-    given = _Given(endorsements=pool, anchors=anchors, at=at, unchecked=unchecked, tolerances=tolerances)
+    given = _Given(endorsements=pool, anchors=anchors, at=at, unchecked=unchecked)
     found = _Findings(checks=list(composite.checks), failures=list(composite.failures), items=[], refused=[])
-    found.judge_devices(cpu, log, peripherals, given)
+    found.judge_devices(cpu, log, peripherals, given, tolerances)
     # (3) The refusal that comes first in the order of exit codes is raised, with every check.
     if found.failures:
         raise found.refusal()
@@ -183,8 +179,6 @@ def verify(
 
 
 class _Cpu(NamedTuple):
-    """The CPU's item, read."""
-
     item: EvidenceItem
     format: CpuFormat
     parsed: Any  # of the package of its format
@@ -221,13 +215,12 @@ def _read_devices(evidence: Evidence, formats: FormatTable) -> tuple[_Cpu | None
         raise EvidenceError(
             f"several items are CPU evidence: {names}", code="evidence-ambiguous", expected="one", got=names
         )
-    cpu = _read_cpu(*cpus[0]) if cpus else None
+    cpu: _Cpu | None = None
+    if cpus:
+        item, media = cpus[0]
+        parsed = media.parse(item.value)
+        cpu = _Cpu(item=item, format=media.kind_of(parsed), parsed=parsed)
     return cpu, tuple([_Peripheral(item=item, format=row, parsed=row.parse(item.value)) for item, row in others])
-
-
-def _read_cpu(item: EvidenceItem, row: MediaFormat) -> _Cpu:
-    parsed = row.parse(item.value)
-    return _Cpu(item=item, format=row.kind_of(parsed), parsed=parsed)
 
 
 def _read_log(beside: list[EvidenceItem], cpu: _Cpu | None) -> ParsedEventLog | None:
@@ -245,11 +238,6 @@ def _read_log(beside: list[EvidenceItem], cpu: _Cpu | None) -> ParsedEventLog | 
             got=kind,
         )
     return parse_event_log(found, kind=cpu.format.registers.log)
-
-
-def _read_binding(beside: list[EvidenceItem]) -> Binding | None:
-    found = _single(beside, MEDIA_BINDING, field="binding", name="binding")
-    return None if found is None else parse_binding(found)
 
 
 def _single(beside: list[EvidenceItem], essence: str, *, field: str, name: str) -> bytes | None:
@@ -286,14 +274,13 @@ def _presented(
 # -- (2) judging
 
 
-class _Given(NamedTuple):
+class _Given(TypedDict):
     """Arguments of every procedure."""
 
     endorsements: Endorsements
     anchors: TrustAnchors
     at: datetime
     unchecked: tuple[Unchecked, ...]
-    tolerances: DeviceTolerances
 
 
 @dataclass(slots=True, kw_only=True)
@@ -302,8 +289,6 @@ class _Findings:
 
     Attributes:
         checks: of what holds the items together.
-        failures: every refusal.
-        items: the devices that are genuine.
         refused: the checks of those that are not.
     """
 
@@ -313,49 +298,36 @@ class _Findings:
     refused: list[Check]
 
     def judge_devices(
-        self, cpu: _Cpu | None, log: ParsedEventLog | None, peripherals: tuple[_Peripheral, ...], given: _Given
+        self,
+        cpu: _Cpu | None,
+        log: ParsedEventLog | None,
+        peripherals: tuple[_Peripheral, ...],
+        given: _Given,
+        tolerances: DeviceTolerances,
     ) -> None:
         """Verify each device, and judge those beside the CPU as a set, once each of them is genuine."""
         if cpu is not None:
             self._add_cpu(cpu, log, given)
         for device in peripherals:
-            self._add_peripheral(device, given)
+            self._add_peripheral(device, given, tolerances)
         if peripherals and not self.failures:
             for judge_set in dict.fromkeys(device.format.judge_set for device in peripherals):
                 members = {device.item.name for device in peripherals if device.format.judge_set is judge_set}
                 devices = [(item.name, item.verified) for item in self.items if item.name in members]
-                checks, failures = judge_set(devices, unchecked=given.unchecked)
+                checks, failures = judge_set(devices, unchecked=given["unchecked"])
                 self.checks += checks
                 self.failures += failures
 
     def _add_cpu(self, cpu: _Cpu, log: ParsedEventLog | None, given: _Given) -> None:
         """Verify the CPU's evidence, and that the event log replays to its registers."""
-        verified = self._attempt(
-            cpu.item.name,
-            lambda: cpu.format.verify(
-                cpu.parsed,
-                endorsements=given.endorsements,
-                anchors=given.anchors,
-                at=given.at,
-                unchecked=given.unchecked,
-            ),
-        )
-        replayed = self._judge_log(log, cpu, given.unchecked)
+        verified = self._attempt(cpu.item.name, lambda: cpu.format.verify(cpu.parsed, **given))
+        replayed = self._judge_log(log, cpu, given["unchecked"])
         if verified is not None:
             self.items.append(VerifiedItem(name=cpu.item.name, format=cpu.format, verified=verified, eventlog=replayed))
 
-    def _add_peripheral(self, device: _Peripheral, given: _Given) -> None:
-        """Verify a device beside the CPU."""
+    def _add_peripheral(self, device: _Peripheral, given: _Given, tolerances: DeviceTolerances) -> None:
         verified = self._attempt(
-            device.item.name,
-            lambda: device.format.verify(
-                device.parsed,
-                endorsements=given.endorsements,
-                anchors=given.anchors,
-                at=given.at,
-                unchecked=given.unchecked,
-                tolerances=given.tolerances,
-            ),
+            device.item.name, lambda: device.format.verify(device.parsed, **given, tolerances=tolerances)
         )
         if verified is not None:
             form = device.format.kind_of(verified)

@@ -25,7 +25,6 @@ class CollectGpus(Protocol):
 
     def __call__(self, nonce: bytes, *, timeout: float) -> tuple[CollectedGpu, ...]:
         """Return the evidence of every GPU."""
-        ...
 
 
 class AskGpuState(Protocol):
@@ -33,7 +32,6 @@ class AskGpuState(Protocol):
 
     def __call__(self, *, timeout: float) -> GpuState:
         """Return the GPUs and their modes."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +39,6 @@ class MachineAccess:
     """Access to this machine, by default the real one; tests substitute parts.
 
     Attributes:
-        reports: returns the configfs-tsm requests below a root directory.
         monotonic: seconds that never run backwards.
         tcti: TPM connection of the user's choice; None is the machine's own if it needs one.
     """

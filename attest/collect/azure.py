@@ -260,7 +260,6 @@ def _stale(user_data: bytes, hcl: ParsedHclReport) -> CollectionError:
 
 
 def _quoted(tpm: Tpm, nonce: bytes) -> RawTpmQuote:
-    """Return the TPM's quote of all registers, with the quoted values."""
     for _ in range(MAX_QUOTES):
         made = tpm.quote(AK_HANDLE, nonce)
         values = tpm.read_pcrs()

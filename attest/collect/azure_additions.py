@@ -30,15 +30,12 @@ class AzureServices(Protocol):
 
     def certificates(self, patience: HostPatience) -> ThimCertificates:
         """Return the VCEK and its issuers."""
-        ...
 
     def td_quote(self, td_report: bytes, patience: HostPatience) -> bytes:
         """Return a TD quote."""
-        ...
 
     def answers(self, patience: HostPatience) -> int:
         """Return the HTTP status of the host's service."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,11 +43,8 @@ class HostPatience:
     """Retries and time limits for the host.
 
     Attributes:
-        attempts: largest number of requests.
         first_wait: seconds before the second attempt; doubles each time, plus a random part of up to the same length.
         seconds: for one attempt as a whole.
-        random: returns so many random bytes.
-        sleep: waits a number of seconds.
     """
 
     random: Callable[[int], bytes]
@@ -118,8 +115,6 @@ class AzureHost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
-    """One repeatable request."""
-
     address: tuple[str, int]
     path: str
     limit: int
@@ -165,7 +160,6 @@ def _ask(request: _Request, patience: HostPatience) -> bytes:
 
 
 def _once(request: _Request, patience: HostPatience) -> _Answer:
-    """Send one request and read its answer."""
     connection = HTTPConnection(*request.address, timeout=patience.seconds)
     # Single bytes now and then would never exceed the time limit of one read.
     late = Event()

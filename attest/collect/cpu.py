@@ -32,12 +32,6 @@ def collect_cpu(
 ) -> CollectedCpu:
     """Collect a report or quote: from configfs-tsm, else from a driver's device, on Azure from the TPM.
 
-    Args:
-        access: to the machine.
-        detected: its TEE, with an interface.
-        challenge: data to commit to: a binding, or a nonce of 1 to 64 bytes.
-        vmpl: SNP: level in the report; None is the lowest that the kernel allows.
-
     Raises:
         CollectionError: see ``docs/errors.md``, "Collection".
     """

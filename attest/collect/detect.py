@@ -53,7 +53,6 @@ class Machine:
     Attributes:
         vendor: ``vendor_id`` of the first processor.
         flags: its features, by the kernel's names.
-        kernel: release of the kernel.
         system: vendor and product of the (virtual) machine.
         asset_tag: of its chassis.
         devices: existing device nodes among the known ones.
@@ -62,7 +61,6 @@ class Machine:
         sev_vmpl: VMPL of the kernel, if stated.
         event_log: a CCEL table exists.
         nvidia_pci: number of NVIDIA GPUs on the PCI bus.
-        nvidia_driver: NVIDIA's kernel driver is loaded.
     """
 
     vendor: str = ""
@@ -86,11 +84,9 @@ class Detected:
     Attributes:
         tee: its TEE, as far as it is known without evidence.
         interface: source of evidence, or None.
-        virtual: it is a virtual machine.
         hypervisor: as far as the machine states it.
         gpus: NVIDIA GPUs are to be included.
         reason: for the absence of a TEE or interface, for people.
-        hint: the remedy.
     """
 
     tee: Tee | None
@@ -107,7 +103,6 @@ class CollectedCpu:
     """Evidence of the CPU, as the item ``cpu`` of the envelope.
 
     Attributes:
-        interface: its source.
         beside: endorsements from the same source.
         notes: omissions, for people.
     """

@@ -124,15 +124,12 @@ class Device(Protocol):
         Raises:
             OSError: the kernel refused; the buffer may have changed all the same.
         """
-        ...
 
 
 OpenDevice = Callable[[Path], AbstractContextManager[Device]]
 
 
 class _CharacterDevice:
-    """A character device, open as this descriptor."""
-
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
@@ -200,7 +197,6 @@ class _TooManyCertificatesError(Exception):
 
 
 def _snp_call(device: Device, number: int, request: bytes) -> bytes:
-    """Make one call and return the report in its response."""
     given = ctypes.create_string_buffer(request, len(request))
     response = ctypes.create_string_buffer(SNP_REPORT_RESP.size)
     call = ctypes.create_string_buffer(
@@ -275,8 +271,6 @@ def _report_in(response: bytes) -> bytes:
 
 
 class _Pages:
-    """A page-aligned buffer."""
-
     def __init__(self, size: int) -> None:
         self._size = size
         self._buffer = ctypes.create_string_buffer(size + _PAGE_BYTES)

@@ -64,7 +64,6 @@ class GpuState:
     """The GPUs of this machine and the modes of the system, as the driver states them.
 
     Attributes:
-        driver_version: the driver's text.
         settings: CC mode, developer tools, multi-GPU mode, ready state.
         gpus: in NVML's order.
     """
@@ -84,8 +83,6 @@ class CollectedGpu:
     """One GPU's answer to a nonce, not verified.
 
     Attributes:
-        index: number of the GPU in NVML.
-        uuid: NVML's ``GPU-…``.
         architecture: ``HOPPER`` or ``BLACKWELL``, as in evidence files.
         report: SPDM request and response.
         chain_pem: the attestation certificate chain, PEM, leaf first.
@@ -247,7 +244,6 @@ def _require_same_gpu(reply: dict[str, JsonValue], one: GpuIdentity, where: str)
 
 
 def _ask(request: dict[str, JsonValue], *, seconds: float, where: str | None = None) -> dict[str, JsonValue]:
-    """Run the child process, and return its result."""
     path: list[JsonValue] = [*sys.path]  # the child finds pynvml on the given path, not by its environment
     try:
         answer = ask_child(

@@ -10,12 +10,12 @@ Spec: specs/azure-cvm.md, sections 5 and 8; TPM 2.0 Library, part 3.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
@@ -82,35 +82,25 @@ class Tpm(Protocol):
 
     def nv_size(self, index: int) -> int | None:
         """Return the size of an index without reading it; None if it is undefined."""
-        ...
 
     def read_nv(self, index: int, *, limit: int) -> NvIndex | None:
         """Read an index with owner authorisation, in pieces; None if it is undefined."""
-        ...
 
     def write_nv(self, index: int, data: bytes) -> None:
         """Write an index with owner authorisation; an undefined one is first defined with the data's size."""
-        ...
 
     def read_key(self, handle: int) -> rsa.RSAPublicKey | None:
         """Read the public half of a persistent RSA key; None without a key."""
-        ...
 
     def quote(self, handle: int, nonce: bytes) -> TpmQuote:
         """Return a key's signature over all PCRs of the SHA-256 bank, under a nonce."""
-        ...
 
     def read_pcrs(self) -> tuple[bytes, ...]:
         """Read the 24 PCRs of the SHA-256 bank. They can change between calls, a quote included."""
-        ...
 
 
-class OpenTpm(Protocol):
-    """Type of ``open_tpm``."""
-
-    def __call__(self, tcti: str) -> Tpm:
-        """Return the TPM of a TCTI."""
-        ...
+OpenTpm: TypeAlias = Callable[[str], Tpm]
+"""Type of ``open_tpm``."""
 
 
 def open_tpm(tcti: str) -> Tpm:

@@ -63,7 +63,6 @@ class TsmReports:
     """The directory of requests below the root directory of a machine. Every method raises the kernel's ``OSError``."""
 
     def __init__(self, root: Path) -> None:
-        """Keep the path; nothing is opened yet."""
         self.configfs = root / CONFIGFS
         self.folder = self.configfs / "tsm/report"
 

@@ -74,10 +74,8 @@ class ParsedBundle:
     Attributes:
         created: moment of creation, UTC.
         expires: end of its use, UTC, excluded.
-        entries: the vendors' answers.
         signatures: in the order of their key ids, without repetition; empty for an unsigned bundle.
         inner: the signed part, as received.
-        endorsements: content of all entries.
     """
 
     created: datetime
@@ -105,7 +103,6 @@ class VerifiedBundle:
 
     Attributes:
         signed_by: ids of the trusted keys with valid signatures; empty without a required signature.
-        at: moment of verification.
     """
 
     created: datetime
@@ -137,7 +134,6 @@ class BundleSigner:
     """An external signing key: a token, a service, or a key ceremony.
 
     Attributes:
-        public_key: the key for the list of accepted signers.
         sign: takes the message, returns 64 bytes.
     """
 

@@ -48,7 +48,6 @@ def require_ca(certificate: Certificate) -> None:
 
 
 def _ca_flags(certificate: Certificate) -> tuple[bool, bool]:
-    """Return CA of basicConstraints, and keyCertSign of keyUsage."""
     constraints, usage = certificate.extension(_BASIC_CONSTRAINTS), certificate.extension(KEY_USAGE)
     try:
         is_ca = constraints is not None and asn1.decode_der(BasicConstraints, constraints.value).ca
@@ -84,9 +83,7 @@ def require_understood(certificate: Certificate) -> None:
         )
 
 
-def require_issued(
-    certificate: Certificate, issuer: Issuer, *, algorithm: SignatureAlgorithm, check: str | None = None
-) -> None:
+def require_issued(certificate: Certificate, issuer: Issuer, *, algorithm: SignatureAlgorithm) -> None:
     """Require that ``issuer`` issued ``certificate``: names byte by byte, the algorithm, the signature.
 
     Raises:
@@ -98,7 +95,6 @@ def require_issued(
         raise ChainError(
             f"{certificate.name} names another issuer than {issuer.name}",
             code="issuer-name-mismatch",
-            check=check,
             expected=issuer.name,
             got=certificate.issuer_common_name or "a name without one CN",
         )
@@ -106,7 +102,6 @@ def require_issued(
         raise ChainError(
             f"{certificate.name} is signed with another algorithm than this vendor uses",
             code="certificate-algorithm-unexpected",
-            check=check,
             expected=algorithm.value,
             got=certificate.algorithm.hex(),
         )
@@ -114,20 +109,19 @@ def require_issued(
         raise ChainError(
             f"the signature of {issuer.name} on {certificate.name} does not verify",
             code="certificate-signature-invalid",
-            check=check,
             expected=f"a signature by {issuer.name}",
             got="one that does not verify",
         )
 
 
-def require_valid(certificate: Certificate, *, at: datetime, check: str | None = None) -> None:
+def require_valid(certificate: Certificate, *, at: datetime) -> None:
     """Require ``not_before <= at <= not_after``.
 
     Raises:
         ChainError: ``certificate-not-yet-valid`` or ``certificate-expired``.
     """
     if not certificate.not_before <= at <= certificate.not_after:
-        raise _out_of_dates(certificate.name, certificate.not_before, certificate.not_after, at=at, check=check)
+        raise _out_of_dates(certificate.name, certificate.not_before, certificate.not_after, at=at)
 
 
 def require_anchor_valid(anchor: Anchor, *, at: datetime) -> None:
@@ -143,14 +137,11 @@ def require_anchor_valid(anchor: Anchor, *, at: datetime) -> None:
     raise _out_of_dates(anchor.name, anchor.not_before, anchor.not_after, at=at)
 
 
-def _out_of_dates(
-    name: str, not_before: datetime, not_after: datetime, *, at: datetime, check: str | None = None
-) -> ChainError:
+def _out_of_dates(name: str, not_before: datetime, not_after: datetime, *, at: datetime) -> ChainError:
     early = at < not_before
     return ChainError(
         f"{name} is {'not valid yet' if early else 'expired'} at {rfc3339_text(at)}",
         code="certificate-not-yet-valid" if early else "certificate-expired",
-        check=check,
         expected=f"{rfc3339_text(not_before)} to {rfc3339_text(not_after)}",
         got=rfc3339_text(at),
         clause="RFC 5280, section 4.1.2.5",
@@ -206,9 +197,7 @@ def untrusted_root(
 # -- revocation lists
 
 
-def require_current_crl(
-    crls: tuple[Crl, ...], issuer: Issuer, *, serials: tuple[int, ...], at: datetime, check: str | None = None
-) -> Crl:
+def require_current_crl(crls: tuple[Crl, ...], issuer: Issuer, *, serials: tuple[int, ...], at: datetime) -> Crl:
     """Return a current, genuine list of the issuer, after checking that no genuine one contains a serial.
 
     A stale or future list counts as missing, but its entries are revoked once its signature verifies.
@@ -219,13 +208,11 @@ def require_current_crl(
         EndorsementError: as ``find_current_crl``.
     """
     for serial in serials:
-        require_not_listed(crls, issuer, serial, check=check)
-    return find_current_crl(crls, issuer, at=at, check=check)
+        require_not_listed(crls, issuer, serial)
+    return find_current_crl(crls, issuer, at=at)
 
 
-def require_not_listed(
-    crls: tuple[Crl, ...], issuer: Issuer, serial: int, *, name: str = "the certificate", check: str | None = None
-) -> None:
+def require_not_listed(crls: tuple[Crl, ...], issuer: Issuer, serial: int, *, name: str = "the certificate") -> None:
     """Require that no genuine list of the issuer contains a serial, whatever the dates of the list.
 
     Raises:
@@ -238,20 +225,12 @@ def require_not_listed(
             raise RevokedError(
                 f"{issuer.name} revoked {name} with serial {serial:x}",
                 code="certificate-revoked",
-                check=check,
                 expected=f"serial {serial:x} not listed",
                 got=f"listed by the CRL of {rfc3339_text(crl.this_update)}",
             )
 
 
-def find_current_crl(
-    crls: tuple[Crl, ...],
-    issuer: Issuer,
-    *,
-    at: datetime,
-    next_update_included: bool = False,
-    check: str | None = None,
-) -> Crl:
+def find_current_crl(crls: tuple[Crl, ...], issuer: Issuer, *, at: datetime, next_update_included: bool = False) -> Crl:
     """Return the newest list of the issuer that is genuine and current; lists of other issuers are ignored.
 
     Raises:
@@ -264,25 +243,23 @@ def find_current_crl(
     if current:
         return max(current, key=_THIS_UPDATE)
     if genuine:
-        raise _not_current(genuine, issuer, at=at, check=check)
+        raise _not_current(genuine, issuer, at=at)
     if named:
         raise ChainError(
             f"the CRL in the name of {issuer.name} is not signed by it",
             code="crl-signature-invalid",
-            check=check,
             expected=f"a signature by {issuer.name}",
             got="one that does not verify",
         )
-    raise _no_crl(crls, issuer, at=at, check=check)
+    raise _no_crl(crls, issuer, at=at)
 
 
-def _not_current(genuine: list[Crl], issuer: Issuer, *, at: datetime, check: str | None) -> EndorsementError:
+def _not_current(genuine: list[Crl], issuer: Issuer, *, at: datetime) -> EndorsementError:
     latest = max(genuine, key=_THIS_UPDATE)
     early = at < latest.this_update
     return EndorsementError(
         f"the CRL of {issuer.name} is {'not valid yet' if early else 'out of date'} at {rfc3339_text(at)}",
         code="crl-not-yet-valid" if early else "crl-expired",
-        check=check,
         expected=f"a CRL that is current at {rfc3339_text(at)}",
         got=f"{rfc3339_text(latest.this_update)} to {rfc3339_text(latest.next_update)}",
         hint="fetch a newer one with 'attest endorsements fetch'",
@@ -290,12 +267,11 @@ def _not_current(genuine: list[Crl], issuer: Issuer, *, at: datetime, check: str
     )
 
 
-def _no_crl(crls: tuple[Crl, ...], issuer: Issuer, *, at: datetime, check: str | None) -> EndorsementError:
+def _no_crl(crls: tuple[Crl, ...], issuer: Issuer, *, at: datetime) -> EndorsementError:
     others = sorted({crl.issuer_common_name or "a name without one CN" for crl in crls})
     return EndorsementError(
         f"no certificate revocation list of {issuer.name} is at hand",
         code="crl-missing",
-        check=check,
         expected=f"a CRL of {issuer.name} that is current at {rfc3339_text(at)}",
         got=f"lists of {', '.join(others)}" if others else "none",
         hint="give it with --endorsements PATH, fetch it with 'attest endorsements fetch', "

@@ -6,17 +6,28 @@ from attest.errors import EvidenceError
 
 
 def malformed(
-    field: str, expected: str, got: str, *, code: str, of: str = "", clause: str | None = None
+    field: str,
+    expected: str,
+    got: str,
+    *,
+    code: str,
+    of: str = "",
+    clause: str | None = None,
+    check: str | None = None,
+    offset: int | None = None,
 ) -> EvidenceError:
     """Return the error for a malformed piece; each parser binds its code and clause.
 
-    Args:
-        field: path of the piece.
-        expected: required form of the piece.
-        got: its actual form.
-        code: stable code of the error.
-        of: name of the document, as it stands after the path in the text (`` of the runtime claims``).
-        clause: definition of the format.
+    ``of`` names the document, as it stands after the path in the text (`` of the runtime claims``).
     """
-    text = f"{field}{of}: expected {expected}, got {got}"
-    return EvidenceError(text, code=code, field=field, expected=expected, got=got, clause=clause)
+    where = "" if offset is None else f" (offset {offset:#05x})"
+    return EvidenceError(
+        f"{field}{of}: expected {expected}, got {got}{where}",
+        code=code,
+        check=check,
+        field=field,
+        offset=offset,
+        expected=expected,
+        got=got,
+        clause=clause,
+    )

@@ -78,7 +78,6 @@ def require_not_revoked(
     crls: tuple[Crl, ...],
     at: datetime,
     hold: str | None = None,
-    check: str | None = None,
 ) -> OcspAnswer | Crl:
     """Return the genuine answer or list that shows, at ``at``, that a certificate is not revoked.
 
@@ -100,20 +99,20 @@ def require_not_revoked(
     named = tuple(answer for answer in answers if answer.concerns(certificate.serial, issuer))
     genuine = tuple(found for answer in named if (found := _genuine(answer, issuer)) is not None)
     current = tuple(found for found in genuine if found.is_current(at))
-    held = _refuse_negatives(certificate, issuer, genuine, current=current, hold=hold, check=check)
-    crl, problem = _list_of(certificate, issuer, crls, at=at, check=check)
+    held = _refuse_negatives(certificate, issuer, genuine, current=current, hold=hold)
+    crl, problem = _list_of(certificate, issuer, crls, at=at)
     if current:
         newest = max(current, key=lambda found: found.rank).answer
         if newest.status is OcspStatus.UNKNOWN:
-            raise _unknown(certificate, issuer, newest, check)
+            raise _unknown(certificate, issuer, newest)
         return held or newest
     if crl is not None:
         return held or crl
     if genuine:
-        raise _not_current(certificate, max(genuine, key=lambda found: found.rank), at=at, check=check)
+        raise _not_current(certificate, max(genuine, key=lambda found: found.rank), at=at)
     if named:
-        raise _forged(certificate, issuer, check)
-    raise problem or _missing(certificate, at=at, check=check)
+        raise _forged(certificate, issuer)
+    raise problem or _missing(certificate, at=at)
 
 
 def _refuse_negatives(
@@ -123,7 +122,6 @@ def _refuse_negatives(
     *,
     current: tuple[_Genuine, ...],
     hold: str | None,
-    check: str | None,
 ) -> OcspAnswer | None:
     """Refuse revoked certificates, and return a standing, tolerated hold."""
     good = [found.answer.this_update for found in current if found.answer.status is OcspStatus.GOOD]
@@ -133,19 +131,19 @@ def _refuse_negatives(
         if answer.status is not OcspStatus.REVOKED or released:
             continue
         if not answer.is_on_hold or hold is None:
-            raise _revoked(certificate, issuer, answer, check)
+            raise _revoked(certificate, issuer, answer)
         held = answer
     return held
 
 
 def _list_of(
-    certificate: Certificate, issuer: Issuer, crls: tuple[Crl, ...], *, at: datetime, check: str | None
+    certificate: Certificate, issuer: Issuer, crls: tuple[Crl, ...], *, at: datetime
 ) -> tuple[Crl | None, ChainError | EndorsementError | None]:
     """Return a current list of the issuer, or the defect of those in its name; both None without lists."""
     if not any(crl.issuer == issuer.subject for crl in crls):
         return None, None
     try:
-        return require_current_crl(crls, issuer, serials=(certificate.serial,), at=at, check=check), None
+        return require_current_crl(crls, issuer, serials=(certificate.serial,), at=at), None
     except (ChainError, EndorsementError) as exc:
         return None, exc
 
@@ -200,42 +198,39 @@ def _may_answer(certificate: Certificate) -> bool:
 # -- refusals
 
 
-def _revoked(certificate: Certificate, issuer: Issuer, answer: OcspAnswer, check: str | None) -> RevokedError:
+def _revoked(certificate: Certificate, issuer: Issuer, answer: OcspAnswer) -> RevokedError:
     reason = answer.revocation_reason or "no reason stated"
     since = "" if answer.revocation_time is None else f" since {rfc3339_text(answer.revocation_time)}"
     return RevokedError(
         f"{issuer.name} revoked {certificate.name}{since} ({reason})",
         code="certificate-revoked",
-        check=check,
         expected="status good",
         got=f"status revoked ({reason}) in the OCSP answer of {rfc3339_text(answer.this_update)}",
         clause=_CLAUSE,
     )
 
 
-def _unknown(certificate: Certificate, issuer: Issuer, answer: OcspAnswer, check: str | None) -> ChainError:
+def _unknown(certificate: Certificate, issuer: Issuer, answer: OcspAnswer) -> ChainError:
     return ChainError(
         f"the responder of {issuer.name} does not know {certificate.name} with serial {certificate.serial}",
         code="certificate-status-unknown",
-        check=check,
         expected="status good",
         got=f"status unknown in the OCSP answer of {rfc3339_text(answer.this_update)}",
         clause=_CLAUSE,
     )
 
 
-def _forged(certificate: Certificate, issuer: Issuer, check: str | None) -> ChainError:
+def _forged(certificate: Certificate, issuer: Issuer) -> ChainError:
     return ChainError(
         f"the OCSP answer about {certificate.name} is signed neither by {issuer.name} nor by a responder of it",
         code="ocsp-signature-invalid",
-        check=check,
         expected=f"a signature by {issuer.name}, or by a certificate of it for OCSPSigning",
         got="one that does not verify, or by another signer",
         clause="RFC 6960, section 4.2.2.2",
     )
 
 
-def _not_current(certificate: Certificate, found: _Genuine, *, at: datetime, check: str | None) -> EndorsementError:
+def _not_current(certificate: Certificate, found: _Genuine, *, at: datetime) -> EndorsementError:
     early = at < found.begins
     ends, what = found.answer.ends, "the OCSP answer"
     if found.responder is not None and not early and at < ends:
@@ -243,7 +238,6 @@ def _not_current(certificate: Certificate, found: _Genuine, *, at: datetime, che
     return EndorsementError(
         f"{what} about {certificate.name} is {'not valid yet' if early else 'out of date'} at {rfc3339_text(at)}",
         code="ocsp-not-yet-valid" if early else "ocsp-expired",
-        check=check,
         expected=f"an answer that is current at {rfc3339_text(at)}",
         got=f"{rfc3339_text(found.begins)} to {rfc3339_text(ends)}",
         clause=_CLAUSE,
@@ -252,11 +246,10 @@ def _not_current(certificate: Certificate, found: _Genuine, *, at: datetime, che
     )
 
 
-def _missing(certificate: Certificate, *, at: datetime, check: str | None) -> EndorsementError:
+def _missing(certificate: Certificate, *, at: datetime) -> EndorsementError:
     return EndorsementError(
         f"no OCSP answer about {certificate.name} with serial {certificate.serial} is at hand",
         code="ocsp-missing",
-        check=check,
         expected=f"an OCSP answer that is current at {rfc3339_text(at)}",
         got="none",
         clause=_CLAUSE,

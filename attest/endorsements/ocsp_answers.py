@@ -80,7 +80,6 @@ class OcspAnswer:
         issuer_name_hash: digest of the issuer's DER Name.
         issuer_key_hash: digest of the issuer's public key, the content of its BIT STRING.
         serial: number of the certificate.
-        status: of the certificate.
         revocation_reason: in RFC 5280's terms (``certificateHold``), if revoked and stated.
         revocation_time: start of a revocation.
         this_update: start of its currency, included.

@@ -16,12 +16,7 @@ from attest.endorsements.x509 import Certificate, Crl
 class Endorsements:
     """Endorsements as presented: from files, caches, services or with the evidence.
 
-    Attributes:
-        certificates: in the order of arrival, without repetition.
-        crls: in the order of arrival, without repetition.
-        documents: TCB infos and QE identities of Intel, in the same way.
-        rims: reference integrity manifests of NVIDIA, in the same way.
-        ocsp: answers about the revocation of single certificates, in the same way.
+    Each kind is in the order of arrival, without repetition.
     """
 
     certificates: tuple[Certificate, ...] = ()
@@ -33,7 +28,6 @@ class Endorsements:
     _by_common_name: Mapping[str, tuple[Certificate, ...]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Drop repetitions and index certificates by subject."""
         certificates = tuple({c.der: c for c in self.certificates}.values())
         by_subject: defaultdict[bytes, list[Certificate]] = defaultdict(list)
         by_common_name: defaultdict[str, list[Certificate]] = defaultdict(list)
@@ -69,13 +63,10 @@ class Endorsements:
 
     def merged(self, other: Endorsements) -> Endorsements:
         """Return the union of both."""
-        return Endorsements(
-            certificates=(*self.certificates, *other.certificates),
-            crls=(*self.crls, *other.crls),
-            documents=(*self.documents, *other.documents),
-            rims=(*self.rims, *other.rims),
-            ocsp=(*self.ocsp, *other.ocsp),
-        )
+        both = EndorsementLists()
+        both.add(self)
+        both.add(other)
+        return both.pool()
 
 
 NO_ENDORSEMENTS = Endorsements()

@@ -48,7 +48,6 @@ class IntelTcbInfoRequest:
     """The TCB info of a platform type.
 
     Attributes:
-        tee: of the quote; each TEE has TCB infos of its own.
         fmspc: 6 bytes, from the PCK certificate.
     """
 
@@ -92,7 +91,6 @@ class NvidiaOcspRequest:
 
     Attributes:
         name: common name of the certificate, for people.
-        serial: its number.
         issuer: of the certificate; an OCSP request has digests of its name and key.
     """
 

@@ -172,7 +172,6 @@ def _bits(value: asn1.BitString, *, what: str) -> bytes:
 
 
 def _extensions(decoded: list[EncodedExtension]) -> tuple[Extension, ...]:
-    """Return a limited number of distinct extensions."""
     if len(decoded) > MAX_EXTENSIONS:
         raise ValueError(f"{len(decoded)} extensions, more than {MAX_EXTENSIONS}")
     if len({extension.oid for extension in decoded}) != len(decoded):

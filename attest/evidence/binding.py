@@ -14,13 +14,13 @@ one nonce, one key, one Relying Party and one set of devices stand or fall toget
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256, sha512
 
 from attest.encoding import CborValue, cbor_bytes, cbor_value
 from attest.errors import BindingError, EvidenceError
+from attest.evidence.procedure import require_equal
 
 NONCE_BYTES = 32
 EXTRA_DATA_BYTES = 48
@@ -114,16 +114,15 @@ class ExpectedBinding:
                     got=got,
                     clause=_CLAUSE,
                 )
-        if not hmac.compare_digest(self.nonce, binding.nonce):
-            raise BindingError(
-                "the evidence is bound to another nonce",
-                code="nonce-mismatch",
-                field="binding.nonce",
-                expected=self.nonce.hex(),
-                got=binding.nonce.hex(),
-                clause=_CLAUSE,
-                hint="ask for a new challenge and collect new evidence under it",
-            )
+        require_equal(
+            self.nonce,
+            binding.nonce,
+            "the evidence is bound to another nonce",
+            code="nonce-mismatch",
+            field="binding.nonce",
+            clause=_CLAUSE,
+            hint="ask for a new challenge and collect new evidence under it",
+        )
 
 
 def parse_binding(data: bytes) -> Binding:

@@ -78,8 +78,6 @@ class Claim:
     Attributes:
         name: dotted name within its item (``policy.debug``), the path in ``--json`` too.
         type: decides the comparisons that a policy can make.
-        origin: the party that determined it.
-        clause: its definition.
         get: takes the verified evidence of its kind; None when the evidence does not carry it.
         stated: takes what another Verifier states; None reads the value of this name, if it is of this type.
     """

@@ -9,7 +9,6 @@ Spec: DESIGN 7; must-check.md 1, 2 and 11.
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
@@ -19,6 +18,7 @@ from attest.errors import BindingError
 from attest.evidence.binding import Binding, ExpectedBinding
 from attest.evidence.envelope import EvidenceItem
 from attest.evidence.freshness import REPORT_DATA_BYTES, ExpectedFreshness, Freshness
+from attest.evidence.procedure import require_equal
 
 DEVICE_NONCE_BYTES = 32
 """SPDM has no other nonces (nvidia-gpu.md 2)."""
@@ -42,7 +42,6 @@ class Presented(NamedTuple):
         report_data: the CPU report's 64 bytes; None without CPU evidence.
         nonce: the field of its own in which the CPU's evidence carries the nonce, such as extraData of a TPM's quote;
             None where the nonce stands in ``report_data``. Report data beside such a field does not prove freshness.
-        binding: the binding that the CPU's report must commit to, if the evidence carries one.
         others: every item that a binding must list: all devices but the CPU, known to this version or not.
         device_nonces: name and request nonce of each GPU and switch.
     """
@@ -60,8 +59,6 @@ class Composite:
 
     Attributes:
         checks: in the order of the judges; what does not apply is left out.
-        failures: one for each check that failed.
-        freshness: result of comparing the evidence with the expected challenge.
     """
 
     checks: tuple[Check, ...]
@@ -261,6 +258,5 @@ def _compare(field: str, code: str, wanted: bytes, got: bytes) -> _Judged:
 
 
 def _equal(wanted: bytes, got: bytes, problem: str, *, code: str, field: str, hint: str | None = None) -> _Judged:
-    if not hmac.compare_digest(wanted, got):
-        raise BindingError(problem, code=code, field=field, expected=wanted.hex(), got=got.hex(), hint=hint)
+    require_equal(wanted, got, problem, code=code, field=field, hint=hint)
     return Outcome.PASS, wanted.hex(), got.hex()

@@ -25,12 +25,10 @@ class VerifiedDevice(Protocol):
     @property
     def simulated(self) -> bool:
         """True for evidence under a root of the simulator."""
-        ...
 
     @property
     def checks(self) -> tuple[Check, ...]:
         """Every check of the procedure."""
-        ...
 
 
 class VerifyDevice(Protocol):
@@ -47,7 +45,6 @@ class VerifyDevice(Protocol):
         unchecked: tuple[Unchecked, ...],
     ) -> VerifiedDevice:
         """Verify one device."""
-        ...
 
 
 class VerifyPeripheral(Protocol):
@@ -65,7 +62,6 @@ class VerifyPeripheral(Protocol):
         tolerances: DeviceTolerances,
     ) -> VerifiedDevice:
         """Verify one device."""
-        ...
 
 
 class JudgeSet(Protocol):
@@ -79,7 +75,6 @@ class JudgeSet(Protocol):
         unchecked: tuple[Unchecked, ...],
     ) -> tuple[tuple[Check, ...], tuple[AttestError, ...]]:
         """Return a check for each rule, and an error for each check that failed."""
-        ...
 
 
 def _all_of_it(verified: VerifiedDevice) -> VerifiedDevice:
@@ -91,8 +86,6 @@ class DeviceFormat:
     """One kind of device.
 
     Attributes:
-        kind: its name in results (``sev-snp``).
-        claims: claims of verified evidence.
         silicon: the part that the vendor's hardware signed: all of the evidence, unless a platform of the
             cloud is in between.
     """
@@ -107,7 +100,6 @@ class MeasuredRegisters:
     """The registers to which the event log of such a machine leads.
 
     Attributes:
-        log: meaning of the indices of such a log.
         read: the registers that the evidence states, by name, of what was parsed. They count once it is verified.
     """
 
@@ -121,7 +113,6 @@ class CpuFormat(DeviceFormat):
 
     Attributes:
         report_data: the 64 bytes that the guest chose, of what was parsed.
-        verify: the procedure.
         nonce: the field of its own in which such evidence carries the nonce, of what was parsed; None for a kind that
             carries it in its report data, left-aligned.
         registers: those to which an event log can replay; None for a kind without any.
@@ -135,12 +126,7 @@ class CpuFormat(DeviceFormat):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaFormat:
-    """Parser for items of one CPU media type, and the kind of a parsed item.
-
-    Attributes:
-        parse: reads the item; raises ``EvidenceError``.
-        kind_of: the row for what was read.
-    """
+    """Parser for items of one CPU media type, and the kind of a parsed item."""
 
     parse: Callable[[bytes], Any]
     kind_of: Callable[[Any], CpuFormat]
@@ -151,11 +137,8 @@ class PeripheralFormat:
     """Parser and procedure for items of one media type of a device beside the CPU.
 
     Attributes:
-        parse: reads the item; raises ``EvidenceError``.
         nonce: the request nonce, 32 bytes, of what was parsed.
-        verify: the procedure.
         kind_of: the row for what was verified: only the device's certificates state its kind.
-        judge_set: judges all devices of such formats together.
     """
 
     parse: Callable[[bytes], Any]
@@ -170,7 +153,6 @@ class FormatTable:
     """Formats of evidence.
 
     Attributes:
-        kinds: every kind of device.
         cpus: evidence of CPUs by media type, in lower case and without parameters.
         peripherals: evidence of the devices beside the CPU, likewise.
     """

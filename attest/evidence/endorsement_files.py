@@ -106,8 +106,6 @@ def read_endorsements(
 
 
 class _Reading:
-    """The endorsements read so far."""
-
     def __init__(self, *, at: datetime, bundle_keys: BundleTrust) -> None:
         self._at = at
         self._bundle_keys = bundle_keys

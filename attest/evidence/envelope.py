@@ -66,7 +66,6 @@ class EvidenceItem:
     Attributes:
         name: its label (``cpu``, ``gpu0``, ``binding``).
         media_type: type of the bytes; compared without case and parameters.
-        value: the bytes.
         indicator: conceptual message kinds, a bit each; 4 evidence, 2 endorsements, 0 not stated.
     """
 
@@ -95,7 +94,6 @@ class Evidence:
 
     Attributes:
         items: in the order of the document; names are unique.
-        collection_type: the collection's own type, if it stated one.
         presented: endorsements that came along as files of their own.
     """
 

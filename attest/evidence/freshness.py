@@ -34,7 +34,6 @@ class ExpectedFreshness:
     report_data: bytes | None = None
 
     def __post_init__(self) -> None:
-        """Refuse an expectation that cannot be met."""
         if self.nonce is None and self.report_data is None:
             raise ValueError("expected a nonce, report data, or both")
         if self.nonce is not None and not 0 < len(self.nonce) <= REPORT_DATA_BYTES:

@@ -63,12 +63,9 @@ class RecognisedFile:
     """The recognised form of one file, before it is read.
 
     Attributes:
-        file: its name.
         data: its content, hex or base64 decoded.
         form: its name in ``FORMS``; None for what only accompanies evidence.
-        label: its description.
         read: its parser; None for a form that this version does not verify.
-        document: the value, when it is JSON.
     """
 
     file: str

@@ -45,7 +45,6 @@ class RecognisedEvidence:
     """Files of one Attester as one piece of evidence. Nothing of it is trusted.
 
     Attributes:
-        evidence: the evidence in the files.
         forms: description of the recognised form of each file, in the order of the files.
     """
 
@@ -145,7 +144,6 @@ def _require_form(evidence: RecognisedFile, form: str | None) -> None:
 
 
 def _together(recognised: list[RecognisedFile], contents: list[FileContent]) -> Evidence:
-    """Put the devices and what accompanies the evidence in their places."""
     cpu = next((content for file, content in zip(recognised, contents, strict=True) if _is_cpu(file)), None)
     items = cpu.items if cpu is not None else ()
     hcl, quote = _at_most_one(recognised, contents, "hcl"), _at_most_one(recognised, contents, "tpm-quote")
@@ -178,13 +176,7 @@ def _presented(contents: list[FileContent]) -> Endorsements:
 
 
 def _azure_item(hcl: bytes | None, quote: bytes | None, td_quotes: list[EvidenceItem]) -> EvidenceItem:
-    """Put the raw pieces of an Azure VM together; neither of them counts without the other.
-
-    Args:
-        hcl: the paravisor's report.
-        quote: the TPM's quote.
-        td_quotes: the TD quote, of a VM on TDX; else nothing.
-    """
+    """Put the raw pieces of an Azure VM together; neither report nor TPM quote counts without the other."""
     if hcl is None or quote is None:
         missing = "HCL report" if hcl is None else "TPM quote"
         raise refuse(

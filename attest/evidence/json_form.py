@@ -25,20 +25,23 @@ class JsonForm:
 
     Attributes:
         code: of every error, each an ``EvidenceError``.
-        clause: definition of the forms.
+        of: stands in the text after the path, as for ``malformed``.
     """
 
     code: str
     clause: str
+    check: str | None = None
+    of: str = ""
 
-    def object_of(self, value: JsonValue, path: str, *, members: frozenset[str]) -> dict[str, JsonValue]:
-        """Return an object that has no members but these."""
+    def object_of(self, value: JsonValue, path: str, *, members: frozenset[str] | None) -> dict[str, JsonValue]:
+        """Return an object that has no members but these; None permits any."""
         if not isinstance(value, dict):
             raise self.mistyped(path, "an object", value)
-        unknown = sorted(set(value) - members)
+        permitted = set(value) if members is None else members
+        unknown = sorted(set(value) - permitted)
         if unknown:
             raise self.malformed(
-                f"{path}.{unknown[0][:40]!r}", f"only {', '.join(sorted(members))}", "an unknown member"
+                f"{path}.{unknown[0][:40]!r}", f"only {', '.join(sorted(permitted))}", "an unknown member"
             )
         return value
 
@@ -46,6 +49,12 @@ class JsonForm:
         """Return text."""
         if not isinstance(value, str):
             raise self.mistyped(path, expected, value)
+        return value
+
+    def flag_of(self, value: JsonValue, path: str) -> bool:
+        """Return a boolean."""
+        if not isinstance(value, bool):
+            raise self.mistyped(path, "a boolean", value)
         return value
 
     def array_of(self, value: JsonValue, path: str, *, most: int) -> list[JsonValue]:
@@ -75,7 +84,7 @@ class JsonForm:
 
     def malformed(self, path: str, expected: str, got: str) -> EvidenceError:
         """Return the error for a value that is not of the form."""
-        return malformed(path, expected, got, code=self.code, clause=self.clause)
+        return malformed(path, expected, got, code=self.code, clause=self.clause, check=self.check, of=self.of)
 
     def mistyped(self, path: str, expected: str, value: JsonValue) -> EvidenceError:
         """Return the error for a value of another type."""

@@ -24,6 +24,7 @@ A refusal carries the checks of all steps; those that were not reached are not e
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Iterable
 from datetime import datetime
 from types import TracebackType
@@ -31,7 +32,7 @@ from typing import NamedTuple, Self, TypeAlias, TypeVar, cast
 
 from attest.checks import Check, Outcome, Unchecked
 from attest.encoding import rfc3339_text
-from attest.errors import AttestError, ConfigurationError, EndorsementError
+from attest.errors import AttestError, BindingError, ConfigurationError, EndorsementError
 
 Fact: TypeAlias = object
 """A text, or a value that becomes text only when a check is read: bytes in hex, a moment as in RFC 3339, a tuple as its
@@ -56,8 +57,6 @@ class Findings(NamedTuple):
 
     Attributes:
         prefix: stands before the id of each check.
-        steps: every step, in order.
-        outcomes: outcomes of the steps that were reached.
     """
 
     prefix: str
@@ -102,6 +101,35 @@ def tolerated(failure: AttestError, unchecked: tuple[Unchecked, ...], *names: st
     raise failure
 
 
+def require_equal(
+    wanted: bytes,
+    got: bytes,
+    problem: str,
+    *,
+    code: str,
+    field: str,
+    offset: int | None = None,
+    clause: str | None = None,
+    hint: str | None = None,
+) -> None:
+    """Require two values to be equal, compared in constant time; a difference is refused with both in hex.
+
+    Raises:
+        BindingError: of this code.
+    """
+    if not hmac.compare_digest(wanted, got):
+        raise BindingError(
+            problem,
+            code=code,
+            field=field,
+            offset=offset,
+            expected=wanted.hex(),
+            got=got.hex(),
+            clause=clause,
+            hint=hint,
+        )
+
+
 def reasons(decisions: Iterable[Unchecked]) -> str:
     """Return the reasons for which something was left unchecked."""
     return f"unchecked: {'; '.join(decision.reason for decision in decisions)}"
@@ -111,7 +139,6 @@ class Procedure:
     """One run of a procedure: the outcomes so far, and the refusals that were held back.
 
     Args:
-        steps: every step that applies, in order.
         prefix: stands before the id of each check, for steps that several kinds of evidence share.
         independent: the steps judge pieces that do not stand on each other. An attempt then holds back every refusal,
             and a later step still passes. Otherwise it holds back only that an endorsement is missing or stale, so
@@ -193,7 +220,7 @@ class Procedure:
         return False
 
     def _worst(self) -> AttestError:
-        return self.refusal(min(self._held, key=_severity))
+        return self.refusal(min(self._held, key=lambda held: (isinstance(held, ConfigurationError), held.exit_code)))
 
     def __enter__(self) -> None:
         pass
@@ -209,10 +236,6 @@ def _until_refused(outcomes: list[_StepOutcome]) -> list[_StepOutcome]:
     refused = [number for number, (_, outcome, _, _) in enumerate(outcomes) if outcome is Outcome.FAIL]
     first = refused[0] if refused else len(outcomes)
     return [*outcomes[:first], *(outcomes[number] for number in refused)]
-
-
-def _severity(failure: AttestError) -> tuple[bool, int]:
-    return isinstance(failure, ConfigurationError), failure.exit_code
 
 
 class _Attempt:

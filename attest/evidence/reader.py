@@ -18,17 +18,11 @@ _UNSIGNED: Mapping[str, tuple[str, int]] = {"u8": ("B", 1), "u16": ("H", 2), "u3
 
 
 class ByteReader:
-    """Take bytes from the front of a buffer; never past its end.
-
-    Args:
-        data: the whole structure.
-        what: its name, for messages.
-    """
+    """Take bytes from the front of a buffer; never past its end."""
 
     __slots__ = ("_data", "_offset", "_what")
 
     def __init__(self, data: bytes, *, what: str) -> None:
-        """Start at offset 0."""
         self._data = data
         self._offset = 0
         self._what = what
@@ -92,7 +86,6 @@ class Field:
         offset: bytes from the start of the structure.
         size: bytes.
         kind: ``u8`` … ``u64`` are little-endian; ``reserved`` must be zero.
-        note: its content, in a few words.
     """
 
     name: str
@@ -121,10 +114,8 @@ class Layout:
     """A fixed little-endian structure.
 
     Attributes:
-        name: the structure's name in its specification.
         size: total bytes.
         fields: rows in order of offset, without holes.
-        clause: the specification's table.
 
     Raises:
         ValueError: the rows leave a hole, overlap, or do not add up.
@@ -139,7 +130,6 @@ class Layout:
     _zeros: tuple[bytes, ...]
 
     def __init__(self, *, name: str, size: int, fields: tuple[Field, ...], clause: str) -> None:
-        """Check the table and prepare the decoder."""
         _require_whole(name, size, fields)
         form = "<" + "".join(
             f"{f.size}x" if f.kind == "reserved" else _UNSIGNED.get(f.kind, (f"{f.size}s",))[0] for f in fields
@@ -162,7 +152,6 @@ class Layout:
         return tuple(field.name for field in self.fields if field.kind != "reserved")
 
     def __iter__(self) -> Iterator[Field]:
-        """Iterate over the rows."""
         return iter(self.fields)
 
     def decode(self, data: bytes) -> tuple[int | bytes, ...]:

@@ -59,10 +59,6 @@ from attest.evidence.snp.structure import REPORT_BYTES
 def recognise(file: str, data: bytes) -> RecognisedFile:
     """Recognise one file; only JSON is parsed for that, and only hex and base64 are decoded.
 
-    Args:
-        file: its name, for messages.
-        data: its content, at most ``MAX_FILE_BYTES``.
-
     Raises:
         EvidenceError: ``evidence-empty``, ``evidence-too-large``, ``evidence-unrecognised``, ``json-invalid``,
             ``hex-invalid`` or ``base64-invalid``.

@@ -14,7 +14,6 @@ class WaivedMeasurement:
 
     Attributes:
         index: RIM index, 0 to 63.
-        reason: shown in the result.
 
     Raises:
         ValueError: another index, or no reason.
@@ -35,7 +34,6 @@ class GpuTolerances:
     """Relaxations of the verification of a GPU or switch.
 
     Attributes:
-        waived_measurements: indices whose mismatch is only shown.
         held_rim_signers: the reason why a RIM signer on hold (reason certificateHold) counts all the same; None
             tolerates none. It never applies to device chains.
 
@@ -59,12 +57,7 @@ NO_TOLERANCES = GpuTolerances()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceTolerances:
-    """Relaxations by kind: the indices of a switch mean other things than those of a GPU.
-
-    Attributes:
-        gpus: for GPUs.
-        switches: for NVSwitches.
-    """
+    """Relaxations by kind: the indices of a switch mean other things than those of a GPU."""
 
     gpus: GpuTolerances = NO_TOLERANCES
     switches: GpuTolerances = NO_TOLERANCES

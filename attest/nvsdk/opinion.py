@@ -68,9 +68,6 @@ class DeviceOpinion:
     """Results for one device.
 
     Attributes:
-        name: of the evidence item.
-        kind: selects their verifier.
-        findings: every step.
         mismatches: index and source (``Driver``, ``Firmware``) of differing measurements, as reported.
         compared: number of compared reference values; None without a comparison.
     """
@@ -225,7 +222,6 @@ def _rim_finding(role: MeasurementSource, step: str, steps: dict[str, JsonValue]
 
 
 def _details(members: dict[str, JsonValue]) -> Iterator[str]:
-    """Return a step's details beside its outcome."""
     if members.get("raised"):
         yield f"{members['raised']}: {members.get('detail')}"
     if members.get("expired"):

@@ -42,8 +42,6 @@ class SdkDevice:
     """Input of NVIDIA's functions for one device.
 
     Attributes:
-        kind: selects their verifier.
-        architecture: selects their settings.
         report: SPDM request and response.
         chain_pem: certificates in PEM, leaf first; their functions drop the last one without a check.
         rims: role to XML, without a check by their functions; a switch has ``vbios`` only.

@@ -83,7 +83,6 @@ class GpuVerifier:
     roles: tuple[str, ...] = ("driver", "vbios")
 
     def __init__(self, request: dict[str, Any]) -> None:
-        """Import it with settings of this device alone."""
         from verifier import attestation, cc_admin_utils, config, rim, verifier
         from verifier.nvml import gpu_cert_chains
 
@@ -158,7 +157,6 @@ class SwitchVerifier(GpuVerifier):
     roles = ("vbios",)
 
     def __init__(self, request: dict[str, Any]) -> None:
-        """Import it with settings of this device alone."""
         from nv_attestation_sdk.utils import logging_config
         from nv_attestation_sdk.verifiers.nv_switch_verifier import (
             attestation,

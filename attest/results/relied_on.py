@@ -79,7 +79,7 @@ def _of_gpu(item: VerifiedItem, gpu: VerifiedGpu) -> Iterator[ReliedOn]:
         yield _certificate("device-ca", item, certificate)
     for kind, rim in (("driver-rim", gpu.driver_rim), ("vbios-rim", gpu.vbios_rim)):
         if rim is not None:
-            yield _entry(kind, item, rim.sha256, rim.not_before, rim.not_after)
+            yield _entry(kind, item, rim.parsed.document.sha256, rim.not_before, rim.not_after)
     for status in (*gpu.device_statuses, *gpu.driver_statuses, *gpu.vbios_statuses):
         yield _status(item, status)
 

@@ -54,7 +54,6 @@ def judged(*answers: Made, crls: tuple[Crl, ...] = (), at: datetime = AT, hold: 
         crls=crls,
         at=at,
         hold=hold,
-        check="nvidia.revocation",
     )
 
 
@@ -64,7 +63,6 @@ def refused(
     with pytest.raises(AttestError) as raised:
         judged(*answers, crls=crls, at=at, hold=hold)
     error = raised.value
-    assert error.check == "nvidia.revocation"
     assert error.expected
     assert error.got
     return error.code, error.exit_code, error.message

@@ -1,7 +1,6 @@
 """Floors: levels of named products; what is not stated is below them, and nothing else is judged."""
 
 from datetime import UTC, datetime
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -11,7 +10,7 @@ from attest.appraisal import appraise, judge_items
 from attest.checks import Outcome
 from attest.errors import ConfigurationError
 from attest.evidence.azure.structure import HclReportType
-from attest.evidence.claims import ClaimValue, StatedClaims
+from attest.evidence.claims import ClaimValue, StatedClaims, StatedItem
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.evidence.snp.tcb import SnpProduct
 from attest.policy import FloorDemand, Policy, floor_policy, read_floor_demand
@@ -230,8 +229,8 @@ def test_a_device_that_does_not_state_its_architecture_or_version_is_below(
 
 
 def test_a_kind_of_device_that_no_floor_knows_is_refused() -> None:
-    policy, (item,) = floor("genoa:snp=0"), verified_of(scene()).items
-    other = SimpleNamespace(name="cpu", kind="cca", verified=item.verified, eventlog=None)
+    policy = floor("genoa:snp=0")
+    other = StatedItem(name="cpu", kind="cca", verified=StatedClaims(values={}))
     checks, _ = judge_items([other], devices=lambda: set_of([]), policy=policy, at=AT, reasons={})
     assert [(check.id, check.outcome) for check in checks] == [("policy.kind", Outcome.FAIL)]
 

@@ -88,7 +88,7 @@ def test_rims_are_listed_by_id_with_their_version() -> None:
     assert device.driver_rim is not None
     found = references_from_rims([device.driver_rim])
     (name, entry), *_ = found.items()
-    assert (name, entry.values) == (device.driver_rim.parsed.tag_id, (device.driver_rim.sha256,))
+    assert (name, entry.values) == (device.driver_rim.parsed.tag_id, (device.driver_rim.parsed.document.sha256,))
     assert device.driver_rim.parsed.version in str(entry.origin)
 
 

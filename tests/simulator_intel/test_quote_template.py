@@ -66,9 +66,9 @@ def evaluated(quote: bytes, collateral: IntelCollateral) -> TcbEvaluation:
     endorsements = collateral.endorsements()
     checked = authentic(quote, endorsements, TrustAnchors.simulation())
     at_hand = CollateralAtHand(
-        platform=platform_facts(checked.quote, checked.pck),
+        platform=platform_facts(checked.quote, checked.chain.pck),
         qe=checked.quote.qe_report,
-        pck=checked.pck.certificate,
+        pck=checked.chain.pck.certificate,
         ca=checked.chain.issuer,
         root=checked.chain.root,
         endorsements=endorsements,

@@ -57,12 +57,7 @@ _SHARED: tuple[Claim, ...] = (
 
 
 def of_cpu(claim: Claim, *, prefix: str) -> Claim:
-    """Return a claim of the CPU's report as one of the whole: ``measurement`` becomes ``snp.measurement``.
-
-    Args:
-        claim: one of ``SNP_CLAIMS`` or ``TDX_CLAIMS``, or one derived from them.
-        prefix: ``snp`` or ``tdx``.
-    """
+    """Return a claim of the CPU's report as one of the whole: ``measurement`` becomes ``snp.measurement``."""
 
     def get(v: VerifiedAzureEvidence) -> ClaimValue:
         return claim.get(v.cpu)

@@ -4,38 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from operator import attrgetter
 
 from attest.evidence.azure.claims import AZURE_SNP_CLAIMS, AZURE_TDX_CLAIMS
 from attest.evidence.azure.forms import AZURE_PARSERS, ParsedAzureEvidence
 from attest.evidence.azure.structure import HclReportType
-from attest.evidence.azure.verify import VerifiedAzureEvidence, verify_azure_evidence
-from attest.evidence.device_format import CpuFormat, FormatTable, MeasuredRegisters, MediaFormat, VerifiedDevice
+from attest.evidence.azure.verify import verify_azure_evidence
+from attest.evidence.device_format import CpuFormat, FormatTable, MeasuredRegisters, MediaFormat
 from attest.evidence.eventlog.kinds import TCG2_SHA256
-
-
-def _user_data(evidence: ParsedAzureEvidence) -> bytes:
-    return evidence.stated_user_data
-
-
-def _extra_data(evidence: ParsedAzureEvidence) -> bytes:
-    return evidence.stated_extra_data
 
 
 def _pcrs(evidence: ParsedAzureEvidence) -> Mapping[str, bytes]:
     return {f"PCR{index}": value for index, value in evidence.stated_pcrs}
 
 
-def _cpu(verified: VerifiedAzureEvidence) -> VerifiedDevice:
-    return verified.cpu
-
-
 AZURE_SNP = CpuFormat(
     kind="azure-snp",
-    report_data=_user_data,
+    report_data=attrgetter("stated_user_data"),
     verify=verify_azure_evidence,
     claims=AZURE_SNP_CLAIMS,
-    silicon=_cpu,
-    nonce=_extra_data,
+    silicon=attrgetter("cpu"),
+    nonce=attrgetter("stated_extra_data"),
     registers=MeasuredRegisters(log=TCG2_SHA256, read=_pcrs),
 )
 AZURE_TDX = replace(AZURE_SNP, kind="azure-tdx", claims=AZURE_TDX_CLAIMS)

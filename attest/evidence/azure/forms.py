@@ -66,9 +66,7 @@ class ParsedAzureEvidence:
 
     Attributes:
         form_version: 0, 1 or 2; from 2 on the user data repeats the quote's extraData.
-        hcl: the paravisor's report.
         cpu: evidence of the CPU: the SNP report in the HCL report with its certificates, or the TD quote beside it.
-        tpm: the TPM's quote.
     """
 
     form_version: int
@@ -234,10 +232,6 @@ class _Form:
 
     Attributes:
         version: its number; 0 for the one without.
-        quote: the member with the TPM's quote.
-        report: the member with the paravisor's report.
-        read_bytes: reader for reports, quotes and certificates.
-        read_tpm: reader for the TPM's signature, message and registers.
     """
 
     version: int

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from attest.endorsements.malformed import malformed
 from attest.errors import EvidenceError, UnsupportedError
 from attest.evidence.reader import Field, Layout
 
@@ -86,7 +87,6 @@ class ParsedHclReport:
     Attributes:
         raw: as received, padding included.
         version: 1 or 2.
-        report_type: kind of the CPU's report inside.
         hash_type: 1 SHA-256, 2 SHA-384, 3 SHA-512.
         hardware_report: 1,184 bytes: an SNP report, or a TDREPORT (1,024) and zeros.
         runtime_data: the runtime claims, JSON text, exactly the bytes that were hashed.
@@ -202,16 +202,8 @@ def _require_zero(field: str, offset: int, data: bytes) -> None:
 
 
 def _malformed(field: str, offset: int, expected: str, got: str) -> EvidenceError:
-    return EvidenceError(
-        f"{field} of the HCL report: expected {expected}, got {got} (offset {offset:#05x})",
-        code="hcl-malformed",
-        check=_CHECK,
-        field=field,
-        offset=offset,
-        expected=expected,
-        got=got,
-        clause=_CLAUSE,
-    )
+    of, code = " of the HCL report", "hcl-malformed"
+    return malformed(field, expected, got, code=code, of=of, check=_CHECK, clause=_CLAUSE, offset=offset)
 
 
 def _unsupported(field: str, offset: int, known: tuple[int, ...], got: int) -> UnsupportedError:

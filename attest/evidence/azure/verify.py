@@ -14,7 +14,6 @@ The nonce (A06) is compared where every format's is, in ``attest.evidence.compos
 
 from __future__ import annotations
 
-import hmac
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -22,13 +21,13 @@ from typing import NamedTuple
 from attest.checks import Check, Unchecked
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import Endorsements
-from attest.errors import AttestError, BindingError, EndorsementError, VerificationError
+from attest.errors import AttestError, EndorsementError, VerificationError
 from attest.evidence.azure.forms import ParsedAzureEvidence
 from attest.evidence.azure.runtime import RuntimeClaims, parse_runtime_claims
 from attest.evidence.azure.structure import TD_INFO_BYTES
 from attest.evidence.intel.quote import ParsedQuote
 from attest.evidence.intel.verify import VerifiedIntelQuote, verify_intel_quote
-from attest.evidence.procedure import Findings, Procedure, Step
+from attest.evidence.procedure import Findings, Procedure, Step, require_equal
 from attest.evidence.snp.evidence import ParsedSnpEvidence
 from attest.evidence.snp.verify import VerifiedSnpReport, verify_snp_evidence
 from attest.evidence.tpm.quote import require_pcr_values, require_signed
@@ -62,11 +61,7 @@ class VerifiedAzureEvidence:
     Attributes:
         evidence: the evidence as presented; its runtime claims are verified.
         cpu: the CPU's report, verified. Its measurement is of the paravisor, not of the guest's system.
-        runtime: the paravisor's claims about the VM.
-        quote: the quote that the virtual TPM signed.
         pcrs: registers that the quote covers, ascending, with their values: the only measurements of the system.
-        at: the moment for which all this holds.
-        findings: outcome of each step after the CPU's report.
     """
 
     evidence: ParsedAzureEvidence
@@ -149,7 +144,6 @@ def _verify_cpu(
     at: datetime,
     unchecked: tuple[Unchecked, ...],
 ) -> VerifiedSnpReport | VerifiedIntelQuote | AttestError:
-    """Return the CPU's report, verified, or its refusal."""
     try:
         if isinstance(cpu, ParsedSnpEvidence):
             return verify_snp_evidence(cpu, endorsements=endorsements, anchors=anchors, at=at, unchecked=unchecked)
@@ -190,7 +184,6 @@ class _Links(NamedTuple):
 
 
 def _verify_links(procedure: Procedure, evidence: ParsedAzureEvidence) -> _Links:
-    """Take every step after the CPU's report."""
     cpu, hcl, tpm = evidence.cpu, evidence.hcl, evidence.tpm
     if isinstance(cpu, ParsedSnpEvidence):
         with procedure.step(_STEPS.vmpl):
@@ -249,37 +242,19 @@ def _require_runtime_data(evidence: ParsedAzureEvidence) -> None:
     if isinstance(evidence.cpu, ParsedQuote):
         found.append(("REPORTDATA of the TDREPORT", evidence.hcl.td_report_data))
     for name, value in found:
-        if not hmac.compare_digest(wanted, value):
-            raise BindingError(
-                f"{name} does not commit to the runtime claims",
-                code="azure-runtime-data-mismatch",
-                field=name,
-                expected=wanted.hex(),
-                got=value.hex(),
-            )
+        problem = f"{name} does not commit to the runtime claims"
+        require_equal(wanted, value, problem, code="azure-runtime-data-mismatch", field=name)
 
 
 def _require_one_td(quote: ParsedQuote, td_info: bytes) -> None:
     """Require that quote and TDREPORT are of one TD; only the quote is signed, and a splice is no honest mistake."""
     quoted = quote.body.raw[_TD_INFO_OFFSET:][:TD_INFO_BYTES]
-    if not hmac.compare_digest(quoted, td_info):
-        raise BindingError(
-            "the TDREPORT in the HCL report and the TD quote are of different TDs",
-            code="azure-td-report-mismatch",
-            field="TDINFO",
-            expected=quoted.hex(),
-            got=td_info.hex(),
-        )
+    problem = "the TDREPORT in the HCL report and the TD quote are of different TDs"
+    require_equal(quoted, td_info, problem, code="azure-td-report-mismatch", field="TDINFO")
 
 
 def _require_user_data(quote: ParsedTpmQuote, user_data: bytes) -> None:
     """Require user data that repeats extraData, as the form demands from version 2 on."""
     wanted = quote.extra_data.ljust(64, b"\0")
-    if not hmac.compare_digest(wanted, user_data):
-        raise BindingError(
-            "the user data among the runtime claims does not repeat the extraData of the TPM's quote",
-            code="azure-user-data-mismatch",
-            field="user-data",
-            expected=wanted.hex(),
-            got=user_data.hex(),
-        )
+    problem = "the user data among the runtime claims does not repeat the extraData of the TPM's quote"
+    require_equal(wanted, user_data, problem, code="azure-user-data-mismatch", field="user-data")

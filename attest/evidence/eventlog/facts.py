@@ -11,7 +11,7 @@ A list is absent, and not empty, when a register that it is read from was not pr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import TypeAlias
 from uuid import UUID
@@ -60,9 +60,6 @@ class _Places:
 
     Attributes:
         secure_boot: state and key stores of Secure Boot, and what vouched for images.
-        boot_variables: the firmware's boot options.
-        applications: images that the firmware started.
-        grub: texts of GRUB.
         stub: kernel command lines that systemd's EFI stub and boot menu measured.
         kernel_stub: measurements of Linux's EFI stub.
         loader: everything that boot loaders measure, these texts included.
@@ -102,19 +99,6 @@ _PLACES: Mapping[str, _Places] = {
     ),
 }
 
-_LISTS = (
-    "authorities",
-    "boot_variables",
-    "boot_applications",
-    "kernel_command_lines",
-    "grub_commands",
-    "load_options",
-    "initrds",
-    "other_loader_events",
-    "application_events",
-    "other_runtime_events",
-)
-
 _Values: TypeAlias = "tuple[tuple[str, str | int | bool], ...]"
 _Pair: TypeAlias = "tuple[ParsedEvent, Verification]"
 _Read: TypeAlias = "Callable[[ParsedEvent, Verification], _Values | None]"
@@ -126,7 +110,6 @@ class EventFact:
 
     Attributes:
         event: its number in the log.
-        register: the register that the event extends.
         digest: as replayed, of the log's bank; always proven.
         verification: extent to which the digest vouches for ``values``.
         values: values of the hashed data; empty where the data was not hashed.
@@ -177,6 +160,10 @@ class EventLogFacts:
     other_runtime_events: tuple[EventFact, ...] | None
 
 
+_LISTS = tuple(each.name for each in fields(EventLogFacts))[3:]
+"""Names of the members that are lists of facts: all but the first three."""
+
+
 def facts_of(verified: VerifiedEventLog) -> EventLogFacts:
     """Read the facts of a verified log."""
     log = verified.log
@@ -199,7 +186,9 @@ def facts_of(verified: VerifiedEventLog) -> EventLogFacts:
         signature_stores=_signature_stores(pairs, log.kind) if places.secure_boot in verified.proven else None,
         authorities=read((places.secure_boot,), _authority(log.kind)),
         boot_variables=read(places.boot_variables, _boot_variable),
-        boot_applications=read(places.applications, _boot_application),
+        boot_applications=read(
+            places.applications, lambda event, _: () if event.type == EV_EFI_BOOT_SERVICES_APPLICATION else None
+        ),
         kernel_command_lines=command_lines,
         grub_commands=grub_commands,
         load_options=load_options,
@@ -207,7 +196,7 @@ def facts_of(verified: VerifiedEventLog) -> EventLogFacts:
         # What the other lists leave out, so that together they hold the whole of these registers.
         other_loader_events=read(places.loader, lambda event, _: None if event.number in named else ()),
         application_events=read(places.runtime, _application),
-        other_runtime_events=read(places.runtime, _other_of_runtime),
+        other_runtime_events=read(places.runtime, lambda event, _: () if application_event(event) is None else None),
     )
 
 
@@ -263,7 +252,6 @@ def _signature_stores(pairs: tuple[_Pair, ...], kind: LogKind) -> tuple[tuple[st
 
 
 def _size_and_digest(value: bytes, kind: LogKind) -> _Values:
-    """Return size and digest, by the hash of the log's bank."""
     return ("size", len(value)), (f"value_sha{8 * kind.size}", kind.hashed(value).hex())
 
 
@@ -288,10 +276,6 @@ def _boot_variable(event: ParsedEvent, _: Verification) -> _Values | None:
         return None
     variable = uefi_variable(event.data)
     return None if variable is None else (("value", variable.value.hex()),)
-
-
-def _boot_application(event: ParsedEvent, _: Verification) -> _Values | None:
-    return () if event.type == EV_EFI_BOOT_SERVICES_APPLICATION else None
 
 
 def _kernel_command_line(places: _Places) -> _Read:
@@ -323,10 +307,6 @@ def _application(event: ParsedEvent, _: Verification) -> _Values | None:
     if found is None:
         return None
     return (("domain", found.domain), ("operation", found.operation), ("content", found.content))
-
-
-def _other_of_runtime(event: ParsedEvent, _: Verification) -> _Values | None:
-    return () if application_event(event) is None else None
 
 
 # -- as JSON

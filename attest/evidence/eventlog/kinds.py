@@ -29,9 +29,7 @@ class Register:
     """One register.
 
     Attributes:
-        name: as messages and facts spell it.
         initial: its value before the first event, as long as a digest; None for one that no event extends.
-        growth: extensions that it may receive after the end of the log.
         phases: what an operating system is known to extend it by then, in this order, as far as it has come.
     """
 
@@ -46,7 +44,6 @@ class LogKind:
     """Meaning of a log's register indices, and the digest that counts.
 
     Attributes:
-        name: for messages.
         registers: of each index; a higher index is malformed.
         bank: algorithm id of the digest that every record must have, and by which registers are extended.
         locality_index: index of the register whose last byte starts as the locality of TPM2_Startup, which the log
@@ -71,13 +68,8 @@ class LogKind:
 _HASHES = {SHA256: sha256, SHA384: sha384}
 
 
-def _rtmr(number: int) -> Register:
-    return Register(name=f"RTMR{number}", initial=bytes(48))
-
-
-CCEL = LogKind(
-    name="CCEL", registers=(Register(name="MRTD", initial=None), *(_rtmr(number) for number in range(4))), bank=SHA384
-)
+_RTMRS = tuple(Register(name=f"RTMR{number}", initial=bytes(48)) for number in range(4))
+CCEL = LogKind(name="CCEL", registers=(Register(name="MRTD", initial=None), *_RTMRS), bank=SHA384)
 """Intel TDX. Index 0 stands for MRTD, which no event extends."""
 
 _OS_SEPARATOR = (b"os-separator",)

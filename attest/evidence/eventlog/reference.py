@@ -19,7 +19,6 @@ class ComparedEvent:
 
     Attributes:
         number: in its own log.
-        type_name: as its log says.
         digest: the value that extended the register.
         text: its data when readable; not verified here.
     """
@@ -35,7 +34,6 @@ class RegisterDifference:
     """The difference between the events of one register.
 
     Attributes:
-        register: its name.
         position: 1 for the register's first event: the first place at which the digests differ.
         expected: the reference's event there; None when the reference has ended.
         got: the log's event there; None when the log has ended.

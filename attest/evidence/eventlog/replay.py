@@ -41,8 +41,6 @@ class VerifiedEventLog:
     The signer of the registers vouches for the log. Built by ``verify_event_log``.
 
     Attributes:
-        log: the log.
-        registers: the replayed values.
         proven: names of the registers for which that is what was signed. Events of others prove nothing.
         unjudged: names of those that differ and that a relaxation leaves unjudged.
         verifications: extent to which each event's data is vouched for, in the order of ``log.events``.

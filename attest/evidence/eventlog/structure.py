@@ -66,10 +66,8 @@ class ParsedEvent:
         number: 1 for the first record behind the header.
         offset: of the record, from the start of the log.
         index: the log's number of the register.
-        register: the name of that register (``RTMR0``).
         type: the number of the event type; no digest covers it.
         type_name: its name, or the number in hex.
-        digests: as they stand in the record.
         digest: the one of the bank that counts.
         data: the data that the log gives for the measurement; ``content.verification`` decides whether it counts.
     """
@@ -90,9 +88,6 @@ class ParsedEventLog:
     """A log as presented: unverified until it replays to signed registers.
 
     Attributes:
-        kind: decides the meaning of its indices.
-        spec_id: the header.
-        events: the records behind the header, in order.
         padding_bytes: bytes behind the last record that are no part of the log, its end marker included.
         startup_locality: initial locality of a TPM's first register, where the log records it; the replay proves it.
     """
@@ -112,10 +107,6 @@ def parse_event_log(data: bytes, *, kind: LogKind = CCEL) -> ParsedEventLog:
     """Read an event log.
 
     It ends at a record with index 0xFFFFFFFF, where all remaining bytes are zero, or with the data.
-
-    Args:
-        data: the log, with the unused rest of its area or without.
-        kind: decides the meaning of its indices.
 
     Raises:
         EvidenceError: ``eventlog-malformed``, with the number of the event in ``field`` and its offset.

@@ -76,7 +76,6 @@ class GpuLeaf:
     """L5: the certificate of the key that signs reports; not trusted until its chain is verified.
 
     Attributes:
-        certificate: the certificate as presented.
         fwid: SHA-384 of the first mutable firmware, 48 bytes.
         device_key: DER SubjectPublicKeyInfo of the deviceID inside the extension, which must be the key of L4; None
             where the extension carries none (Blackwell).
@@ -110,7 +109,6 @@ class DeviceModel:
     """Kind of device of an L4 certificate.
 
     Attributes:
-        kind: GPU or NVSwitch.
         architecture: by type byte and CN together.
         product: first word of the CN, without the underscore, as RIMs name it (``GH100``, ``LS10``).
     """

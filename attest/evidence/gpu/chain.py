@@ -86,7 +86,6 @@ class DeviceChain:
         leaf: L5, the attestation key.
         device: L4, the device.
         issuers: L3 and L2.
-        identity: type byte and PDI of L4.
         product: as RIMs name it (``GH100``).
         root: the pinned root as a signer.
     """

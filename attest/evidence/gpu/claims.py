@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from attest.encoding import rfc3339_text
-from attest.evidence.claims import Claim, ClaimTree, ClaimType, ClaimValue, Origin
+from attest.evidence.claims import Claim, ClaimTree, ClaimType, ClaimValue, Origin, claim_finder
 from attest.evidence.gpu.evidence import GpuSettings
 from attest.evidence.gpu.measurements import MeasurementComparison, MeasurementResult, MeasurementSource
 from attest.evidence.gpu.nvidia_claims import nvidia_claims, revocation_of
@@ -114,7 +114,7 @@ def _rim(which: _RimName) -> tuple[Claim, ...]:
     return (
         claim("id", ClaimType.TEXT, lambda v, _: served_id(_opaque(v), v.chain, source)),
         claim("version", ClaimType.TEXT, lambda _, rim: rim.parsed.version),
-        claim("sha256", ClaimType.BYTES, lambda _, rim: rim.sha256),
+        claim("sha256", ClaimType.BYTES, lambda _, rim: rim.parsed.document.sha256),
         claim("signer", ClaimType.TEXT, lambda _, rim: rim.signers[0].name),
         claim("revocation", ClaimType.TEXT, lambda v, _: revocation_of(getattr(v, f"{source}_statuses"))),
         claim("issued", ClaimType.TEXT, lambda _, rim: rfc3339_text(rim.not_before)),
@@ -185,6 +185,7 @@ GPU_CLAIMS: tuple[Claim, ...] = (
     _AS_NVIDIA,
 )
 """Every claim of a GPU, in the order in which people read them."""
+gpu_claim = claim_finder(GPU_CLAIMS)
 
 SWITCH_CLAIMS: tuple[Claim, ...] = (
     *_DEVICE,
@@ -197,16 +198,4 @@ SWITCH_CLAIMS: tuple[Claim, ...] = (
     _AS_NVIDIA,
 )
 """Every claim of an NVSwitch, in the order in which people read them."""
-
-_GPU_BY_NAME = {claim.name: claim for claim in GPU_CLAIMS}
-_SWITCH_BY_NAME = {claim.name: claim for claim in SWITCH_CLAIMS}
-
-
-def gpu_claim(name: str) -> Claim:
-    """Return the claim of GPUs of this name."""
-    return _GPU_BY_NAME[name]
-
-
-def switch_claim(name: str) -> Claim:
-    """Return the claim of NVSwitches of this name."""
-    return _SWITCH_BY_NAME[name]
+switch_claim = claim_finder(SWITCH_CLAIMS)

@@ -20,7 +20,7 @@ from attest.evidence.gpu.chain import (
     require_linked,
 )
 from attest.evidence.gpu.structure import ParsedGpuReport
-from attest.evidence.procedure import Fact
+from attest.evidence.procedure import Fact, require_equal
 
 
 def stated_model(path: DevicePath) -> DeviceModel | None:
@@ -83,15 +83,8 @@ def arch_facts(chain: DeviceChain, stated: str | None) -> tuple[Fact, Fact]:
 
 def require_stated_nonce(report: ParsedGpuReport, stated: bytes) -> None:
     """Require the nonce that is stated beside the report to be the report's."""
-    if stated != report.nonce:
-        raise BindingError(
-            "the nonce that stands beside the report is not the report's (nonce, offset 0x004)",
-            code="gpu-stated-nonce-mismatch",
-            field="nonce",
-            offset=4,
-            expected=report.nonce.hex(),
-            got=stated.hex(),
-        )
+    problem = "the nonce that stands beside the report is not the report's (nonce, offset 0x004)"
+    require_equal(report.nonce, stated, problem, code="gpu-stated-nonce-mismatch", field="nonce", offset=4)
 
 
 def require_signature(report: ParsedGpuReport, leaf: Certificate) -> None:
@@ -109,23 +102,11 @@ def require_signature(report: ParsedGpuReport, leaf: Certificate) -> None:
 
 def require_fwid(certified: bytes, stated: bytes) -> None:
     """Require the firmware id that the report states to be that of its key's certificate."""
-    if stated != certified:
-        raise BindingError(
-            "the report states another firmware id than the certificate of its key (opaque data, type 20)",
-            code="gpu-fwid-mismatch",
-            field="FWID",
-            expected=certified.hex(),
-            got=stated.hex(),
-        )
+    problem = "the report states another firmware id than the certificate of its key (opaque data, type 20)"
+    require_equal(certified, stated, problem, code="gpu-fwid-mismatch", field="FWID")
 
 
 def require_device_key(leaf: Certificate, device: Certificate, device_key: bytes) -> None:
     """Require the certificate of the key to name the key of the device that issued it."""
-    if device_key != device.spki:
-        raise BindingError(
-            f"{leaf.name} was made by another device than {device.name}",
-            code="gpu-leaf-binding-mismatch",
-            field="deviceID",
-            expected=device.spki.hex(),
-            got=device_key.hex(),
-        )
+    problem = f"{leaf.name} was made by another device than {device.name}"
+    require_equal(device.spki, device_key, problem, code="gpu-leaf-binding-mismatch", field="deviceID")

@@ -4,50 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin, StatedClaims, StatedItem
+from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin, StatedClaims, StatedItem, claim_finder
+
+if TYPE_CHECKING:
+    from attest.evidence.gpu.verify import VerifiedGpu
 
 _CLAUSE = "nvidia-gpu.md 14"
 
 
-class SetMember(Protocol):
-    """A device, as far as a set of them is judged: one that was verified, or one that another Verifier states."""
-
-    @property
-    def architecture(self) -> str | None:
-        """``hopper``, ``blackwell`` or ``ls10``; None when not stated."""
-        ...
-
-    @property
-    def driver_version(self) -> str | None:
-        """NVIDIA's driver; None when not stated."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceSet:
-    """Every device of one evidence, or of one token.
-
-    Attributes:
-        gpus: the GPUs.
-        switches: the NVSwitches.
-        cpu_kind: kind of the CPU's evidence that came with them (``sev-snp``, ``tdx``), or None.
-        bound: true if the CPU's signed report commits to exactly these devices and their settings.
-    """
-
-    gpus: tuple[SetMember, ...]
-    switches: tuple[SetMember, ...]
-    cpu_kind: str | None
-    bound: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _StatedDevice:
+class StatedDevice:
     """A GPU or switch that another Verifier states."""
 
     architecture: str | None
     driver_version: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceSet:
+    """Every device of one evidence, or of one token: verified, or stated by another Verifier.
+
+    Attributes:
+        cpu_kind: kind of the CPU's evidence that came with them (``sev-snp``, ``tdx``), or None.
+        bound: true if the CPU's signed report commits to exactly these devices and their settings.
+    """
+
+    gpus: tuple[VerifiedGpu | StatedDevice, ...]
+    switches: tuple[VerifiedGpu | StatedDevice, ...]
+    cpu_kind: str | None
+    bound: bool
 
 
 def stated_devices(items: Sequence[StatedItem], *, bound: bool) -> DeviceSet:
@@ -60,9 +47,9 @@ def stated_devices(items: Sequence[StatedItem], *, bound: bool) -> DeviceSet:
     )
 
 
-def _stated(claims: StatedClaims) -> _StatedDevice:
+def _stated(claims: StatedClaims) -> StatedDevice:
     architecture, driver = (claims.values.get(name) for name in ("architecture", "driver_version"))
-    return _StatedDevice(
+    return StatedDevice(
         architecture=architecture if isinstance(architecture, str) else None,
         driver_version=driver if isinstance(driver, str) else None,
     )
@@ -90,10 +77,4 @@ DEVICE_SET_CLAIMS: tuple[Claim, ...] = (
     _claim("bound", ClaimType.BOOLEAN, lambda s: s.bound or not (s.gpus or s.switches), "nvidia-gpu.md 11, 15"),
 )
 """Claims of a set, for policies."""
-
-_BY_NAME = {claim.name: claim for claim in DEVICE_SET_CLAIMS}
-
-
-def device_set_claim(name: str) -> Claim:
-    """Return the claim of this name."""
-    return _BY_NAME[name]
+device_set_claim = claim_finder(DEVICE_SET_CLAIMS)

@@ -20,6 +20,7 @@ from attest.endorsements.x509 import Certificate, parse_certificate, pem_blocks
 from attest.errors import ChainError, EvidenceError
 from attest.evidence.envelope import MEDIA_NVIDIA_DEVICE, MEDIA_NVIDIA_REPORT
 from attest.evidence.gpu.structure import ParsedGpuReport, parse_report
+from attest.evidence.json_form import JsonForm
 
 MAX_DEVICE_BYTES = 64 * 1024
 """JSON of one device; NVML's buffers for report and chain have 13 KiB together, 18 KiB in base64."""
@@ -32,8 +33,6 @@ NONCE_BYTES = 32
 ENVIRONMENTS = ("unavailable", "simulation", "production")
 MULTI_GPU_MODES = ("none", "protected-pcie", "nvle")
 
-_CHECK = "nvidia.format"
-_CLAUSE = "nvidia-gpu.md 16"
 _REQUIRED = ("evidence", "certificate")
 _HINTS = ("version", "driver_version", "vbios_version")
 """Members of older files; unsigned, and of no use beside the report, which states the versions itself."""
@@ -43,14 +42,9 @@ _WRAPPER_MEMBERS = frozenset({"evidences", "result_code", "result_message"})
 _WORD = re.compile(r"[ -~]{1,64}")
 _HEX = re.compile(r"[0-9a-fA-F]+")
 _SWITCH_ARCH = "LS10"
-_NOUNS: Mapping[type, str] = {
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    str: "string",
-    list: "array",
-    dict: "object",
-}
+_FORM = JsonForm(
+    code="gpu-device-malformed", clause="nvidia-gpu.md 16", check="nvidia.format", of=" of NVIDIA's evidence"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +53,6 @@ class GpuSettings:
 
     Attributes:
         environment: one of ``ENVIRONMENTS``.
-        cc_mode: confidential computing is on.
         dev_tools_mode: developer tools may look into the device.
         multi_gpu_mode: one of ``MULTI_GPU_MODES``.
         ready: the device accepts work; None if unknown.
@@ -79,10 +72,8 @@ class ParsedGpuEvidence:
     """One device as presented: unverified.
 
     Attributes:
-        report: the report.
         chain: certificates as presented, leaf first; None for a raw report, whose chain lies among the endorsements.
         arch: the stated architecture in upper case (``HOPPER``); a hint that must agree with the certificates.
-        settings: NVML's statement.
         uuid: the stated name of the device; a hint.
         stated_nonce: 32 bytes; a hint that must agree with the report.
     """
@@ -120,9 +111,8 @@ def parse_nvidia_device(data: bytes) -> ParsedGpuEvidence:
     Spec: specs/nvidia-gpu.md, section 16.
     """
     if len(data) > MAX_DEVICE_BYTES:
-        raise _malformed("device", f"at most {MAX_DEVICE_BYTES} bytes", f"{len(data)} bytes")
-    device = _device(json_value(data, what="NVIDIA device"), "device")
-    _closed(device, _MEMBERS, "device")
+        raise _FORM.malformed("device", f"at most {MAX_DEVICE_BYTES} bytes", f"{len(data)} bytes")
+    device = _device(json_value(data, what="NVIDIA device"), "device", members=_MEMBERS)
     for name in _HINTS:
         _optional_word(device, name, "device")
     arch = _optional_word(device, "arch", "device")
@@ -195,9 +185,9 @@ def split_nvidia_json(document: JsonValue) -> tuple[tuple[str, bytes], ...]:
     """
     path, devices = _devices(document)
     if not isinstance(devices, list):
-        raise _malformed(path, "array of devices", _noun(devices))
+        raise _FORM.mistyped(path, "an array of devices", devices)
     if not 0 < len(devices) <= MAX_DEVICES:
-        raise _malformed(path, f"1 to {MAX_DEVICES} devices", str(len(devices)))
+        raise _FORM.malformed(path, f"1 to {MAX_DEVICES} devices", str(len(devices)))
     found = [_device(device, f"{path}[{number}]") for number, device in enumerate(devices)]
     if path == "device_evidence_list":
         found = [_of_confidential_containers(device, f"{path}[{number}]") for number, device in enumerate(found)]
@@ -213,24 +203,23 @@ def _devices(document: JsonValue) -> tuple[str, JsonValue]:
     if not isinstance(document, dict):
         return "devices", document
     if "evidences" in document:
-        _closed(document, _WRAPPER_MEMBERS, "document")
+        _FORM.object_of(document, "document", members=_WRAPPER_MEMBERS)
         code = document.get("result_code", 0)
         if isinstance(code, bool) or code != 0:
-            raise _malformed("result_code", "0, the collection succeeded", json.dumps(code)[:40])
+            raise _FORM.malformed("result_code", "0, the collection succeeded", json.dumps(code)[:40])
         return "evidences", document["evidences"]
     if "device_evidence_list" in document:
-        _closed(document, frozenset({"device_evidence_list"}), "document")
+        _FORM.object_of(document, "document", members=frozenset({"device_evidence_list"}))
         return "device_evidence_list", document["device_evidence_list"]
     return "devices", [document]
 
 
-def _device(value: JsonValue, path: str) -> dict[str, JsonValue]:
+def _device(value: JsonValue, path: str, *, members: frozenset[str] | None = None) -> dict[str, JsonValue]:
     """Return the object of one device, which has at least a report and a chain."""
-    if not isinstance(value, dict):
-        raise _malformed(path, "object", _noun(value))
+    device = _FORM.object_of(value, path, members=members)
     for name in _REQUIRED:
-        _text(value, name, path)
-    return value
+        _text(device, name, path)
+    return device
 
 
 def _of_confidential_containers(device: dict[str, JsonValue], path: str) -> dict[str, JsonValue]:
@@ -273,31 +262,22 @@ def _unreadable(problem: str) -> ChainError:
 
 
 def _settings(value: JsonValue, path: str) -> GpuSettings:
-    if not isinstance(value, dict):
-        raise _malformed(path, "object", _noun(value))
-    _closed(value, _NVML_MEMBERS, path)
+    members = _FORM.object_of(value, path, members=_NVML_MEMBERS)
     return GpuSettings(
-        environment=_choice(value, "environment", path, ENVIRONMENTS),
-        cc_mode=_flag(value, "cc_mode", path),
-        dev_tools_mode=_flag(value, "dev_tools_mode", path),
-        multi_gpu_mode=_choice(value, "multi_gpu_mode", path, MULTI_GPU_MODES),
-        ready=_flag(value, "ready", path) if "ready" in value else None,
-        driver_version=_optional_word(value, "driver_version", path),
+        environment=_choice(members, "environment", path, ENVIRONMENTS),
+        cc_mode=_FORM.flag_of(members.get("cc_mode"), f"{path}.cc_mode"),
+        dev_tools_mode=_FORM.flag_of(members.get("dev_tools_mode"), f"{path}.dev_tools_mode"),
+        multi_gpu_mode=_choice(members, "multi_gpu_mode", path, MULTI_GPU_MODES),
+        ready=_FORM.flag_of(members["ready"], f"{path}.ready") if "ready" in members else None,
+        driver_version=_optional_word(members, "driver_version", path),
     )
 
 
-def _closed(members: dict[str, JsonValue], known: frozenset[str], path: str) -> None:
-    unknown = sorted(set(members) - known)
-    if unknown:
-        raise _malformed(path, f"no member but {', '.join(sorted(known))}", repr(unknown[0][:40]))
-
-
 def _text(members: dict[str, JsonValue], name: str, path: str) -> str:
-    value = members.get(name)
-    if not isinstance(value, str) or not value:
-        got = "none" if name not in members else "empty text" if value == "" else _noun(value)
-        raise _malformed(f"{path}.{name}", "text", got)
-    return value
+    text = _FORM.text_of(members.get(name), f"{path}.{name}")
+    if not text:
+        raise _FORM.malformed(f"{path}.{name}", "text", "empty text")
+    return text
 
 
 def _optional_word(members: dict[str, JsonValue], name: str, path: str) -> str | None:
@@ -306,39 +286,16 @@ def _optional_word(members: dict[str, JsonValue], name: str, path: str) -> str |
         return None
     text = _text(members, name, path)
     if not _WORD.fullmatch(text):
-        raise _malformed(f"{path}.{name}", "1 to 64 printable characters", f"{len(text)} characters")
+        raise _FORM.malformed(f"{path}.{name}", "1 to 64 printable characters", f"{len(text)} characters")
     return text
 
 
 def _choice(members: dict[str, JsonValue], name: str, path: str, choices: tuple[str, ...]) -> str:
     text = _text(members, name, path)
     if text not in choices:
-        raise _malformed(f"{path}.{name}", f"one of {', '.join(choices)}", repr(text[:40]))
+        raise _FORM.malformed(f"{path}.{name}", f"one of {', '.join(choices)}", repr(text[:40]))
     return text
-
-
-def _flag(members: dict[str, JsonValue], name: str, path: str) -> bool:
-    value = members.get(name)
-    if not isinstance(value, bool):
-        raise _malformed(f"{path}.{name}", "boolean", "none" if name not in members else _noun(value))
-    return value
-
-
-def _noun(value: JsonValue) -> str:
-    return _NOUNS.get(type(value), "null")
 
 
 def _written(members: dict[str, JsonValue]) -> bytes:
     return json.dumps(members, sort_keys=True, separators=(",", ":")).encode()
-
-
-def _malformed(path: str, expected: str, got: str) -> EvidenceError:
-    return EvidenceError(
-        f"NVIDIA evidence: {path}: expected {expected}, got {got}",
-        code="gpu-device-malformed",
-        check=_CHECK,
-        field=path,
-        expected=expected,
-        got=got,
-        clause=_CLAUSE,
-    )

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 
 from attest.evidence.device_format import DeviceFormat, FormatTable, PeripheralFormat
 from attest.evidence.gpu.claims import GPU_CLAIMS, SWITCH_CLAIMS
-from attest.evidence.gpu.evidence import NVIDIA_PARSERS, ParsedGpuEvidence
+from attest.evidence.gpu.evidence import NVIDIA_PARSERS
 from attest.evidence.gpu.topology import judge_set
 from attest.evidence.gpu.verify import VerifiedGpu, verify_gpu_evidence
 
 _VERIFY: Callable[..., VerifiedGpu] = verify_gpu_evidence
-
-
-def _nonce(parsed: ParsedGpuEvidence) -> bytes:
-    return parsed.report.nonce
-
 
 GPU = DeviceFormat(kind="nvidia-gpu", claims=GPU_CLAIMS)
 SWITCH = DeviceFormat(kind="nvidia-switch", claims=SWITCH_CLAIMS)
@@ -25,7 +21,7 @@ GPU_FORMATS = FormatTable(
     peripherals={
         media_type: PeripheralFormat(
             parse=parse,
-            nonce=_nonce,
+            nonce=attrgetter("report.nonce"),
             verify=_VERIFY,
             kind_of=lambda verified: SWITCH if verified.kind == SWITCH.kind else GPU,
             judge_set=judge_set,

@@ -28,8 +28,6 @@ class MeasurementResult:
 
     Attributes:
         index: RIM index.
-        source: the RIM that the reference values come from.
-        matched: the measurement is one of the reference values.
         waived: why a mismatch does not refuse; None for a match, and for a mismatch that does.
         expected: the alternatives, 48 bytes each.
         got: 48 bytes; None when the report has no such index.

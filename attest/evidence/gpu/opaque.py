@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from attest.endorsements.malformed import malformed as malformed_piece
 from attest.errors import EvidenceError, UnsupportedError
 
 CHECK = "nvidia.format"
@@ -384,14 +385,5 @@ def _unsupported(got: str, expected: str, offset: int) -> UnsupportedError:
 
 def malformed(field: str, offset: int | None, expected: str, got: str, *, clause: str = _CLAUSE) -> EvidenceError:
     """Build the refusal of a report that is not what its format says; for the caller to raise."""
-    where = "" if offset is None else f" (offset {offset:#05x})"
-    return EvidenceError(
-        f"{field}: expected {expected}, got {got}{where}",
-        code="gpu-report-malformed",
-        check=CHECK,
-        field=field,
-        offset=offset,
-        expected=expected,
-        got=got,
-        clause=clause,
-    )
+    code = "gpu-report-malformed"
+    return malformed_piece(field, expected, got, code=code, check=CHECK, clause=clause, offset=offset)

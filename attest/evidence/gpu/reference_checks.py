@@ -86,7 +86,7 @@ def judge_rim(procedure: Procedure, steps: RimSteps, source: MeasurementSource, 
             used = tolerated(_no_rim(wanted), given.unchecked, "rim")
             procedure.record(wanted.text, reasons(used), Outcome.NOT_EVALUATED)
         else:
-            procedure.record(wanted.text, ("SHA-256 {}", judged.parsed.sha256))
+            procedure.record(wanted.text, ("SHA-256 {}", judged.parsed.document.sha256))
     with procedure.attempt(steps.signature):
         rim = procedure.need(judged, missing)
         if rim.signature is not None:
@@ -152,7 +152,6 @@ def _require_wanted(report: ParsedGpuReport, model: DeviceModel, source: Measure
 
 
 def _no_rim(wanted: WantedRim) -> EndorsementError:
-    """Build the refusal for want of a RIM."""
     return EndorsementError(
         f"{wanted.text} is not at hand",
         code="gpu-rim-missing",
@@ -164,7 +163,6 @@ def _no_rim(wanted: WantedRim) -> EndorsementError:
 
 
 def _require_no_conflict(driver: ParsedRim, vbios: ParsedRim) -> None:
-    """Require the two RIMs to have reference values for different measurements."""
     both = conflicts(driver, vbios)
     if both:
         indices = ", ".join(map(str, both))
@@ -205,7 +203,6 @@ def _require_no_mismatch(comparison: MeasurementComparison) -> None:
 
 
 def _comparison_facts(comparison: MeasurementComparison | None, left_out: str) -> tuple[str, str, Outcome]:
-    """Return the comparison, or why nothing was relied on."""
     if comparison is None:
         return "every measurement one of its reference values", left_out, Outcome.NOT_EVALUATED
     got = f"{comparison.matched} of {comparison.compared} match"

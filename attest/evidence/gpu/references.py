@@ -179,8 +179,6 @@ class JudgedRim:
     """One RIM and the findings about it.
 
     Attributes:
-        wanted: the part that it applies to.
-        parsed: its contents.
         verified: the RIM with its signers, if its signature holds and they lead to a pinned root; perhaps outside
             its window.
         signature: why the XML signature does not hold.
@@ -267,7 +265,6 @@ def _judge(wanted: WantedRim, rim: ParsedRim, given: Given) -> JudgedRim:
 
 
 def _caught(check: Callable[[], _T]) -> tuple[_T, None] | tuple[None, AttestError]:
-    """Return the result of a check, or its refusal."""
     try:
         return check(), None
     except AttestError as exc:

@@ -47,7 +47,6 @@ class ParsedRim:
     """A readable RIM. Its text is unverified: it serves to choose among RIMs and for nothing else.
 
     Attributes:
-        document: the exact bytes.
         product: ``GH100``, ``GB100``, ``LS10``.
         edition: ``GPU`` for driver and VBIOS alike, ``SWITCH``.
         version: ``colloquialVersion``, of the driver, VBIOS or BIOS.
@@ -67,11 +66,6 @@ class ParsedRim:
     certificates: tuple[Certificate, ...]
     signature: SignatureState
 
-    @property
-    def sha256(self) -> bytes:
-        """Digest of the document, which tells issues of one id apart."""
-        return self.document.sha256
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class VerifiedRim:
@@ -79,7 +73,6 @@ class VerifiedRim:
 
     Attributes:
         signers: L4, L3 and L2, whose revocation counts.
-        anchor: the pinned root.
         not_before: first moment at which all four of its certificates are valid, included.
         not_after: last such moment, included.
     """
@@ -89,11 +82,6 @@ class VerifiedRim:
     anchor: Anchor
     not_before: datetime
     not_after: datetime
-
-    @property
-    def sha256(self) -> bytes:
-        """Digest of the document, which tells issues of one id apart."""
-        return self.parsed.sha256
 
 
 # -- reading
@@ -191,7 +179,6 @@ def find_signers(parsed: ParsedRim, anchors: TrustAnchors) -> tuple[RimSigners, 
 
 
 def _require_signer(certificate: Certificate) -> None:
-    """Require a certificate that may sign documents and may not issue certificates."""
     constraints, usage = certificate.extension("2.5.29.19"), certificate.extension("2.5.29.15")
     try:
         is_ca = constraints is not None and asn1.decode_der(BasicConstraints, constraints.value).ca

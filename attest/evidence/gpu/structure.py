@@ -112,7 +112,6 @@ class ParsedGpuReport:
         nonce: the requester's challenge, 32 bytes.
         responder_nonce: 32 bytes that the device chose.
         measurements: SHA-384 digests, 48 bytes each; the position is the RIM index, counted from 0.
-        opaque: the device's statements about itself.
         signed_bytes: everything in front of the signature, as received.
         signature_r: 48 bytes, big-endian.
         signature_s: 48 bytes, big-endian.

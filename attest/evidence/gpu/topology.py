@@ -163,8 +163,6 @@ def _topology(devices: Sequence[NamedDevice], unchecked: tuple[Unchecked, ...]) 
 
 
 class _Board:
-    """Devices of one board, sorted."""
-
     def __init__(self, devices: Sequence[NamedDevice]) -> None:
         self.gpus = [(name, device) for name, device in devices if device.kind == "nvidia-gpu"]
         self.switches = [(name, device) for name, device in devices if device.kind == "nvidia-switch"]

@@ -97,7 +97,6 @@ class VerifiedGpu:
 
     Attributes:
         evidence: the evidence as presented; the fields of its report are verified, its hints and settings are not.
-        chain: the device's certificates up to the pinned root.
         driver_rim: the driver's RIM; None for a switch, and when RIMs were left unchecked and none was good.
         vbios_rim: the RIM of the VBIOS or of a switch's BIOS; None likewise.
         measurements: the comparison with these RIMs, without any mismatch that was not waived; None without a RIM.
@@ -107,10 +106,7 @@ class VerifiedGpu:
         device_statuses: revocation status of L4, L3 and L2; empty when left unchecked.
         driver_statuses: likewise for the signers of the driver's RIM.
         vbios_statuses: likewise for the signers of the VBIOS's or BIOS's RIM.
-        at: the moment for which all this holds.
         unchecked: the relaxations that this verification made use of.
-        tolerances: deviations that the Verifier Owner tolerates in a device of this kind.
-        findings: outcome of each step.
     """
 
     evidence: ParsedGpuEvidence
@@ -208,7 +204,6 @@ def verify_gpu_evidence(
 
 
 def _verify(evidence: ParsedGpuEvidence, path: DevicePath, given: Given) -> VerifiedGpu:
-    """Take every step that can be taken."""
     procedure = Procedure(_STEPS, independent=True)
     report = evidence.report
     unknown = ", ".join(map(str, report.opaque.unknown)) or "none"
@@ -253,7 +248,6 @@ class _Device(NamedTuple):
 
 
 def _judge_device(procedure: Procedure, evidence: ParsedGpuEvidence, path: DevicePath, given: Given) -> _Device:
-    """Take the steps of the device's certificates, and of its report."""
     leaf: GpuLeaf | None = None
     root: PinnedRoot | None = None
     identity: DeviceIdentity | None = None

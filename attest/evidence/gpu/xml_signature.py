@@ -78,7 +78,6 @@ class SignedXml:
         root: without the Signature. When ``state`` is ``valid``, the tree of exactly the bytes that were signed;
             otherwise the tree as received, which is not signed.
         certificates: DER, in the order of KeyInfo; the first one's key is the one that verified.
-        state: result of the signature check, with the half that failed.
     """
 
     root: XmlElement
@@ -143,14 +142,10 @@ def read_signed_document(xml: bytes) -> SignedXml:
     tags = _require_limits(root, xml)
     certificates = _read_signature(root, tags)
     state, signed = _verify(xml, certificates[0], library)
-    document = _without_signature(root) if signed is None else _element(signed)
+    document = _element(root if signed is None else signed)
+    if signed is None:  # the document as received, less its Signature
+        document = document._replace(children=document.children[:-1])
     return SignedXml(root=document, certificates=certificates, state=state)
-
-
-def _without_signature(root: _Node) -> XmlElement:
-    """Return the document as received, which is not signed."""
-    document = _element(root)
-    return document._replace(children=document.children[:-1])
 
 
 def malformed(

@@ -21,13 +21,13 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
-from attest.endorsements.anchors import Anchor
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.signatures import PublicKey, load_public_key, signature_holds
-from attest.errors import AttestError, BindingError, ChainError, EndorsementError, EvidenceError, SignatureError
+from attest.errors import AttestError, ChainError, EndorsementError, EvidenceError, SignatureError
 from attest.evidence.intel.chain import MAX_CANDIDATES, P256_SPKI_HEAD, PckChain, embedded_certificates, require_p256
 from attest.evidence.intel.pck import PCK_COMMON_NAME, PckCertificate, read_pck
 from attest.evidence.intel.quote import ParsedQuote
+from attest.evidence.procedure import require_equal
 
 _ECDSA = ec.ECDSA(hashes.SHA256())
 _ECDSA_SHA256 = bytes.fromhex("300a06082a8648ce3d040302")
@@ -45,23 +45,11 @@ class AuthenticQuote:
 
     Attributes:
         quote: the quote; its body is what some enclave with a certified key signed.
-        chain: the PCK certificate with its issuers.
-        at: the moment for which the chain holds.
     """
 
     quote: ParsedQuote
     chain: PckChain
     at: datetime
-
-    @property
-    def pck(self) -> PckCertificate:
-        """The PCK certificate."""
-        return self.chain.pck
-
-    @property
-    def anchor(self) -> Anchor:
-        """The pin that the chain reaches."""
-        return self.chain.anchor
 
 
 # -- T02, T03: the PCK certificates that may have signed the QE report
@@ -172,15 +160,14 @@ def require_attestation_key(quote: ParsedQuote) -> None:
         BindingError: ``attestation-key-mismatch``.
     """
     committed = sha256(quote.attestation_key + quote.qe_auth_data).digest() + _UNUSED_REPORT_DATA
-    if quote.qe_report.report_data != committed:
-        raise BindingError(
-            "the Quoting Enclave's report commits to another attestation key than the quote carries",
-            code="attestation-key-mismatch",
-            field="REPORTDATA of the QE report",
-            expected=committed.hex(),
-            got=quote.qe_report.report_data.hex(),
-            clause="intel-tdx-sgx.md 5, T05",
-        )
+    require_equal(
+        committed,
+        quote.qe_report.report_data,
+        "the Quoting Enclave's report commits to another attestation key than the quote carries",
+        code="attestation-key-mismatch",
+        field="REPORTDATA of the QE report",
+        clause="intel-tdx-sgx.md 5, T05",
+    )
 
 
 def require_quote_signature(quote: ParsedQuote) -> None:

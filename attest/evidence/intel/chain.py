@@ -44,7 +44,6 @@ class PckChain:
     """A PCK certificate that leads to a pinned root, within all dates.
 
     Attributes:
-        pck: the PCK certificate.
         issuer: PCK Platform CA or PCK Processor CA, the CA whose CRL lists PCK certificates.
         root: name and key of the Intel SGX Root CA, whose CRL lists the issuer.
         anchor: the pin behind it.
@@ -155,13 +154,7 @@ def _find_issuer(leaf: Certificate, candidates: tuple[Certificate, ...], *, at: 
 def find_intel_root(
     child: Certificate, presented: tuple[Certificate, ...], *, anchors: TrustAnchors, at: datetime
 ) -> tuple[Anchor, Issuer]:
-    """Return the pinned root that issued ``child``, with its name and key.
-
-    Args:
-        child: a certificate whose issuer must be the Intel SGX Root CA.
-        presented: certificates in the name of that issuer, as they came along.
-        anchors: the Intel root keys that the Verifier Owner accepts.
-        at: moment of appraisal; the root has to be valid then.
+    """Return the pinned root that issued ``child`` and is valid at ``at``, with its name and key.
 
     Raises:
         ChainError: ``root-not-trusted``, ``simulated-root-refused``, ``pck-name-unexpected``, ``public-key-invalid``,

@@ -48,7 +48,6 @@ class SignedCollateral(Generic[_Content]):
     """A document that Intel signed and that is current. Built by this module only.
 
     Attributes:
-        content: its verified content.
         signing: the TCB Signing certificate, issued by the root.
     """
 

@@ -78,7 +78,6 @@ class CollateralReading:
     """The collateral read so far; candidates, not trusted.
 
     Attributes:
-        found: certificates, lists and documents.
         problems: parts that could not be read, each by its name.
     """
 

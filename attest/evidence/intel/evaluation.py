@@ -17,7 +17,7 @@ from attest.errors import VerificationError
 from attest.evidence.intel.pck import PckCertificate
 from attest.evidence.intel.qe_identity import QeIdentity
 from attest.evidence.intel.quote import ParsedQuote
-from attest.evidence.intel.status import ComponentStatus, PlatformStatus, TcbStatus, converge
+from attest.evidence.intel.status import TcbStatus, converge
 from attest.evidence.intel.tcb_info import ComponentLevel, TcbInfo, TcbLevel, TdxModule, TdxModuleIdentity, Tee
 from attest.evidence.sgx.structure import ParsedEnclaveReport
 from attest.evidence.tdx.structure import ParsedTdReport
@@ -37,10 +37,10 @@ _CONFIGURATION = frozenset(
 )
 _CURRENT = frozenset(
     {
-        PlatformStatus.UP_TO_DATE,
-        PlatformStatus.SW_HARDENING_NEEDED,
-        PlatformStatus.CONFIGURATION_NEEDED,
-        PlatformStatus.CONFIGURATION_AND_SW_HARDENING_NEEDED,
+        TcbStatus.UP_TO_DATE,
+        TcbStatus.SW_HARDENING_NEEDED,
+        TcbStatus.CONFIGURATION_NEEDED,
+        TcbStatus.CONFIGURATION_AND_SW_HARDENING_NEEDED,
     }
 )
 _BEHIND = frozenset({TcbStatus.OUT_OF_DATE, TcbStatus.OUT_OF_DATE_CONFIGURATION_NEEDED})
@@ -51,11 +51,9 @@ class PlatformFacts:
     """Facts of the PCK certificate and the body of a quote about the platform.
 
     Attributes:
-        tee: TEE of the quote.
         fmspc: 6 bytes.
         pce_id: 2 bytes.
         component_svns: 16 numbers.
-        pce_svn: PCESVN.
         module: the TD report, which describes the TDX module; None for SGX.
     """
 
@@ -87,7 +85,6 @@ class TcbEvaluation:
         tcb_status: all parts together.
         platform_status: the SGX level's for SGX, the TDX level's for TDX.
         tdx_module_status: None for SGX.
-        qe_status: the quoting enclave's.
         tcb_date: of the matched level of the platform.
         advisory_ids: of the matched levels of all parts, sorted, none twice.
         tcb_evaluation_data_number: of the TCB info.
@@ -242,7 +239,7 @@ def evaluate_tcb(
     Spec: specs/intel-tdx-sgx.md, sections 11 to 13 and 15.
     """
     sgx_level, level, module_level = _levels(info, platform, module_identity)
-    status = TcbStatus(level.status)
+    status = level.status
     advisories = {*level.advisory_ids, *qe_level.advisory_ids}
     if module_level is not None:
         advisories |= {*module_level.advisory_ids}
@@ -253,9 +250,9 @@ def evaluate_tcb(
         raise _revoked(level, module_level, qe_level)
     return TcbEvaluation(
         tcb_status=status,
-        platform_status=TcbStatus(level.status),
+        platform_status=level.status,
         tdx_module_status=_module_status(platform, module_level),
-        qe_status=TcbStatus(qe_level.status),
+        qe_status=qe_level.status,
         tcb_date=level.tcb_date,
         advisory_ids=tuple(sorted(advisories)),
         tcb_evaluation_data_number=info.evaluation_data_number,
@@ -320,12 +317,12 @@ def _not_supported(what: str, field: str, got: str) -> VerificationError:
 def _module_status(platform: PlatformFacts, module_level: ComponentLevel | None) -> TcbStatus | None:
     if platform.module is None:
         return None
-    return TcbStatus.UP_TO_DATE if module_level is None else TcbStatus(module_level.status)
+    return TcbStatus.UP_TO_DATE if module_level is None else module_level.status
 
 
 def _revoked(platform: TcbLevel, module: ComponentLevel | None, qe: ComponentLevel) -> VerificationError:
     parts = {"platform": platform, "TDX module": module, "QE": qe}
-    revoked = " and ".join(name for name, level in parts.items() if level and str(level.status) == TcbStatus.REVOKED)
+    revoked = " and ".join(name for name, level in parts.items() if level and level.status is TcbStatus.REVOKED)
     return VerificationError(
         f"Intel revoked the TCB of the {revoked}",
         code="tcb-revoked",
@@ -350,10 +347,10 @@ def _relaunch(
 ) -> TcbStatus:
     """Distinguish a TD that only has to be relaunched, since its host runs a newer module, from one out of date."""
     applies = (
-        qe_level.status is ComponentStatus.UP_TO_DATE
+        qe_level.status is TcbStatus.UP_TO_DATE
         and sgx_level.status in _CURRENT
         and status in _BEHIND
-        and module_level.status is ComponentStatus.OUT_OF_DATE
+        and module_level.status is TcbStatus.OUT_OF_DATE
     )
     if not applies or facts is None or facts.tee_tcb_svn_2 is None:
         return status
@@ -361,6 +358,6 @@ def _relaunch(
     module_svn = _identity(info, now[1]).levels[0].isv_svn if now[1] else newest[0]
     if now[0] < module_svn or now[2] < newest[2]:
         return status
-    if TcbStatus(sgx_level.status) in _CONFIGURATION or status in _CONFIGURATION:
+    if sgx_level.status in _CONFIGURATION or status in _CONFIGURATION:
         return TcbStatus.TD_RELAUNCH_ADVISED_CONFIGURATION_NEEDED
     return TcbStatus.TD_RELAUNCH_ADVISED

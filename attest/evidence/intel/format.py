@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any
 
 from attest.evidence.device_format import CpuFormat, FormatTable, MeasuredRegisters, MediaFormat
@@ -13,10 +14,6 @@ from attest.evidence.intel.quote import ParsedQuote, parse_quote
 from attest.evidence.intel.verify import verify_intel_quote
 
 
-def _report_data(quote: ParsedQuote) -> bytes:
-    return quote.body.report_data
-
-
 def _rtmrs(quote: ParsedQuote) -> Mapping[str, bytes]:
     body: Any = quote.body  # the row below is for TDX quotes, whose bodies have registers
     registers: tuple[bytes, bytes, bytes, bytes] = body.rtmrs
@@ -25,12 +22,12 @@ def _rtmrs(quote: ParsedQuote) -> Mapping[str, bytes]:
 
 TDX = CpuFormat(
     kind="tdx",
-    report_data=_report_data,
+    report_data=attrgetter("body.report_data"),
     verify=verify_intel_quote,
     claims=TDX_CLAIMS,
     registers=MeasuredRegisters(log=CCEL, read=_rtmrs),
 )
-SGX = CpuFormat(kind="sgx", report_data=_report_data, verify=verify_intel_quote, claims=SGX_CLAIMS)
+SGX = CpuFormat(kind="sgx", report_data=attrgetter("body.report_data"), verify=verify_intel_quote, claims=SGX_CLAIMS)
 
 INTEL_FORMATS = FormatTable(
     kinds=(TDX, SGX),

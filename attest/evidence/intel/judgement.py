@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -36,21 +35,6 @@ class PckCrls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CollateralDates:
-    """Dates over certificates, lists and documents together (specs/intel-tdx-sgx.md, section 15).
-
-    Attributes:
-        earliest_issue: issue date of the oldest piece.
-        latest_issue: issue date of the newest piece.
-        earliest_expiration: the moment after which the set no longer counts as a whole.
-    """
-
-    earliest_issue: datetime
-    latest_issue: datetime
-    earliest_expiration: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedCollateral:
     """Result of judging one platform by collateral. Built by ``judge_collateral`` only.
 
@@ -59,7 +43,6 @@ class VerifiedCollateral:
         tcb_info: None when the TCB was left unchecked.
         qe_identity: likewise.
         evaluation: likewise.
-        dates: over everything that was relied on, with the PCK certificate and its CA.
         unchecked: the relaxations that were made use of.
     """
 
@@ -67,7 +50,6 @@ class VerifiedCollateral:
     tcb_info: SignedCollateral[TcbInfo] | None
     qe_identity: SignedCollateral[QeIdentity] | None
     evaluation: TcbEvaluation | None
-    dates: CollateralDates
     unchecked: tuple[Unchecked, ...]
 
 
@@ -81,7 +63,6 @@ class CollateralAtHand:
         pck: the PCK certificate, its chain verified.
         ca: the PCK Platform or Processor CA that issued it.
         root: name and key of the anchor that the chain reached; all collateral must reach the same.
-        endorsements: everything at hand; nothing of it is trusted.
         at: moment of appraisal, aware; both ends of every validity are included.
     """
 
@@ -137,29 +118,3 @@ class CollateralAtHand:
         except VerificationError as exc:
             if exc.code != "tcb-not-supported":
                 raise
-
-    def dates(
-        self,
-        crls: PckCrls | None,
-        tcb_info: SignedCollateral[TcbInfo] | None,
-        qe_identity: SignedCollateral[QeIdentity] | None,
-    ) -> CollateralDates:
-        """Return the dates over everything that was relied on."""
-        pieces = [(c.not_before, c.not_after) for c in (self.pck, self.ca)]
-        if crls is not None:
-            pieces += [(crl.this_update, crl.next_update) for crl in (crls.pck, crls.root)]
-        for document in (tcb_info, qe_identity):
-            if document is not None:
-                pieces.append((document.content.issue_date, document.content.next_update))
-                pieces.append((document.signing.not_before, document.signing.not_after))
-        return dates_of(pieces)
-
-
-def dates_of(pieces: Iterable[tuple[datetime, datetime]]) -> CollateralDates:
-    """Summarise the validities of pieces, the first and last moment of each.
-
-    Raises:
-        ValueError: there is no piece.
-    """
-    begins, ends = zip(*pieces, strict=True)
-    return CollateralDates(earliest_issue=min(begins), latest_issue=max(begins), earliest_expiration=min(ends))

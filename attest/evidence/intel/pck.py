@@ -61,7 +61,6 @@ class PckCertificate:
     """A PCK certificate with its extension decoded; not trusted until its chain is verified.
 
     Attributes:
-        certificate: the certificate as presented.
         ca: the issuing CA, one of Intel's two, by the issuer's CN.
         ppid: platform provisioning id, 16 bytes.
         component_svns: the 16 SVNs that TCB info counts, each 0 to 255; ``cpu_svn`` is the same as bytes.
@@ -69,7 +68,6 @@ class PckCertificate:
         pce_svn: SVN of the provisioning certification enclave, 0 to 65,535.
         pce_id: 2 bytes, in the order written.
         fmspc: family, model, stepping, platform and custom SKU, 6 bytes, in the order written.
-        sgx_type: kind of memory protection.
         platform_instance_id: 16 bytes; None where the certificate has none (Processor CA).
         dynamic_platform: packages may be added; None where the certificate does not say (Processor CA).
         cached_keys: Intel holds the platform's root keys; None likewise.

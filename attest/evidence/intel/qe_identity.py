@@ -33,7 +33,6 @@ class QeIdentity:
         id: QE makes SGX quotes, TD_QE makes TDX quotes, QVE makes none.
         issue_date: first moment at which it counts, included.
         next_update: last moment at which it counts, included.
-        misc_select: MISCSELECT as a number.
         misc_select_mask: the bits of it that count.
         attributes: 16 bytes.
         attributes_mask: 16 bytes; which bits of them count.

@@ -107,7 +107,6 @@ class ParsedQuote:
 
     Attributes:
         raw: the quote as received, padding included.
-        tee: its TEE, by the header's TEE type.
         body_type: 1 enclave report, 2 TD report 1.0, 3 TD report 1.5; before version 5 it follows from the TEE.
         signed_bytes: header, descriptor and body as received: what the attestation key signed.
         signature: r and s, 64 bytes, big-endian.

@@ -5,7 +5,6 @@ Spec: specs/intel-tdx-sgx.md, section 9; Intel PCS API version 4, TCB info versi
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +12,7 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from attest.evidence.intel.json_members import JsonObject, read_object
-from attest.evidence.intel.status import ComponentStatus, PlatformStatus
+from attest.evidence.intel.status import COMPONENT_STATUSES, PLATFORM_STATUSES, TcbStatus
 
 MAX_LEVELS = 256
 """The longest TCB info seen has 19 levels."""
@@ -27,11 +26,6 @@ _REMEMBERED = 64
 """Few, because the Attester chooses the input, and a document read into objects takes ten times its bytes."""
 
 Tee: TypeAlias = Literal["sgx", "tdx"]
-
-
-class _TeeId(enum.StrEnum):
-    SGX = "SGX"
-    TDX = "TDX"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +42,7 @@ class TcbLevel:
     pce_svn: int
     tdx_components: tuple[int, ...]
     tcb_date: datetime
-    status: PlatformStatus
+    status: TcbStatus
     advisory_ids: tuple[str, ...]
 
 
@@ -58,7 +52,7 @@ class ComponentLevel:
 
     isv_svn: int
     tcb_date: datetime
-    status: ComponentStatus
+    status: TcbStatus
     advisory_ids: tuple[str, ...]
 
 
@@ -132,7 +126,7 @@ def parse_tcb_info(raw: bytes) -> TcbInfo:
     info = read_object(raw, path="tcbInfo")
     info.constant("version", 3)
     info.constant("tcbType", 0)
-    is_tdx = info.choice("id", _TeeId) is _TeeId.TDX
+    is_tdx = info.choice("id", ("SGX", "TDX")) == "TDX"
     levels = [_level(level, is_tdx=is_tdx) for level in info.objects("tcbLevels", limit=MAX_LEVELS)]
     levels.sort(key=lambda level: (level.sgx_components, level.pce_svn, level.tdx_components), reverse=True)
     return TcbInfo(
@@ -155,7 +149,7 @@ def _level(level: JsonObject, *, is_tdx: bool) -> TcbLevel:
         pce_svn=tcb.integer("pcesvn", maximum=_MAX_WIDE_SVN),
         tdx_components=tcb.integers("tdxtcbcomponents", "svn", count=COMPONENTS, maximum=_MAX_SVN) if is_tdx else (),
         tcb_date=level.moment("tcbDate"),
-        status=level.choice("tcbStatus", PlatformStatus),
+        status=level.choice("tcbStatus", PLATFORM_STATUSES),
         advisory_ids=level.words("advisoryIDs"),
     )
 
@@ -190,7 +184,7 @@ def read_component_levels(owner: JsonObject) -> tuple[ComponentLevel, ...]:
         ComponentLevel(
             isv_svn=level.object("tcb").integer("isvsvn", maximum=_MAX_WIDE_SVN),
             tcb_date=level.moment("tcbDate"),
-            status=level.choice("tcbStatus", ComponentStatus),
+            status=level.choice("tcbStatus", COMPONENT_STATUSES),
             advisory_ids=level.words("advisoryIDs"),
         )
         for level in owner.objects("tcbLevels", limit=MAX_LEVELS)

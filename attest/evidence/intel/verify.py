@@ -64,12 +64,6 @@ class VerifiedIntelQuote:
     """A TDX or SGX quote that an Intel platform made, with everything that vouches for it.
 
     Built by ``verify_intel_quote`` only.
-
-    Attributes:
-        authentic: the quote with its certificate chain.
-        collateral: result of judging the platform by Intel's documents.
-        at: the moment for which all this holds.
-        findings: outcome of each step.
     """
 
     authentic: AuthenticQuote
@@ -85,12 +79,12 @@ class VerifiedIntelQuote:
     @property
     def pck(self) -> PckCertificate:
         """The certificate of the platform's provisioning key."""
-        return self.authentic.pck
+        return self.authentic.chain.pck
 
     @property
     def anchor(self) -> Anchor:
         """The pinned root that everything reaches."""
-        return self.authentic.anchor
+        return self.authentic.chain.anchor
 
     @property
     def evaluation(self) -> TcbEvaluation | None:
@@ -162,13 +156,6 @@ def authenticate_quote(
 ) -> AuthenticQuote:
     """Check the signatures and the certificate chain of a quote; everything that needs no collateral.
 
-    Args:
-        procedure: collects the outcome of each step.
-        quote: a parsed quote; nothing of it is trusted yet.
-        endorsements: certificates from elsewhere: issuers, and PCK certificates for certification data 1 to 4.
-        anchors: the Intel root keys that the Verifier Owner accepts; an empty set accepts nothing.
-        at: moment of appraisal, aware; validity bounds are inclusive.
-
     Raises:
         EvidenceError: ``certificate-malformed``, ``base64-invalid`` or ``pck-malformed``: the chain cannot be read.
         BindingError: ``attestation-key-mismatch``, the QE report commits to another attestation key.
@@ -237,14 +224,11 @@ def judge_collateral(
         tcb_info=tcb.info,
         qe_identity=tcb.identity,
         evaluation=tcb.evaluation,
-        dates=at_hand.dates(crls, tcb.info, tcb.identity),
         unchecked=(*used, *left_out),
     )
 
 
 class _Tcb(NamedTuple):
-    """Findings of the steps of the TCB."""
-
     info: SignedCollateral[TcbInfo] | None = None
     identity: SignedCollateral[QeIdentity] | None = None
     evaluation: TcbEvaluation | None = None

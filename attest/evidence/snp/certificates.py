@@ -59,7 +59,6 @@ class SnpLeaf:
     """A VCEK or VLEK certificate with its extensions decoded; not trusted until its chain is verified.
 
     Attributes:
-        certificate: the certificate as presented.
         kind: by its CN.
         product: by its issuer's CN and by productName, which agree.
         tcb: the SPL extensions.

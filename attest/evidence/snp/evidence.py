@@ -22,7 +22,6 @@ class ParsedSnpEvidence(NamedTuple):
     """A report with what the Attester presented beside it. Nothing of it is trusted yet.
 
     Attributes:
-        report: the report.
         leaves: DER of the certificates presented as VCEK or VLEK; one that cannot be read refuses.
         issuers: other certificates that could be read.
         crls: revocation lists that could be read.

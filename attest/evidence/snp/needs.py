@@ -29,9 +29,7 @@ def vcek_request(*, product: SnpProduct, hwid: bytes, tcb: SnpTcbVersion) -> Amd
 def needed_endorsements(evidence: ParsedSnpEvidence, *, product: SnpProduct | None = None) -> tuple[AmdRequest, ...]:
     """List what verification of this evidence needs and the evidence does not carry.
 
-    Args:
-        evidence: the report with what came along.
-        product: the product line, for reports of version 2, which do not name it.
+    ``product`` names the product line for reports of version 2, which do not.
 
     Raises:
         EndorsementError: ``snp-product-needed`` (version 2 without a stated product line), or

@@ -54,7 +54,6 @@ class PeerSnpEvidence:
     """A report put back into its bytes, and the certificates that came with it.
 
     Attributes:
-        form: description of its form.
         report: 1,184 bytes; not looked at beyond what putting them together took.
         entries: certificates and lists, each kind at most once.
     """
@@ -86,7 +85,6 @@ class ReportBytes:
     """
 
     def __init__(self, version: int, *, path: str) -> None:
-        """Start with nothing but zeros."""
         if version not in VERSIONS:
             raise UnsupportedError(
                 f"{path} is {version}, expected {', '.join(map(str, VERSIONS))}",
@@ -225,7 +223,6 @@ def _report_of_struct(document: JsonValue) -> bytes:
 
 
 def _placed(name: str, value: JsonValue, path: str) -> tuple[tuple[int, bytes], ...]:
-    """Place of the bytes of one member."""
     if name in TCB_NAMES:
         return ((PLACES[name].offset, _tcb(value, path)),)
     if name in _SERDE_VERSIONS:

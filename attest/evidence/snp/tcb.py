@@ -66,10 +66,6 @@ class SnpTcbVersion:
 
     Attributes:
         fmc: FMC, on Turin only.
-        bootloader: BOOT_LOADER.
-        tee: TEE.
-        snp: SNP firmware.
-        microcode: MICROCODE.
     """
 
     bootloader: int
@@ -93,7 +89,6 @@ class SnpTcbVersion:
         return self.fmc or 0, self.bootloader, self.tee, self.snp, self.microcode
 
     def __str__(self) -> str:
-        """Write all components, for messages."""
         return " ".join(f"{name} {level}" for name, level in self.components().items())
 
     def to_bytes(self) -> bytes:

@@ -67,13 +67,10 @@ class VerifiedSnpReport(NamedTuple):
 
     Attributes:
         report: the report; its fields may be relied on.
-        leaf: the VCEK or VLEK.
         intermediate: ASK or ASVK.
         anchor: the pinned root that the chain reaches.
         crl: the current revocation list, or None when revocation was left unchecked and none was at hand.
-        at: the moment for which all this holds.
         unchecked: the relaxations that this verification made use of.
-        findings: outcome of each step.
     """
 
     report: ParsedSnpReport
@@ -159,7 +156,6 @@ def _verify_with(
     at: datetime,
     unchecked: tuple[Unchecked, ...],
 ) -> VerifiedSnpReport:
-    """Take every step with one candidate for the certificate of the report's key."""
     procedure = Procedure(_STEPS)
     leaf, tcbs = _judge_report(procedure, report, candidate)
     with procedure.step(_STEPS.leaf_validity):
@@ -251,8 +247,6 @@ def _judge_report(
 
 
 class _Tcbs(NamedTuple):
-    """The four TCBs of a report."""
-
     reported: SnpTcbVersion
     current: SnpTcbVersion
     committed: SnpTcbVersion

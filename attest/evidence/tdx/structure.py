@@ -84,7 +84,6 @@ class ParsedTdReport:
     Fields that the body type does not have are None.
 
     Attributes:
-        raw: the body as received.
         body_type: 2 for TDX 1.0, 3 for TDX 1.5.
         tee_tcb_svn: SVNs under which the TD was started.
     """

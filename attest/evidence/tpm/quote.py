@@ -5,7 +5,6 @@ The caller checks the owner of the key and the nonce: a quote cannot vouch for i
 
 from __future__ import annotations
 
-import hmac
 from hashlib import sha256
 
 from cryptography.exceptions import InvalidSignature
@@ -13,6 +12,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from attest.errors import BindingError, SignatureError
+from attest.evidence.procedure import require_equal
 from attest.evidence.tpm.structure import SHA256, ParsedTpmQuote, PcrSelection
 
 _CLAUSE = "TPM 2.0 Library, part 2, TPMS_QUOTE_INFO; azure-cvm.md A07"
@@ -79,13 +79,6 @@ def require_pcr_values(quote: ParsedTpmQuote, values: tuple[bytes, ...]) -> tupl
             clause=_CLAUSE,
         )
     digest = sha256(b"".join(values)).digest()
-    if not hmac.compare_digest(digest, quote.pcr_digest):
-        raise BindingError(
-            "the PCR values are not those that the quote is over",
-            code="tpm-pcr-digest-mismatch",
-            field="pcrDigest",
-            expected=quote.pcr_digest.hex(),
-            got=digest.hex(),
-            clause=_CLAUSE,
-        )
+    problem, code = "the PCR values are not those that the quote is over", "tpm-pcr-digest-mismatch"
+    require_equal(quote.pcr_digest, digest, problem, code=code, field="pcrDigest", clause=_CLAUSE)
     return tuple(zip(indices, values, strict=True))

@@ -45,11 +45,9 @@ class TpmField:
     """One row of a structure's table.
 
     Attributes:
-        name: the specification's name, in snake case.
         kind: ``u8`` to ``u64`` are big-endian; ``sized`` is a u16 length and that many bytes (TPM2B);
             ``selections`` is TPML_PCR_SELECTION.
         limit: most bytes of a ``sized`` value.
-        note: its content, in a few words.
     """
 
     name: str
@@ -119,7 +117,6 @@ class ParsedTpmQuote:
         reset_count: changes whenever the machine restarts.
         restart_count: changes whenever it resumes.
         safe: true if the clock never went back.
-        selections: the registers that the digest covers.
         pcr_digest: of their values, in ascending order.
     """
 

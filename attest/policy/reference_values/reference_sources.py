@@ -46,7 +46,7 @@ def references_from_rims(rims: Iterable[VerifiedRim]) -> dict[str, ReferenceEntr
         ConfigurationError: ``references-empty``.
     """
     return _entries(
-        {rim.parsed.tag_id: ("nvidia-rim", {rim.sha256: None}) for rim in rims},
+        {rim.parsed.tag_id: ("nvidia-rim", {rim.parsed.document.sha256: None}) for rim in rims},
         {rim.parsed.tag_id: f"NVIDIA, {rim.parsed.product} version {rim.parsed.version}" for rim in rims},
     )
 
@@ -87,7 +87,7 @@ def _values(verified: object) -> Iterator[tuple[str, bytes]]:
         yield "gpu-fwid", verified.chain.leaf.fwid
         for rim in (verified.driver_rim, verified.vbios_rim):
             if rim is not None:
-                yield "nvidia-rim", rim.sha256
+                yield "nvidia-rim", rim.parsed.document.sha256
     elif isinstance(verified, VerifiedIntelQuote):
         body = verified.quote.body
         if isinstance(body, ParsedTdReport):

@@ -39,9 +39,9 @@ def test_a_recorded_quote_is_authentic_at_the_times_of_its_manifest(vector: Reco
         found = authenticate_quote(
             procedure_of(quote.tee), quote, endorsements=NO_ENDORSEMENTS, anchors=TrustAnchors.vendors(), at=at
         )
-        assert found.anchor.role == "intel-sgx-root"
-        assert not found.anchor.simulated
-        assert found.pck.fmspc.hex() == vector.facts["pck"]["fmspc"]
+        assert found.chain.anchor.role == "intel-sgx-root"
+        assert not found.chain.anchor.simulated
+        assert found.chain.pck.fmspc.hex() == vector.facts["pck"]["fmspc"]
         assert found.chain.issuer.common_name == vector.facts["pck"]["issuer_cn"]
 
 
@@ -50,8 +50,7 @@ def test_every_form_is_authentic(name: str) -> None:
     found = authentic(FORMS[name])
     assert found.quote.body.raw in FORMS[name].to_bytes()
     assert [c.der for c in found.chain.certificates] == [PCK, CA]
-    assert found.pck is found.chain.pck
-    assert (found.anchor, found.at) == (HELD, AT)
+    assert (found.chain.anchor, found.at) == (HELD, AT)
     assert found.chain.root == HELD.held_issuer()
 
 
@@ -63,8 +62,8 @@ def test_a_held_root_needs_no_certificate_and_only_the_leaf_has_a_place(chain: b
 
 
 def test_a_root_pinned_by_digest_comes_from_the_quote_or_the_endorsements() -> None:
-    assert authentic(anchors=[PINNED]).anchor == PINNED
-    assert authentic(chained(PCK, CA), anchors=[PINNED], endorsements=pool(ROOT)).anchor == PINNED
+    assert authentic(anchors=[PINNED]).chain.anchor == PINNED
+    assert authentic(chained(PCK, CA), anchors=[PINNED], endorsements=pool(ROOT)).chain.anchor == PINNED
 
 
 def test_an_issuer_may_come_from_the_endorsements() -> None:
@@ -187,14 +186,14 @@ def ppid_data(kind: int, *, ppid: bytes = bytes(range(16)), pce_id: bytes = b"\0
 @pytest.mark.parametrize("kind", [1, 2, 3])
 def test_a_chain_given_for_a_quote_without_one_is_used(kind: int) -> None:
     quote = MadeQuote(certification_type=kind, certification_data=ppid_data(kind))
-    assert authentic(quote, endorsements=pool(PCK, CA)).pck.certificate.der == PCK
+    assert authentic(quote, endorsements=pool(PCK, CA)).chain.pck.certificate.der == PCK
     assert refused(quote, endorsements=pool(CA)).code == "pck-certificate-missing"
     assert refused(quote).code == "pck-certificate-missing"
 
 
 def test_a_given_chain_is_used_for_type_4_too() -> None:
     quote = MadeQuote(certification_type=4, certification_data=b"whatever")
-    assert authentic(quote, endorsements=pool(PCK, CA)).pck.certificate.der == PCK
+    assert authentic(quote, endorsements=pool(PCK, CA)).chain.pck.certificate.der == PCK
 
 
 @pytest.mark.parametrize(
@@ -211,14 +210,14 @@ def test_a_pck_of_another_platform_does_not_belong(kind: int, data: bytes) -> No
 def test_of_several_given_the_one_whose_key_signed_counts() -> None:
     quote = MadeQuote(certification_type=2, certification_data=ppid_data(2))
     other = made.pck(key=made.OTHER_KEY)
-    assert authentic(quote, endorsements=pool(other, PCK, CA)).pck.certificate.der == PCK
+    assert authentic(quote, endorsements=pool(other, PCK, CA)).chain.pck.certificate.der == PCK
     assert refused(quote, endorsements=pool(other, CA)).code == "qe-report-signature-invalid"
 
 
 def test_a_renewed_pck_certificate_counts_beside_an_expired_one() -> None:
     quote = MadeQuote(certification_type=2, certification_data=ppid_data(2))
     old = made.pck(ends=AT - SECOND)
-    assert authentic(quote, endorsements=pool(old, PCK, CA)).pck.certificate.der == PCK
+    assert authentic(quote, endorsements=pool(old, PCK, CA)).chain.pck.certificate.der == PCK
     assert refused(quote, endorsements=pool(old, CA)).code == "certificate-expired"
 
 
@@ -226,7 +225,7 @@ def test_a_given_certificate_that_cannot_be_read_is_told_only_when_there_is_no_o
     quote = MadeQuote(certification_type=2, certification_data=ppid_data(2))
     broken = made.pck(made.members({}))
     assert refused(quote, endorsements=pool(broken, CA)).code == "pck-malformed"
-    assert authentic(quote, endorsements=pool(broken, PCK, CA)).pck.certificate.der == PCK
+    assert authentic(quote, endorsements=pool(broken, PCK, CA)).chain.pck.certificate.der == PCK
 
 
 def test_a_quote_with_a_chain_counts_with_its_own_pck_alone() -> None:

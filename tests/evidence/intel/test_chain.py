@@ -104,7 +104,7 @@ def test_both_bounds_of_every_certificate_are_included(which: str, code: str) ->
 
 
 def test_a_held_root_without_dates_is_always_valid() -> None:
-    assert authentic(anchors=[replace(HELD, not_before=None, not_after=None)]).anchor.not_before is None
+    assert authentic(anchors=[replace(HELD, not_before=None, not_after=None)]).chain.anchor.not_before is None
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_held_root_without_dates_is_always_valid() -> None:
 )
 def test_a_pinned_root_that_is_presented_must_be_a_root(root: bytes) -> None:
     assert isinstance(refused(chained(PCK, CA, root), anchors=[PINNED]), ChainError)
-    assert authentic(chained(PCK, CA, root)).anchor == HELD  # the held key suffices
+    assert authentic(chained(PCK, CA, root)).chain.anchor == HELD  # the held key suffices
 
 
 # -- T02: anchors
@@ -159,7 +159,7 @@ def test_a_root_of_the_simulation_is_refused_by_name() -> None:
     simulated = made.certificate(subject=made.ROOT_NAME, key=key, signer=key)
     chain = chained(PCK, made.certificate(signer=key), simulated)
     assert refused(chain, anchors=TrustAnchors.vendors().anchors).code == "simulated-root-refused"
-    assert authentic(chain, anchors=TrustAnchors.simulation().anchors).anchor.simulated
+    assert authentic(chain, anchors=TrustAnchors.simulation().anchors).chain.anchor.simulated
 
 
 def test_an_issuer_that_is_nowhere_is_missing() -> None:

@@ -10,7 +10,6 @@ from attest.checks import Unchecked
 from attest.errors import AttestError, EndorsementError, RevokedError, SignatureError, VerificationError
 from attest.evidence.intel.collateral import MAX_CANDIDATES, TCB_SIGNING_NAME
 from attest.evidence.intel.evaluation import TcbEvaluation, find_module
-from attest.evidence.intel.judgement import dates_of
 from attest.evidence.intel.tcb_info import parse_tcb_info
 from tests.evidence.intel_collateral import made_intel as made
 from tests.evidence.intel_collateral.made_intel import (
@@ -77,18 +76,12 @@ def test_a_platform_that_is_up_to_date_comes_out_with_everything_that_vouches_fo
     assert judged.tcb_info.signing is judged.qe_identity.signing is SIGNING
     assert (judged.crls.pck, judged.crls.root) == (PCK_CRL, ROOT_CRL)
     assert judged.unchecked == ()
-    assert judged.dates == dates_of([(made.LONG[0], made.LONG[1]), (BEGINS, ENDS)])
 
 
 def made_status(text: str) -> Any:  # noqa: ANN401  a member of whichever enum it is compared with
     from attest.evidence.intel.status import TcbStatus
 
     return TcbStatus(text)
-
-
-def test_dates_of_nothing_are_a_defect_of_the_caller() -> None:
-    with pytest.raises(ValueError, match="unpack"):
-        dates_of([])
 
 
 # -- T07: revocation
@@ -532,7 +525,6 @@ def test_with_both_unchecked_no_collateral_is_needed() -> None:
     judged = Made(certificates=(), crls=(), documents=(), unchecked=(NO_TCB, NO_REVOCATION)).judge()
     assert judged.unchecked == (NO_REVOCATION, NO_TCB)
     assert (judged.crls, judged.evaluation) == (None, None)
-    assert judged.dates.earliest_expiration == made.LONG[1]
 
 
 def test_with_the_tcb_unchecked_a_mismatch_at_hand_still_refuses_and_what_fits_nothing_does_not() -> None:
