@@ -40,10 +40,7 @@ class ChunkSealer:
         self._over = False
 
     def piece(self, data: bytes) -> bytes:
-        """Seal a piece other than the last.
-
-        Args:
-            data: 1 to 16,384 bytes.
+        """Seal a piece other than the last, 1 to 16,384 bytes.
 
         Raises:
             ChannelError: ``channel-messages-exhausted``.
@@ -56,10 +53,7 @@ class ChunkSealer:
         return varint(len(sealed)) + sealed
 
     def final(self, data: bytes = b"") -> bytes:
-        """Seal the last piece.
-
-        Args:
-            data: at most 16,384 bytes.
+        """Seal the last piece, at most 16,384 bytes.
 
         Raises:
             ChannelError: ``channel-messages-exhausted``.
@@ -87,7 +81,6 @@ class ChunkOpener:
     Args:
         cipher: of the request or the answer; used by this object alone.
         max_bytes: largest opened size in total.
-        max_chunks: largest number of chunks.
     """
 
     __slots__ = (

@@ -165,10 +165,8 @@ class HpkeContext(CountedAead):
     """One side of an exchange in base mode: the sender seals, the recipient opens, both export.
 
     Args:
-        suite: the algorithms.
         shared_secret: 32 bytes of the KEM.
         info: agreed context of both sides.
-        sequence: number of the next message.
     """
 
     __slots__ = ("_exporter", "_id")
@@ -202,7 +200,6 @@ class HpkeKey:
     """A recipient's key pair. The private half never leaves this object.
 
     Attributes:
-        kem: its KEM.
         public: the raw public key: 32 bytes, or 1,216 of the hybrid.
     """
 
@@ -215,9 +212,7 @@ class HpkeKey:
     def from_seed(kem: int, seed: bytes) -> HpkeKey:
         """Make a key pair from random bytes.
 
-        Args:
-            kem: of the key.
-            seed: 32 bytes: the X25519 key, or X-Wing's seed.
+        The seed has 32 bytes: it is the X25519 key, or X-Wing's seed.
 
         Raises:
             ValueError: another number of bytes, or an unknown KEM.
@@ -232,9 +227,7 @@ class HpkeKey:
     def from_material(kem: int, material: bytes) -> HpkeKey:
         """Make a key pair from a released private half (a prompt key's).
 
-        Args:
-            kem: the KEM.
-            material: 32 bytes of X25519; before them, with the hybrid, the 64 bytes of an ML-KEM-768 seed.
+        It has 32 bytes of X25519; before them, with the hybrid, the 64 bytes of an ML-KEM-768 seed.
 
         Raises:
             ValueError: another number of bytes, or an unknown KEM.
@@ -274,15 +267,10 @@ class HpkeKey:
 
 
 def encapsulate(kem: int, public: bytes, *, dangerous_ephemeral: X25519PrivateKey | None = None) -> tuple[bytes, bytes]:
-    """Establish a shared secret with the holder of the private half.
+    """Return a shared secret (32 bytes) with the holder of the private half, and ``enc``.
 
-    Args:
-        kem: the KEM.
-        public: the raw public key; not validated yet.
-        dangerous_ephemeral: the X25519 half of the sender's ephemeral key, for vectors; None generates it.
-
-    Returns:
-        The shared secret of 32 bytes, and ``enc``.
+    The public key is raw and not validated yet. ``dangerous_ephemeral`` is the X25519 half of the sender's ephemeral
+    key, for vectors; None generates it.
 
     Raises:
         VerificationError: ``channel-key-invalid``: an unknown KEM, another length, or an invalid key.

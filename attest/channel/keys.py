@@ -52,7 +52,6 @@ class ChannelKey:
     """A key document with its private halves.
 
     Attributes:
-        document: its public form.
         private: the private half of each configuration, in their order.
         not_after: end of its use by new clients.
         replicated: other replicas have it too, or it outlives this process.
@@ -76,12 +75,8 @@ class ChannelKey:
     ) -> ChannelKey:
         """Generate keys inside the TEE; evidence then has to be bound to ``document``.
 
-        Args:
-            random: returns so many random bytes.
-            at: now.
-            first_id: key id of the first; the others follow. None of them may still be accepted for another key.
-            kems: in order of preference; X25519 alone is explicit.
-            lifetime: of its use by new clients; at most 24 hours.
+        The key ids begin with ``first_id``; none of them may still be accepted for another key. ``kems`` are in order
+        of preference; X25519 alone is explicit. ``lifetime`` is that of their use by new clients, at most 24 hours.
 
         Raises:
             ValueError: an unknown KEM, none, or a longer lifetime.
@@ -113,7 +108,6 @@ class ServiceKeys:
     """The current key of a service and replaced ones that are still accepted.
 
     Args:
-        current: the key for new clients.
         overlap: time for which a replaced or expired key stays accepted.
     """
 

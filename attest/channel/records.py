@@ -64,9 +64,7 @@ class ChannelRecord:
     """A service's proven key document. The constructor refuses anything less.
 
     Attributes:
-        result: appraisal of the evidence.
         keys: the document that the evidence commits to.
-        audience: the service's name.
         expires: its end, excluded.
 
     Raises:
@@ -168,9 +166,7 @@ class ChannelExpectation:
 
     Attributes:
         audience: the service's name in its evidence.
-        policy: requirements for the evidence.
         anchors: accepted root keys; an empty set accepts nothing.
-        endorsements: of the vendors, from files.
         fetch: obtains missing endorsements; None disables it.
         max_age: lifetime of a record.
         unchecked_freshness: reason to accept evidence without this client's nonce; None requires the nonce.
@@ -194,12 +190,7 @@ def channel_binding(
 ) -> Binding:
     """Return the binding of a service's evidence.
 
-    Args:
-        keys: its whole key document.
-        audience: its name, as its clients use it.
-        nonce: 32 bytes of the client, or ``published_nonce``.
-        devices: digests of the other devices' evidence.
-        init_data: digest of its initialisation data.
+    ``audience`` is its name, as its clients use it; ``nonce`` is 32 bytes of the client, or ``published_nonce``.
     """
     return Binding(
         context=CONTEXT,
@@ -226,11 +217,7 @@ def evidence_proof(evidence: Evidence) -> bytes:
 def verify_offer(offer: KeyOffer, *, expect: ChannelExpectation, nonce: bytes | None, at: datetime) -> ChannelRecord:
     """Verify and appraise a service's offer, and return the record for its requests.
 
-    Args:
-        offer: as received.
-        expect: the requirements.
-        nonce: the 32 bytes that this client sent; None accepts published evidence, if explicitly allowed.
-        at: now.
+    ``nonce`` is the 32 bytes that this client sent; None accepts published evidence, if explicitly allowed.
 
     Raises:
         EvidenceError: the evidence is malformed.

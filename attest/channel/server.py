@@ -60,12 +60,8 @@ class Gateway:
     """Opener of requests to one service.
 
     Args:
-        keys: the service's.
-        replays: the replay window.
         authorities: accepted hosts, with a port if there is one; an empty set accepts nothing.
-        random: returns so many random bytes.
         window: largest error of a request's date.
-        limits: of requests.
         padding: hide the lengths of answers.
         insecure_replays: reason to use a window of this process alone with a key that other replicas have, or that
             outlives the process; None requires a shared window.
@@ -216,9 +212,7 @@ class ServedExchange:
     def stream(self, head: Response, *, piece: int = STREAM_PIECE_BYTES) -> AnswerStream:
         """Start a streamed answer.
 
-        Args:
-            head: status, fields, and content so far.
-            piece: bytes in each part.
+        ``head`` has the status, the fields, and the content so far; ``piece`` is the size of each part.
 
         Raises:
             ValueError: as ``answer``; or the form is single.

@@ -50,12 +50,7 @@ class RecipientTrust(Protocol):
 
 
 class AttestedTrust:
-    """Trust in an attesting service: each proof answers a nonce of this client.
-
-    Args:
-        expect: the requirements.
-        random: returns so many random bytes, for nonces.
-    """
+    """Trust in an attesting service: each proof answers a nonce of this client."""
 
     def __init__(self, expect: ChannelExpectation, *, random: Callable[[int], bytes]) -> None:
         self._expect = expect

@@ -134,10 +134,7 @@ class ServiceAttestation:
 def identity_binding(statement: ServiceStatement, *, nonce: bytes, audience: str) -> Binding:
     """Return the binding of the service's evidence.
 
-    Args:
-        statement: its statement about itself.
-        nonce: 32 bytes of the client.
-        audience: as the client states it.
+    The nonce is 32 bytes of the client; the audience is as the client states it.
     """
     return Binding(
         context=CONTEXT,

@@ -51,11 +51,7 @@ class ServiceExpectation:
     """A client's requirements for the machine of a service, and the means to check them.
 
     Attributes:
-        policy: requirements for the evidence.
         anchors: accepted root keys; an empty set accepts nothing.
-        endorsements: of the vendors, from files.
-        clock: returns the present moment, aware.
-        random: returns so many random bytes, for nonces.
         fetch: obtains missing endorsements; None disables it.
         configuration: SHA-256 of the required configuration, 32 bytes; None accepts any, and the result states
             the actual one.
@@ -115,12 +111,7 @@ class AttestationQuestion:
 
 
 class MutualAttestation:
-    """Requests the proof of one service, and remembers it for a limited time.
-
-    Args:
-        expect: the requirements.
-        service: the configured identity.
-    """
+    """Requests the proof of one service, and remembers it for a limited time."""
 
     def __init__(self, expect: ServiceExpectation, *, service: VerifierKey) -> None:
         self._expect = expect

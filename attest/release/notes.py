@@ -137,10 +137,7 @@ def key_id(name: str, kind: bytes, public: bytes) -> bytes:
 
 
 def parse_key(text: str, kind: bytes) -> tuple[str, bytes]:
-    """Parse ``name+keyid+base64`` of one kind of Ed25519 key.
-
-    Returns:
-        The name and the public key, 32 bytes.
+    """Return name and public key (32 bytes) of ``name+keyid+base64``, for one kind of Ed25519 key.
 
     Raises:
         ConfigurationError: ``verifier-key-invalid``.

@@ -95,12 +95,8 @@ class PassportKey:
     ) -> Passport:
         """Return the passport of a request for keys, signed.
 
-        Args:
-            ear: the Attestation Result for evidence bound to ``bound``.
-            audience: the service's verifier key.
-            nonce: of the service's challenge, 32 bytes.
-            key_ids: the requested keys, in this spelling.
-            renews: the leases to renew.
+        ``ear`` is the Attestation Result for evidence bound to ``bound``, ``audience`` the service's verifier key, and
+        ``nonce`` that of its challenge, 32 bytes. The key ids have the spelling of the request.
         """
         message = _message(
             audience=audience, nonce=nonce, ear_digest=sha384(ear).digest(), key_ids=key_ids, renews=renews

@@ -68,9 +68,7 @@ class WorkloadKey:
     def from_material(kem: int, material: bytes | memoryview) -> WorkloadKey:
         """Return a key pair from its private half.
 
-        Args:
-            kem: HPKE KEM.
-            material: 32 bytes of X25519; before them, with the hybrid, the 64 bytes of an ML-KEM-768 seed.
+        It has 32 bytes of X25519; before them, with the hybrid, the 64 bytes of an ML-KEM-768 seed.
 
         Raises:
             ValueError: an unsupported KEM, or another number of bytes.
@@ -106,15 +104,10 @@ class WorkloadKey:
 
 
 def seal(secret: bytes | memoryview, *, recipient: bytes, info: bytes) -> bytes:
-    """Encrypt a secret to a workload's public key (HPKE base mode, one shot, empty AAD).
+    """Encrypt to a workload's public key (HPKE base mode, one shot, empty AAD); return ``enc ‖ ciphertext``.
 
-    Args:
-        secret: any bytes.
-        recipient: ``WorkloadKey.public`` of a verified binding.
-        info: agreed context of the exchange; opening needs the same bytes.
-
-    Returns:
-        ``enc ‖ ciphertext``.
+    The recipient is the ``WorkloadKey.public`` of a verified binding; ``info`` is the agreed context of the exchange,
+    and opening needs the same bytes.
 
     Raises:
         VerificationError: ``recipient-key-invalid``: an unknown KEM, another length, or an invalid key.

@@ -65,7 +65,6 @@ class SealedEntry:
     """One file of a sealed model.
 
     Attributes:
-        path: in the model.
         size: of its plaintext, bytes.
         sealed: name in the sealed directory.
         sealed_size: of its ciphertext, bytes; determined by ``size``.

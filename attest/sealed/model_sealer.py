@@ -42,7 +42,6 @@ class SealingNames:
         service: verifier key of the key-release service; None without one.
         service_url: address of the service, as information.
         policy_digest: SHA-256 of the policy under which the key is to be released.
-        creator: name for people.
     """
 
     key: KeyReference
@@ -61,7 +60,6 @@ class SealedModel:
     """Result of sealing.
 
     Attributes:
-        manifest: as it was written.
         left_out: folders outside the model.
         kept: number of files that an interrupted run had finished.
     """
@@ -199,14 +197,7 @@ def _write_last(
 def sign_directory(
     manifest: SealedManifest, sealed: tuple[ModelResource, ...], *, name: str, signer: ec.EllipticCurvePrivateKey
 ) -> bytes:
-    """Return the signature over a manifest and its sealed files.
-
-    Args:
-        manifest: its bytes.
-        sealed: the sealed files with the SHA-256 of their ciphertext.
-        name: of the model, as information.
-        signer: P-384 or P-256.
-    """
+    """Return the signature over a manifest and its sealed files."""
     own = ModelResource(name=MANIFEST_NAME, digest=sha256(manifest.to_bytes()).digest())
     return sign_model((own, *sealed), name=name, signer=signer)
 

@@ -36,8 +36,6 @@ class UnsealedModel:
     """Result of unsealing.
 
     Attributes:
-        folder: of the plaintext.
-        in_memory: the folder is in a memory file system.
         kept: number of files that an interrupted run had finished.
         plaintext_key: hint of the verified signer of the plaintext; None without that check.
     """

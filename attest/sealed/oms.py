@@ -77,16 +77,7 @@ def sign_model(
     signer: ec.EllipticCurvePrivateKey,
     ignored: tuple[str, ...] = IGNORED,
 ) -> bytes:
-    """Sign a model; deterministic.
-
-    Args:
-        resources: its files, in any order.
-        name: of the model.
-        signer: P-384 or P-256.
-        ignored: paths outside the model.
-
-    Returns:
-        The bundle, JSON.
+    """Return a signature (JSON) over the files of a model, in any order, by a P-384 or P-256 key; deterministic.
 
     Raises:
         ValueError: an unsafe name, a repeated name, or too many names.

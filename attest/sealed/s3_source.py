@@ -62,9 +62,7 @@ class S3Address:
 def s3_client(*, patience: RetryPolicy, endpoint_url: str | None = None) -> Any:  # noqa: ANN401
     """Return a boto3 client for these sources, with boto3's own region and credentials.
 
-    Args:
-        patience: connections and time limits.
-        endpoint_url: a service other than Amazon's, such as ``https://minio.example``.
+    ``endpoint_url`` is that of a service other than Amazon's, such as ``https://minio.example``.
 
     Raises:
         ConfigurationError: ``s3-unavailable``: boto3 is not installed; ``s3-settings-invalid``.
@@ -99,7 +97,6 @@ class S3Source(RemoteSource):
         url: ``s3://bucket/key``.
         client: from ``s3_client``, closed by its owner. None creates one.
         endpoint_url: as ``s3_client``, without a client.
-        patience: connections, attempts and time limits.
 
     Raises:
         ConfigurationError: ``sealed-url-invalid``, ``s3-unavailable`` or ``s3-settings-invalid``.

@@ -56,14 +56,8 @@ class SealingRun:
     """One run over the files of a model.
 
     Attributes:
-        folder: the model.
-        scan: its inventory.
         work: folder of the output.
         model: identity of the model, 16 bytes.
-        data_key: 32 bytes.
-        random: returns so many random bytes.
-        follow_symlinks: seal the targets of links.
-        threads: for encryption.
         progress: called with a file and its newly finished bytes.
     """
 

@@ -125,13 +125,7 @@ NO_WITNESSES = WitnessPolicy(witnesses=(), quorum=0)
 
 
 def cosign(note: str, *, name: str, key: Ed25519PrivateKey, at: int) -> str:
-    """Return a witness's signature line for a checkpoint that it has checked.
-
-    Args:
-        note: the checkpoint with its signatures.
-        name: of the witness.
-        key: of the witness.
-        at: seconds since 1970.
+    """Return a witness's signature line for a checkpoint that it has checked, at so many seconds since 1970.
 
     Raises:
         ConfigurationError: ``verifier-key-invalid``, a name with white space or ``+``.
