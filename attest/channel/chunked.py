@@ -83,18 +83,6 @@ class ChunkOpener:
         max_bytes: largest opened size in total.
     """
 
-    __slots__ = (
-        "_authentic",
-        "_buffer",
-        "_chunks",
-        "_cipher",
-        "_length",
-        "_max_bytes",
-        "_max_chunks",
-        "_opened",
-        "_over",
-    )
-
     def __init__(
         self, cipher: CountedAead, *, max_bytes: int = MAX_MESSAGE_BYTES, max_chunks: int = MAX_CHUNKS
     ) -> None:
@@ -106,12 +94,8 @@ class ChunkOpener:
         self._chunks = 0
         self._opened = 0
         self._over = False
-        self._authentic = False
-
-    @property
-    def authentic(self) -> bool:
+        self.authentic = False
         """True if any chunk opened, even if a later one did not."""
-        return self._authentic
 
     def feed(self, data: bytes) -> tuple[bytes, ...]:
         """Add bytes, and return the pieces that they complete.
@@ -179,7 +163,7 @@ class ChunkOpener:
         if self._opened > self._max_bytes:
             raise _too_long("bytes", self._max_bytes, self._opened)
         piece = self._cipher.open(sealed, aad=aad)
-        self._authentic = True
+        self.authentic = True
         return piece
 
     def _require_going_on(self) -> None:
