@@ -74,24 +74,12 @@ class SealedDirectory(ClosedOnExit):
 
     def __init__(self, verified: VerifiedDirectory, *, data_key: bytes, threads: int | None = None) -> None:
         self.verified = verified
+        self.manifest = verified.manifest
+        self.name = verified.store.name
+        self.entries: Mapping[str, SealedEntry] = {one.path: one for one in self.manifest.files}
+        """Its files by path, in order."""
         self._key: bytes | None = data_key
         self._threads = threads
-        self._entries = {one.path: one for one in verified.manifest.files}
-
-    @property
-    def manifest(self) -> SealedManifest:
-        """The owner's manifest, verified."""
-        return self.verified.manifest
-
-    @property
-    def name(self) -> str:
-        """Its name in messages."""
-        return self.verified.store.name
-
-    @property
-    def entries(self) -> Mapping[str, SealedEntry]:
-        """Its files by path, in order."""
-        return self._entries
 
     def open(self, path: str) -> SealedReader:
         """Open a file, and verify that it is complete and belongs to this path and model.
@@ -102,7 +90,7 @@ class SealedDirectory(ClosedOnExit):
             SealedFileError: not a sealed file.
             ValueError: the directory is closed.
         """
-        entry = self._entries.get(path)
+        entry = self.entries.get(path)
         if entry is None:
             raise SealedSourceError(
                 f"{self.name} has no file {path[:200]!r}",

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import io
 import os
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Final, NoReturn
 
+from attest.sealed.directory import SealedDirectory
 from attest.sealed.layout import FIRST_PLAINTEXT_BYTES, PLAINTEXT_BYTES
 from attest.sealed.locations import connections_of, source_of
 from attest.sealed.segment_reader import SealedReader
@@ -35,15 +36,9 @@ class _Raw(io.RawIOBase):
 
     def __init__(self, reader: Readable) -> None:
         self.reader = reader
+        self.name = reader.name
+        self.mode = "rb"
         self._position = 0
-
-    @property
-    def name(self) -> str:
-        return self.reader.name
-
-    @property
-    def mode(self) -> str:
-        return "rb"
 
     def readable(self) -> bool:
         self._require_open()
@@ -168,11 +163,7 @@ def open(  # noqa: A001  the counterpart of open: attest.sealed.open
     return as_file(reader, buffer_size=buffer_size, remote=connections is not None)
 
 
-class _Model(Protocol):
-    def open(self, path: str, /) -> Readable: ...
-
-
-def open_file(model: _Model, path: str, *, buffer_size: int | None = None) -> SealedFileObject:
+def open_file(model: SealedDirectory, path: str, *, buffer_size: int | None = None) -> SealedFileObject:
     """Open a file of a model from ``open_directory`` for reading; by default it reads 1 MiB ahead.
 
     Raises:

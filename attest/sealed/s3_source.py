@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from attest.errors import AttestError, ConfigurationError, SealedSourceError
-from attest.sealed.http_connections import answer_invalid, changed
+from attest.sealed.http_connections import answer_invalid, changed, not_found, refused
 from attest.sealed.ranges import Interruption, RetryPolicy, unreachable
 from attest.sealed.remote_source import RemoteSource, RemoteStore
 
@@ -190,19 +190,10 @@ class S3Source(RemoteSource):
         if status in _AGAIN or code in {"SlowDown", "RequestTimeout"}:
             return Interruption(unreachable(self.name, words))
         if status == 404 or code in _GONE:
-            return SealedSourceError(
-                f"{self.name} does not exist ({words})",
-                code="sealed-source-not-found",
-                got=words,
-                hint="check bucket, key and endpoint",
-            )
+            return not_found(self.name, words, hint="check bucket, key and endpoint")
         if status in {401, 403}:
-            return SealedSourceError(
-                f"{self.name} is refused to this reader ({words})",
-                code="sealed-source-refused",
-                got=words,
-                hint="check the credentials that boto3 finds, and that they may read the object",
-            )
+            hint = "check the credentials that boto3 finds, and that they may read the object"
+            return refused(self.name, words, hint=hint)
         if status in {412, 416}:
             return changed(self.name)
         return answer_invalid(self.name, "status 206", words)
