@@ -6,9 +6,9 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from attest.context_managers import ClosedOnExit
 from attest.errors import AttestError
 from attest.release.client import driven
 from attest.release.names import KeyReference
@@ -25,7 +25,7 @@ JOIN_SECONDS: Final = 5.0
 """Longest wait of ``close`` for a renewal under way; the keys are overwritten before."""
 
 
-class Session(BaseSession["httpx.Client"]):
+class Session(BaseSession["httpx.Client"], ClosedOnExit):
     """Keys from one key-release service for the life of a program; thread-safe.
 
     ::
@@ -138,15 +138,8 @@ class Session(BaseSession["httpx.Client"]):
             thread.join(JOIN_SECONDS)
 
     def __enter__(self) -> Self:
-        """Return the session."""
         self._state.require_open()
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close."""
-        self.close()
 
     # -- inside
 

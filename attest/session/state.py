@@ -183,23 +183,16 @@ def _forked(held: Held) -> LeaseLostError:
     )
 
 
-class _Forks:
-    """Registry of sessions that start anew in a child process."""
-
-    def __init__(self) -> None:
-        self._sessions: weakref.WeakSet[BaseSession[Any]] = weakref.WeakSet()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._after)
-
-    def add(self, session: BaseSession[Any]) -> None:
-        self._sessions.add(session)
-
-    def _after(self) -> None:
-        for session in tuple(self._sessions):
-            session.after_fork()
+_SESSIONS: weakref.WeakSet[BaseSession[Any]] = weakref.WeakSet()
 
 
-_FORKS = _Forks()
+def _after_fork() -> None:
+    for session in tuple(_SESSIONS):
+        session.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 _Client = TypeVar("_Client")
 
 
@@ -245,7 +238,7 @@ class BaseSession(ABC, Generic[_Client]):
         self._open_http = http or self._own_client
         self._http: _Client | None = self._open_http() if self._connects_at_once else None
         self._reset()
-        _FORKS.add(self)
+        _SESSIONS.add(self)
 
     @abstractmethod
     def _own_client(self) -> _Client:
@@ -291,5 +284,4 @@ class BaseSession(ABC, Generic[_Client]):
         return f"{type(self).__name__}({self._state.url!r}, {'closed' if self._state.closed else f'holds [{names}]'})"
 
     def __reduce__(self) -> NoReturn:
-        """Refuse pickling."""
         raise TypeError("a session does not leave its process")
