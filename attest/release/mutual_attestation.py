@@ -116,20 +116,15 @@ class MutualAttestation:
     def __init__(self, expect: ServiceExpectation, *, service: VerifierKey) -> None:
         self._expect = expect
         self._service = service
-        self._proven: ProvenService | None = None
-
-    @property
-    def proven(self) -> ProvenService | None:
+        self.proven: ProvenService | None = None
         """The last proof; None before the first."""
-        return self._proven
 
     def question(self) -> AttestationQuestion | None:
         """Return the next request for a proof, or None while the last one is recent."""
         now = self._expect.clock()
-        proven = self._proven
-        if proven is not None and timedelta(0) <= now - proven.at < self._expect.max_age:
+        if self.proven is not None and timedelta(0) <= now - self.proven.at < self._expect.max_age:
             return None
-        self._proven = None
+        self.proven = None
         nonce = self._expect.random(NONCE_BYTES)
         query = f"nonce={base64url_text(nonce)}&audience={quote(self._expect.audience, safe='')}"
         return AttestationQuestion(path=f"{PATH}?{query}", nonce=nonce, at=now)
@@ -147,7 +142,7 @@ class MutualAttestation:
             EndorsementError: an endorsement is missing or stale.
             EvidenceError: the answer is malformed.
         """
-        self._proven = self._judge(answer, question.nonce, question.at)
+        self.proven = self._judge(answer, question.nonce, question.at)
 
     def require_same_channel(self, tls_key: bytes | None) -> None:
         """Require that an answer came over the proven channel.
@@ -155,8 +150,8 @@ class MutualAttestation:
         Raises:
             BindingError: ``service-tls-key-mismatch``.
         """
-        if self._proven is not None:
-            self._require_tls(self._proven.statement, tls_key)
+        if self.proven is not None:
+            self._require_tls(self.proven.statement, tls_key)
 
     def _judge(self, answer: AttestationAnswer, nonce: bytes, at: datetime) -> ProvenService:
         attestation = _attestation_of(answer)

@@ -208,7 +208,8 @@ def verify_manifest(
             ``sealed-model-mismatch``.
         SealedSourceError: one of the two is unreadable.
     """
-    _require_keys(trusted)
+    if not isinstance(trusted, Collection) or not all(isinstance(one, ec.EllipticCurvePublicKey) for one in trusted):
+        raise TypeError('trusted must be a tuple of public keys: (read_trusted_key(Path("owner.pub").read_bytes()),)')
     store = _as_store(place)
     signed = verify_model(_signature(store), trusted=trusted)
     manifest = _signed_manifest(store, signed)
@@ -246,11 +247,6 @@ def _signature(store: FileStore) -> bytes:
             field=SIGNATURE_NAME,
             hint="check the path; 'attest seal' makes a sealed model of a plain one",
         ) from exc
-
-
-def _require_keys(trusted: object) -> None:
-    if not isinstance(trusted, Collection) or not all(isinstance(one, ec.EllipticCurvePublicKey) for one in trusted):
-        raise TypeError('trusted must be a tuple of public keys: (read_trusted_key(Path("owner.pub").read_bytes()),)')
 
 
 def _signed_manifest(store: FileStore, model: VerifiedModel) -> SealedManifest:
