@@ -19,12 +19,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from attest.appraisal import AttestationResult, appraise
 from attest.encoding import JsonValue, base64url_text
-from attest.endorsements.anchors import TrustAnchors
-from attest.endorsements.pool import Endorsements
 from attest.errors import AppraisalError, BindingError, EndorsementError, EvidenceError, VerificationError
 from attest.evidence.binding import NONCE_BYTES, Binding, ExpectedBinding
-from attest.evidence.envelope import Evidence
-from attest.policy.loader import Policy
 from attest.release.identity import (
     ANYBODY,
     CONTEXT,
@@ -35,8 +31,7 @@ from attest.release.identity import (
     identity_note,
 )
 from attest.release.notes import VerifierKey
-from attest.release.service_verification import verify_service
-from attest.verification import VerifiedEvidence
+from attest.release.service_verification import MachineExpectation, verify_service
 
 if TYPE_CHECKING:
     import httpx
@@ -47,26 +42,19 @@ _OK, _NOT_FOUND = 200, 404
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceExpectation:
-    """A client's requirements for the machine of a service, and the means to check them.
+class ServiceExpectation(MachineExpectation):
+    """A client's requirements for a key-release service; see ``MachineExpectation``.
 
     Attributes:
-        anchors: accepted root keys; an empty set accepts nothing.
-        fetch: obtains missing endorsements; None disables it.
         configuration: SHA-256 of the required configuration, 32 bytes; None accepts any, and the result states
             the actual one.
         unchecked_tls: reason to accept a connection that ends elsewhere, for services behind a proxy with TLS;
             None requires the end that the evidence states.
-        max_age: lifetime of a proof.
         audience: this client's name in the evidence.
     """
 
-    policy: Policy
-    anchors: TrustAnchors
-    endorsements: Endorsements
     clock: Callable[[], datetime]
     random: Callable[[int], bytes]
-    fetch: Callable[[Evidence, datetime], Endorsements] | None = None
     configuration: bytes | None = None
     unchecked_tls: str | None = None
     max_age: timedelta = DEFAULT_MAX_AGE
@@ -159,7 +147,8 @@ class MutualAttestation:
         # (1) The answer is signed by the configured service, and has this nonce.
         self._require_signed(attestation, nonce)
         # (2) The evidence is genuine, and made for this purpose, this client and this nonce.
-        verified = self._verified(attestation.evidence, nonce, at)
+        wanted = ExpectedBinding(context=CONTEXT, role=ROLE, audience=self._expect.audience, nonce=nonce)
+        verified = verify_service(attestation.evidence, expect=self._expect, binding=wanted, at=at)
         # (3) It commits to that service and to this exact statement.
         self._require_bound(verified.binding, statement, nonce)
         # (4) The connection ends at that machine; the configuration is the reviewed one.
@@ -189,17 +178,6 @@ class MutualAttestation:
                 expected=expected[:400],
                 got=text[:400],
             )
-
-    def _verified(self, evidence: Evidence, nonce: bytes, at: datetime) -> VerifiedEvidence:
-        return verify_service(
-            evidence,
-            policy=self._expect.policy,
-            anchors=self._expect.anchors,
-            endorsements=self._expect.endorsements,
-            fetch=self._expect.fetch,
-            expected=ExpectedBinding(context=CONTEXT, role=ROLE, audience=self._expect.audience, nonce=nonce),
-            at=at,
-        )
 
     def _require_bound(self, binding: Binding | None, statement: ServiceStatement, nonce: bytes) -> None:
         wanted = identity_binding(statement, nonce=nonce, audience=self._expect.audience)
