@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 
 from attest.errors import ChannelError, ChannelTamperError, VerificationError
-from attest.release.sealed_key import KEM_HYBRID, KEM_X25519, MATERIAL_BYTES
+from attest.release.sealed_key import KEM_HYBRID, KEM_X25519, MATERIAL_BYTES, read_material
 
 KDF_SHA256: Final = 0x0001
 AES_128_GCM: Final = 0x0001
@@ -42,7 +42,6 @@ MAX_SEQUENCE: Final = (1 << 8 * NONCE_BYTES) - 1
 _HASH_BYTES = 32
 _X25519_BYTES = 32
 _LATTICE_PUBLIC_BYTES = 1184
-_LATTICE_SEED_BYTES = 64
 _VERSION = b"HPKE-v1"
 _MODE_BASE = b"\x00"
 _XWING_LABEL = bytes.fromhex("5c2e2f2f5e5c")
@@ -232,14 +231,7 @@ class HpkeKey:
         Raises:
             ValueError: another number of bytes, or an unknown KEM.
         """
-        if len(material) != MATERIAL_BYTES.get(kem):
-            raise ValueError(f"the private half of KEM {kem:#06x} has another number of bytes than {len(material)}")
-        curve = X25519PrivateKey.from_private_bytes(material[-_X25519_BYTES:])
-        point = curve.public_key().public_bytes_raw()
-        if kem == KEM_X25519:
-            return HpkeKey(kem=kem, public=point, _curve=curve, _lattice=None)
-        lattice = MLKEM768PrivateKey.from_seed_bytes(material[:_LATTICE_SEED_BYTES])
-        public = lattice.public_key().public_bytes_raw() + point
+        public, curve, lattice = read_material(kem, material)
         return HpkeKey(kem=kem, public=public, _curve=curve, _lattice=lattice)
 
     def decapsulate(self, enc: bytes) -> bytes:

@@ -73,15 +73,9 @@ class WorkloadKey:
         Raises:
             ValueError: an unsupported KEM, or another number of bytes.
         """
-        if len(material) != MATERIAL_BYTES.get(kem):
-            raise ValueError(f"the private half of KEM {kem:#06x} has another number of bytes than {len(material)}")
-        curve = X25519PrivateKey.from_private_bytes(material[-_X25519_BYTES:])
-        point = curve.public_key().public_bytes_raw()
-        if kem == KEM_X25519:
-            return WorkloadKey(public=_tagged(kem, point), _private=curve)
-        lattice = MLKEM768PrivateKey.from_seed_bytes(material[:_SEED_BYTES])
-        raw = lattice.public_key().public_bytes_raw() + point
-        return WorkloadKey(public=_tagged(kem, raw), _private=MLKEM768X25519PrivateKey(lattice, curve))
+        raw, curve, lattice = read_material(kem, material)
+        private = curve if lattice is None else MLKEM768X25519PrivateKey(lattice, curve)
+        return WorkloadKey(public=_tagged(kem, raw), _private=private)
 
     def open(self, sealed: bytes, *, info: bytes) -> bytes:
         """Open a secret sealed to this key in this exchange.
@@ -101,6 +95,22 @@ class WorkloadKey:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a WorkloadKey does not leave its process")
+
+
+def read_material(kem: int, material: bytes | memoryview) -> tuple[bytes, X25519PrivateKey, MLKEM768PrivateKey | None]:
+    """Return the raw public key and both private keys of a private half; with X25519 there is no second one.
+
+    Raises:
+        ValueError: an unsupported KEM, or another number of bytes.
+    """
+    if len(material) != MATERIAL_BYTES.get(kem):
+        raise ValueError(f"the private half of KEM {kem:#06x} has another number of bytes than {len(material)}")
+    curve = X25519PrivateKey.from_private_bytes(material[-_X25519_BYTES:])
+    point = curve.public_key().public_bytes_raw()
+    if kem == KEM_X25519:
+        return point, curve, None
+    lattice = MLKEM768PrivateKey.from_seed_bytes(material[:_SEED_BYTES])
+    return lattice.public_key().public_bytes_raw() + point, curve, lattice
 
 
 def seal(secret: bytes | memoryview, *, recipient: bytes, info: bytes) -> bytes:
