@@ -197,11 +197,9 @@ class PassportRequest:
         Raises:
             EvidenceError: ``wire-invalid``, ``passport-malformed`` or ``base64-invalid``.
         """
-        request = read_request(document, proof="passport")
-        passport = Passport.from_json(request.proof)
-        return PassportRequest(
-            challenge=request.challenge, passport=passport, key_ids=request.key_ids, renews=request.renews
-        )
+        challenge, proof, key_ids, renews = read_request(document, proof="passport")
+        passport = Passport.from_json(proof)
+        return PassportRequest(challenge=challenge, passport=passport, key_ids=key_ids, renews=renews)
 
 
 def _malformed(problem: str) -> EvidenceError:
