@@ -80,7 +80,6 @@ class ChunkOpener:
 
     Args:
         cipher: of the request or the answer; used by this object alone.
-        max_bytes: largest opened size in total.
     """
 
     def __init__(

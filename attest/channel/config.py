@@ -40,8 +40,6 @@ class KeyConfig:
 
     Attributes:
         key_id: 0 to 255.
-        kem: a supported KEM.
-        public_key: the raw key.
         pairs: KDF and AEAD ids, the preferred pair first; unsupported kinds are allowed.
 
     Raises:

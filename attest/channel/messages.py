@@ -75,7 +75,6 @@ class Request:
         method: in its own case (``POST``).
         authority: host and port; empty if the field ``host`` has it.
         path: with the query.
-        trailers: lines after the body.
         scheme: always ``https``.
 
     Raises:

@@ -71,7 +71,6 @@ class AnswerStream:
     filler (event streams) allow padding it at each tick.
 
     Args:
-        sealer: of the message.
         nonce: of the answer, sent before the first chunk.
         head: encoded part of the message before its content.
         size: of a piece, in bytes.

@@ -140,7 +140,6 @@ class ChannelTransport(_Channel[httpx.BaseTransport], httpx.BaseTransport):
 
     Args:
         gateway: address of the gateway, without its path.
-        trust: decides on the recipient's keys.
         kems: accepted KEMs; by default the hybrid alone.
         form: chunked, or single for services without chunks.
         padding: hide lengths.

@@ -39,13 +39,11 @@ class ServiceStatement:
     """A service's statement about itself, trusted once the evidence that commits to it is verified.
 
     Attributes:
-        verifier_key: its identity, as text.
         tls_spki_sha256: SHA-256 of the SubjectPublicKeyInfo of its TLS certificate, 32 bytes; None means plain HTTP.
         configuration_sha256: digest of its effective settings, 32 bytes; its log has their content.
         anchors_sha256: digest of the accepted roots, 32 bytes.
         allow_simulated: evidence of the simulator is accepted.
         profile: ``standard`` or ``production``.
-        version: of its software.
     """
 
     verifier_key: str

@@ -29,10 +29,7 @@ _KINDS: Mapping[str, type[ReleaseRefusedError]] = {
 def refused(document: JsonValue, status: int, *, retry_after: float | None = None) -> ReleaseRefusedError:
     """Return the error for an unsuccessful answer.
 
-    Args:
-        document: problem details, or any other body.
-        status: of HTTP.
-        retry_after: seconds in the answer's header.
+    The document is problem details, or any other body; ``retry_after`` is in seconds.
     """
     problem = document if isinstance(document, dict) else {}
     checks, code, hint = problem.get("failed_checks"), str(problem.get("code") or "service-error"), problem.get("hint")

@@ -43,9 +43,6 @@ class VerifiedDirectory:
     """A directory with a trusted signature and all its files. ``verify_directory`` makes it.
 
     Attributes:
-        store: of the files.
-        manifest: the owner's, verified.
-        model: the signed list.
         digests_verified: all ciphertext was compared too.
     """
 

@@ -109,7 +109,6 @@ class SealedFileObject(io.BufferedReader):
 
     Args:
         reader: of the plaintext; closed with this object.
-        buffer_size: bytes to read ahead.
     """
 
     def __init__(self, reader: Readable, *, buffer_size: int = LOCAL_BUFFER_BYTES) -> None:

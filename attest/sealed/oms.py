@@ -128,9 +128,7 @@ def _signed_bytes(payload: bytes) -> bytes:
 def verify_model(bundle: bytes, *, trusted: Collection[ec.EllipticCurvePublicKey]) -> VerifiedModel:
     """Verify a signature over a list of files, without the files.
 
-    Args:
-        bundle: the signature file as received; not trusted yet.
-        trusted: accepted signers; an empty collection accepts nothing.
+    The bundle is not trusted yet. An empty collection of signers accepts nothing.
 
     Raises:
         EvidenceError: ``model-signature-malformed``, ``json-invalid``, ``base64-invalid`` or ``hex-invalid``.

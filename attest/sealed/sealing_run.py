@@ -56,9 +56,7 @@ class SealingRun:
     """One run over the files of a model.
 
     Attributes:
-        work: folder of the output.
         model: identity of the model, 16 bytes.
-        progress: called with a file and its newly finished bytes.
     """
 
     folder: Path

@@ -43,8 +43,6 @@ class Held:
     """A held key: its newest lease, its material, and its state.
 
     Attributes:
-        moment: reads the clocks.
-        lost: reason of its loss.
         failures: failed renewals since the last success.
         next_try: time of the next attempt; None means by the lease.
     """

@@ -51,7 +51,6 @@ class Session(BaseSession["httpx.Client"], ClosedOnExit):
         on_renewed: called with each key that has a new lease, in the thread that renews.
         background: renew leases in a thread. Otherwise the program calls ``renew()`` in time.
         http: makes the HTTP client instead of one for ``url``; called again in a child process.
-        timing: sources of time and randomness.
 
     Raises:
         ConfigurationError: a missing or invalid setting.
