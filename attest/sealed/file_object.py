@@ -16,11 +16,11 @@ import io
 import os
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from attest.sealed.directory import SealedDirectory
 from attest.sealed.layout import FIRST_PLAINTEXT_BYTES, PLAINTEXT_BYTES
 from attest.sealed.locations import connections_of, source_of
 from attest.sealed.segment_reader import SealedReader
 from attest.sealed.sources import Readable, Source
+from attest.sealed.tensor_set import ModelFiles
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -162,7 +162,7 @@ def open(  # noqa: A001  the counterpart of open: attest.sealed.open
     return as_file(reader, buffer_size=buffer_size, remote=connections is not None)
 
 
-def open_file(model: SealedDirectory, path: str, *, buffer_size: int | None = None) -> SealedFileObject:
+def open_file(model: ModelFiles, path: str, *, buffer_size: int | None = None) -> SealedFileObject:
     """Open a file of a model from ``open_directory`` for reading; by default it reads 1 MiB ahead.
 
     Raises:
