@@ -61,9 +61,6 @@ class ChannelGateway:
     """ASGI application that opens encrypted requests for another one.
 
     Args:
-        application: receives the opened requests.
-        gateway: opens and seals.
-        clock: returns the present moment, aware.
         offer: makes evidence for clients; None if a key-release service vouches for the key.
         outside: answers requests in the clear; None answers 404.
         tick_seconds: interval between the parts of a streamed answer.

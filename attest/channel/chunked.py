@@ -40,10 +40,7 @@ class ChunkSealer:
         self._over = False
 
     def piece(self, data: bytes) -> bytes:
-        """Seal a piece other than the last.
-
-        Args:
-            data: 1 to 16,384 bytes.
+        """Seal a piece other than the last, 1 to 16,384 bytes.
 
         Raises:
             ChannelError: ``channel-messages-exhausted``.
@@ -56,10 +53,7 @@ class ChunkSealer:
         return varint(len(sealed)) + sealed
 
     def final(self, data: bytes = b"") -> bytes:
-        """Seal the last piece.
-
-        Args:
-            data: at most 16,384 bytes.
+        """Seal the last piece, at most 16,384 bytes.
 
         Raises:
             ChannelError: ``channel-messages-exhausted``.
@@ -86,21 +80,7 @@ class ChunkOpener:
 
     Args:
         cipher: of the request or the answer; used by this object alone.
-        max_bytes: largest opened size in total.
-        max_chunks: largest number of chunks.
     """
-
-    __slots__ = (
-        "_authentic",
-        "_buffer",
-        "_chunks",
-        "_cipher",
-        "_length",
-        "_max_bytes",
-        "_max_chunks",
-        "_opened",
-        "_over",
-    )
 
     def __init__(
         self, cipher: CountedAead, *, max_bytes: int = MAX_MESSAGE_BYTES, max_chunks: int = MAX_CHUNKS
@@ -113,12 +93,8 @@ class ChunkOpener:
         self._chunks = 0
         self._opened = 0
         self._over = False
-        self._authentic = False
-
-    @property
-    def authentic(self) -> bool:
+        self.authentic = False
         """True if any chunk opened, even if a later one did not."""
-        return self._authentic
 
     def feed(self, data: bytes) -> tuple[bytes, ...]:
         """Add bytes, and return the pieces that they complete.
@@ -186,7 +162,7 @@ class ChunkOpener:
         if self._opened > self._max_bytes:
             raise _too_long("bytes", self._max_bytes, self._opened)
         piece = self._cipher.open(sealed, aad=aad)
-        self._authentic = True
+        self.authentic = True
         return piece
 
     def _require_going_on(self) -> None:

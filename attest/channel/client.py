@@ -96,12 +96,7 @@ class RequestSealer:
         return self._sealing.context.seal(padded(message) if self._padding else message)
 
     def answer(self, status: int, content_type: str | None, *, limits: MessageLimits = ANSWER_LIMITS) -> AnswerOpener:
-        """Return the opener of the answer.
-
-        Args:
-            status: of the outer response, as ``content_type``.
-            content_type: None if it has none.
-            limits: sizes.
+        """Return the opener of the answer, by the status and content type of the outer response.
 
         Raises:
             ChannelRefusedError: ``channel-keys-refused``: an unauthenticated claim that the service lacks the key;

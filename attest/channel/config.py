@@ -40,8 +40,6 @@ class KeyConfig:
 
     Attributes:
         key_id: 0 to 255.
-        kem: a supported KEM.
-        public_key: the raw key.
         pairs: KDF and AEAD ids, the preferred pair first; unsupported kinds are allowed.
 
     Raises:
@@ -154,7 +152,14 @@ def choose(document: KeyDocument, *, kems: Collection[int] = DEFAULT_KEMS) -> Ke
         for kdf, aead in config.pairs:
             if (kdf, aead) in OFFERED:
                 return KeyChoice(config=config, suite=Suite(kem=config.kem, aead=aead))
-    raise _unsupported(kems, ", ".join(f"{config.kem:#06x}" for config in document.configs))
+    raise ChannelError(
+        "no key configuration is acceptable here",
+        code="channel-keys-unsupported",
+        expected=", ".join(f"{kem:#06x}" for kem in kems) + " with AES-256-GCM or ChaCha20-Poly1305",
+        got=", ".join(f"{config.kem:#06x}" for config in document.configs),
+        clause=_CLAUSE,
+        hint="a service without the hybrid KEM has to be allowed by name",
+    )
 
 
 def _config(data: bytes) -> KeyConfig | ForeignConfig:
@@ -177,14 +182,3 @@ def _config(data: bytes) -> KeyConfig | ForeignConfig:
 
 def _malformed(problem: str) -> ChannelError:
     return ChannelError(f"key configurations: {problem}", code="channel-keys-malformed", clause=_CLAUSE)
-
-
-def _unsupported(kems: Collection[int], got: str) -> ChannelError:
-    return ChannelError(
-        "no key configuration is acceptable here",
-        code="channel-keys-unsupported",
-        expected=", ".join(f"{kem:#06x}" for kem in kems) + " with AES-256-GCM or ChaCha20-Poly1305",
-        got=got,
-        clause=_CLAUSE,
-        hint="a service without the hybrid KEM has to be allowed by name",
-    )

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 
 from attest.errors import ChannelError, ChannelTamperError, VerificationError
-from attest.release.sealed_key import KEM_HYBRID, KEM_X25519, MATERIAL_BYTES
+from attest.release.sealed_key import KEM_HYBRID, KEM_X25519, MATERIAL_BYTES, read_material
 
 KDF_SHA256: Final = 0x0001
 AES_128_GCM: Final = 0x0001
@@ -42,7 +42,6 @@ MAX_SEQUENCE: Final = (1 << 8 * NONCE_BYTES) - 1
 _HASH_BYTES = 32
 _X25519_BYTES = 32
 _LATTICE_PUBLIC_BYTES = 1184
-_LATTICE_SEED_BYTES = 64
 _VERSION = b"HPKE-v1"
 _MODE_BASE = b"\x00"
 _XWING_LABEL = bytes.fromhex("5c2e2f2f5e5c")
@@ -165,10 +164,8 @@ class HpkeContext(CountedAead):
     """One side of an exchange in base mode: the sender seals, the recipient opens, both export.
 
     Args:
-        suite: the algorithms.
         shared_secret: 32 bytes of the KEM.
         info: agreed context of both sides.
-        sequence: number of the next message.
     """
 
     __slots__ = ("_exporter", "_id")
@@ -202,7 +199,6 @@ class HpkeKey:
     """A recipient's key pair. The private half never leaves this object.
 
     Attributes:
-        kem: its KEM.
         public: the raw public key: 32 bytes, or 1,216 of the hybrid.
     """
 
@@ -215,9 +211,7 @@ class HpkeKey:
     def from_seed(kem: int, seed: bytes) -> HpkeKey:
         """Make a key pair from random bytes.
 
-        Args:
-            kem: of the key.
-            seed: 32 bytes: the X25519 key, or X-Wing's seed.
+        The seed has 32 bytes: it is the X25519 key, or X-Wing's seed.
 
         Raises:
             ValueError: another number of bytes, or an unknown KEM.
@@ -232,21 +226,12 @@ class HpkeKey:
     def from_material(kem: int, material: bytes) -> HpkeKey:
         """Make a key pair from a released private half (a prompt key's).
 
-        Args:
-            kem: the KEM.
-            material: 32 bytes of X25519; before them, with the hybrid, the 64 bytes of an ML-KEM-768 seed.
+        It has 32 bytes of X25519; before them, with the hybrid, the 64 bytes of an ML-KEM-768 seed.
 
         Raises:
             ValueError: another number of bytes, or an unknown KEM.
         """
-        if len(material) != MATERIAL_BYTES.get(kem):
-            raise ValueError(f"the private half of KEM {kem:#06x} has another number of bytes than {len(material)}")
-        curve = X25519PrivateKey.from_private_bytes(material[-_X25519_BYTES:])
-        point = curve.public_key().public_bytes_raw()
-        if kem == KEM_X25519:
-            return HpkeKey(kem=kem, public=point, _curve=curve, _lattice=None)
-        lattice = MLKEM768PrivateKey.from_seed_bytes(material[:_LATTICE_SEED_BYTES])
-        public = lattice.public_key().public_bytes_raw() + point
+        public, curve, lattice = read_material(kem, material)
         return HpkeKey(kem=kem, public=public, _curve=curve, _lattice=lattice)
 
     def decapsulate(self, enc: bytes) -> bytes:
@@ -274,15 +259,10 @@ class HpkeKey:
 
 
 def encapsulate(kem: int, public: bytes, *, dangerous_ephemeral: X25519PrivateKey | None = None) -> tuple[bytes, bytes]:
-    """Establish a shared secret with the holder of the private half.
+    """Return a shared secret (32 bytes) with the holder of the private half, and ``enc``.
 
-    Args:
-        kem: the KEM.
-        public: the raw public key; not validated yet.
-        dangerous_ephemeral: the X25519 half of the sender's ephemeral key, for vectors; None generates it.
-
-    Returns:
-        The shared secret of 32 bytes, and ``enc``.
+    The public key is raw and not validated yet. ``dangerous_ephemeral`` is the X25519 half of the sender's ephemeral
+    key, for vectors; None generates it.
 
     Raises:
         VerificationError: ``channel-key-invalid``: an unknown KEM, another length, or an invalid key.

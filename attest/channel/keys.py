@@ -52,7 +52,6 @@ class ChannelKey:
     """A key document with its private halves.
 
     Attributes:
-        document: its public form.
         private: the private half of each configuration, in their order.
         not_after: end of its use by new clients.
         replicated: other replicas have it too, or it outlives this process.
@@ -76,12 +75,8 @@ class ChannelKey:
     ) -> ChannelKey:
         """Generate keys inside the TEE; evidence then has to be bound to ``document``.
 
-        Args:
-            random: returns so many random bytes.
-            at: now.
-            first_id: key id of the first; the others follow. None of them may still be accepted for another key.
-            kems: in order of preference; X25519 alone is explicit.
-            lifetime: of its use by new clients; at most 24 hours.
+        The key ids begin with ``first_id``; none of them may still be accepted for another key. ``kems`` are in order
+        of preference; X25519 alone is explicit. ``lifetime`` is that of their use by new clients, at most 24 hours.
 
         Raises:
             ValueError: an unknown KEM, none, or a longer lifetime.
@@ -113,26 +108,19 @@ class ServiceKeys:
     """The current key of a service and replaced ones that are still accepted.
 
     Args:
-        current: the key for new clients.
         overlap: time for which a replaced or expired key stays accepted.
     """
 
-    __slots__ = ("_current", "_older", "_overlap")
-
     def __init__(self, current: ChannelKey, *, overlap: timedelta = OVERLAP) -> None:
-        self._current = current
+        self.current = current
+        """The key for new clients."""
         self._overlap = overlap
         self._older: tuple[tuple[ChannelKey, datetime], ...] = ()
 
     @property
-    def current(self) -> ChannelKey:
-        """The key for new clients."""
-        return self._current
-
-    @property
     def replicated(self) -> bool:
         """True if other replicas have any of the keys."""
-        return any(key.replicated for key in (self._current, *(old for old, _ in self._older)))
+        return any(key.replicated for key in (self.current, *(old for old, _ in self._older)))
 
     def replace(self, key: ChannelKey, *, at: datetime) -> None:
         """Replace the current key, and accept it for the overlap.
@@ -141,12 +129,12 @@ class ServiceKeys:
             ValueError: a key id would stand for two accepted keys.
         """
         self.forget(at=at)
-        older = (*self._older, (self._current, min(at, self._current.not_after) + self._overlap))
+        older = (*self._older, (self.current, min(at, self.current.not_after) + self._overlap))
         used = {config.key_id for old, _ in older for config in old.document.configs}
         if used & {config.key_id for config in key.document.configs}:
             raise ValueError("a key id is still in use by an older key")
         self._older = older
-        self._current = key
+        self.current = key
 
     def prolong(self, key: ChannelKey) -> None:
         """Extend the current key's use, as its key-release service states.
@@ -154,9 +142,9 @@ class ServiceKeys:
         Raises:
             ValueError: it is another key.
         """
-        if key.document != self._current.document:
+        if key.document != self.current.document:
             raise ValueError("another key is no other end of this one")
-        self._current = replace(self._current, not_after=key.not_after)
+        self.current = replace(self.current, not_after=key.not_after)
 
     def forget(self, *, at: datetime) -> None:
         """Delete the private halves of keys that are no longer accepted."""
@@ -166,8 +154,8 @@ class ServiceKeys:
         """Return the key that a request names, if it is accepted now."""
         self.forget(at=at)
         accepted = [key for key, _ in self._older]
-        if at < self._current.not_after + self._overlap:
-            accepted.append(self._current)
+        if at < self.current.not_after + self._overlap:
+            accepted.append(self.current)
         for key in accepted:
             if (half := key.half(key_id)) is not None:
                 return key, *half

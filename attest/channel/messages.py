@@ -75,9 +75,6 @@ class Request:
         method: in its own case (``POST``).
         authority: host and port; empty if the field ``host`` has it.
         path: with the query.
-        fields: header lines.
-        content: the body.
-        trailers: lines after the body.
         scheme: always ``https``.
 
     Raises:
@@ -112,9 +109,6 @@ class Response:
 
     Attributes:
         status: 200 to 599.
-        fields: header lines.
-        content: the body.
-        trailers: lines after the body.
         interim: responses of 1xx before it, each with its fields.
 
     Raises:

@@ -49,25 +49,13 @@ class MessageForm(Enum):
         b"message/bhttp chunked response",
     )
 
-    @property
-    def request_type(self) -> str:
-        """Media type of a request."""
-        return self.value[0]
-
-    @property
-    def answer_type(self) -> str:
-        """Media type of an answer."""
-        return self.value[1]
-
-    @property
-    def request_label(self) -> bytes:
+    def __init__(self, request_type: str, answer_type: str, request_label: bytes, answer_label: bytes) -> None:
+        self.request_type = request_type
+        self.answer_type = answer_type
+        self.request_label = request_label
         """Prefix of a request's ``info``."""
-        return self.value[2]
-
-    @property
-    def answer_label(self) -> bytes:
+        self.answer_label = answer_label
         """Label for the export of the answer's secret."""
-        return self.value[3]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

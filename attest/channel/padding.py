@@ -64,37 +64,60 @@ class WholeMessage:
         return self._sealer.final(bytes(self._buffer))
 
 
-class GrowingMessage:
-    """Sealer of a streamed answer: pieces of one size, sent on a clock.
+class AnswerStream:
+    """Sealer of an answer while it is made: pieces of one size, sent on a clock; truncated without ``end``.
 
     Sending token by token would reveal the lengths of words. A partial piece waits for more; formats with room for
     filler (event streams) allow padding it at each tick.
 
     Args:
-        sealer: of the message.
+        nonce: of the answer, sent before the first chunk.
+        head: encoded part of the message before its content.
         size: of a piece, in bytes.
         padding: keep to that size; otherwise bytes are sent as they arrive.
     """
 
-    __slots__ = ("_buffer", "_padding", "_sealer", "_size")
+    __slots__ = ("_buffer", "_nonce", "_padding", "_sealer", "_size")
 
-    def __init__(self, sealer: ChunkSealer, *, size: int = STREAM_PIECE_BYTES, padding: bool = True) -> None:
+    def __init__(
+        self, sealer: ChunkSealer, *, nonce: bytes, head: bytes, size: int = STREAM_PIECE_BYTES, padding: bool = True
+    ) -> None:
         self._sealer = sealer
+        self._nonce = nonce
         self._size = size
         self._padding = padding
-        self._buffer = bytearray()
+        self._buffer = bytearray(head)
 
     @property
     def waiting(self) -> int:
-        """Number of waiting bytes."""
+        """Number of bytes waiting for the next tick."""
         return len(self._buffer)
 
     def add(self, data: bytes) -> None:
-        """Add bytes."""
-        self._buffer += data
+        """Add content."""
+        self._buffer += written_content(data)
 
-    def tick(self) -> bytes:
-        """Return the chunks that are full."""
+    def tick(self, *, fill_event_stream: bool = False) -> bytes:
+        """Return the bytes to send now.
+
+        ``fill_event_stream`` fills the waiting piece with a comment, which readers of event streams ignore. It is valid
+        only after the end of an event; elsewhere a comment would become part of one.
+        """
+        missing = -len(self._buffer) % self._size
+        if fill_event_stream and missing:
+            self._buffer += _comment(missing if missing >= _SMALLEST_COMMENT else missing + self._size)
+        return self._begun(self._full())
+
+    def end(self, trailers: Fields = ()) -> bytes:
+        """Return the last bytes to send; zeros fill the last piece."""
+        self._buffer += END + section(trailers, indeterminate=True)
+        if self._padding:
+            self._buffer += bytes(-len(self._buffer) % self._size)
+        sealed = self._full() if len(self._buffer) > PIECE_BYTES else b""
+        return self._begun(sealed + self._sealer.final(bytes(self._buffer)))
+
+    def _full(self) -> bytes:
+        """Seal the pieces that are full."""
         size = self._size if self._padding else 1
         full = len(self._buffer) // size * size
         sealed: list[bytes] = []
@@ -104,56 +127,6 @@ class GrowingMessage:
             del self._buffer[:step]
             full -= step
         return b"".join(sealed)
-
-    def fill_event_stream(self) -> None:
-        """Fill the waiting piece with a comment, which readers of event streams ignore.
-
-        Only valid after the end of an event; elsewhere a comment would become part of one.
-        """
-        missing = -len(self._buffer) % self._size
-        if missing:
-            self._buffer += _comment(missing if missing >= _SMALLEST_COMMENT else missing + self._size)
-
-    def end(self) -> bytes:
-        """Return the remainder as the last chunks; zeros fill the last piece."""
-        if self._padding:
-            self._buffer += bytes(-len(self._buffer) % self._size)
-        sealed = self.tick() if len(self._buffer) > PIECE_BYTES else b""
-        return sealed + self._sealer.final(bytes(self._buffer))
-
-
-class AnswerStream:
-    """An answer sent while it is made, the nonce first; a client treats it as truncated until ``end``."""
-
-    __slots__ = ("_growing", "_nonce")
-
-    def __init__(self, nonce: bytes, growing: GrowingMessage) -> None:
-        self._nonce = nonce
-        self._growing = growing
-
-    @property
-    def waiting(self) -> int:
-        """Number of bytes waiting for the next tick."""
-        return self._growing.waiting
-
-    def add(self, data: bytes) -> None:
-        """Add content."""
-        self._growing.add(written_content(data))
-
-    def tick(self, *, fill_event_stream: bool = False) -> bytes:
-        """Return the bytes to send now.
-
-        Args:
-            fill_event_stream: an event of an event stream has just ended, so that a comment may follow.
-        """
-        if fill_event_stream:
-            self._growing.fill_event_stream()
-        return self._begun(self._growing.tick())
-
-    def end(self, trailers: Fields = ()) -> bytes:
-        """Return the last bytes to send."""
-        self._growing.add(END + section(trailers, indeterminate=True))
-        return self._begun(self._growing.end())
 
     def _begun(self, sealed: bytes) -> bytes:
         nonce, self._nonce = self._nonce, b""

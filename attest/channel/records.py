@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -23,14 +22,11 @@ from typing import Final, Protocol
 from attest.appraisal import AttestationResult, appraise
 from attest.channel.config import KeyDocument, parse_key_document
 from attest.encoding import JsonValue, base64url_bytes, base64url_text, rfc3339_text
-from attest.endorsements.anchors import TrustAnchors
-from attest.endorsements.pool import Endorsements
 from attest.errors import BindingError, EvidenceError, VerificationError
 from attest.evidence.binding import Binding, ExpectedBinding
 from attest.evidence.envelope import Evidence, parse_envelope
 from attest.evidence.freshness import Freshness
-from attest.policy.loader import Policy
-from attest.release.service_verification import verify_service
+from attest.release.service_verification import MachineExpectation, verify_service
 
 CONTEXT: Final = "channel/v1"
 ROLE: Final = "service"
@@ -64,9 +60,7 @@ class ChannelRecord:
     """A service's proven key document. The constructor refuses anything less.
 
     Attributes:
-        result: appraisal of the evidence.
         keys: the document that the evidence commits to.
-        audience: the service's name.
         expires: its end, excluded.
 
     Raises:
@@ -163,24 +157,16 @@ class KeyOffer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelExpectation:
-    """A client's requirements for a service before it seals anything to it.
+class ChannelExpectation(MachineExpectation):
+    """A client's requirements for a service before it seals anything to it; see ``MachineExpectation``.
 
     Attributes:
         audience: the service's name in its evidence.
-        policy: requirements for the evidence.
-        anchors: accepted root keys; an empty set accepts nothing.
-        endorsements: of the vendors, from files.
-        fetch: obtains missing endorsements; None disables it.
         max_age: lifetime of a record.
         unchecked_freshness: reason to accept evidence without this client's nonce; None requires the nonce.
     """
 
     audience: str
-    policy: Policy
-    anchors: TrustAnchors
-    endorsements: Endorsements
-    fetch: Callable[[Evidence, datetime], Endorsements] | None = None
     max_age: timedelta = DEFAULT_MAX_AGE
     unchecked_freshness: str | None = None
 
@@ -194,12 +180,7 @@ def channel_binding(
 ) -> Binding:
     """Return the binding of a service's evidence.
 
-    Args:
-        keys: its whole key document.
-        audience: its name, as its clients use it.
-        nonce: 32 bytes of the client, or ``published_nonce``.
-        devices: digests of the other devices' evidence.
-        init_data: digest of its initialisation data.
+    ``audience`` is its name, as its clients use it; ``nonce`` is 32 bytes of the client, or ``published_nonce``.
     """
     return Binding(
         context=CONTEXT,
@@ -226,11 +207,7 @@ def evidence_proof(evidence: Evidence) -> bytes:
 def verify_offer(offer: KeyOffer, *, expect: ChannelExpectation, nonce: bytes | None, at: datetime) -> ChannelRecord:
     """Verify and appraise a service's offer, and return the record for its requests.
 
-    Args:
-        offer: as received.
-        expect: the requirements.
-        nonce: the 32 bytes that this client sent; None accepts published evidence, if explicitly allowed.
-        at: now.
+    ``nonce`` is the 32 bytes that this client sent; None accepts published evidence, if explicitly allowed.
 
     Raises:
         EvidenceError: the evidence is malformed.
@@ -249,15 +226,7 @@ def verify_offer(offer: KeyOffer, *, expect: ChannelExpectation, nonce: bytes | 
         not_before, not_after = _published(offer, at)
         nonce, expires = published_nonce(not_before, not_after), min(expires, not_after)
     expected = ExpectedBinding(context=CONTEXT, role=ROLE, audience=expect.audience, nonce=nonce)
-    verified = verify_service(
-        offer.evidence,
-        policy=expect.policy,
-        anchors=expect.anchors,
-        endorsements=expect.endorsements,
-        fetch=expect.fetch,
-        expected=expected,
-        at=at,
-    )
+    verified = verify_service(offer.evidence, expect=expect, binding=expected, at=at)
     result = appraise(verified, policy=expect.policy, at=at)
     return ChannelRecord(result=result, keys=keys, audience=expect.audience, expires=expires)
 

@@ -24,7 +24,6 @@ class ChannelRefusal:
     """A refusal of a request.
 
     Attributes:
-        status: of HTTP.
         code: stable name.
         title: for people, fixed for each code.
         problem: fragment of the registered problem type, or None.

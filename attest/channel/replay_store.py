@@ -34,7 +34,6 @@ class SqliteReplayWindow:
 
     Args:
         path: of the file, created if missing.
-        capacity: largest number of requests.
 
     Raises:
         ConfigurationError: ``replay-window-unusable``.

@@ -25,14 +25,9 @@ def checked_request(
 ) -> Request | ChannelRefusal:
     """Return the request for the application, or its refusal.
 
-    Args:
-        head: control data and fields.
-        content: of the whole request.
-        trailers: fields after the content.
-        authorities: hosts of the service, with their ports.
-        proofs: digests of the evidence that the service gave out for this key.
-        window: largest difference between the request's date and ``at``, included.
-        at: when the first part of the request opened, aware.
+    ``proofs`` are digests of the evidence that the service gave out for this key. ``window`` is the largest difference
+    between the request's date and ``at``, included; ``at`` is the moment when the first part of the request opened,
+    aware.
     """
     # (1) The date is within the window.
     date = _single(head.fields, DATE)

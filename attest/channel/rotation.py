@@ -29,8 +29,6 @@ class KeyRotation:
 
     Args:
         gateway: its key was generated in this process; released keys are rotated by their service.
-        random: returns so many random bytes.
-        clock: returns the present moment, aware.
         kems: of the next key, in order of preference.
         lifetime: of the next key; at most 24 hours.
         rotated: called after each replacement.

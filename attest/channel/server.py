@@ -30,7 +30,6 @@ from attest.channel.padding import (
     SMALLEST_BYTES,
     STREAM_PIECE_BYTES,
     AnswerStream,
-    GrowingMessage,
     WholeMessage,
     padded,
 )
@@ -60,12 +59,8 @@ class Gateway:
     """Opener of requests to one service.
 
     Args:
-        keys: the service's.
-        replays: the replay window.
         authorities: accepted hosts, with a port if there is one; an empty set accepts nothing.
-        random: returns so many random bytes.
         window: largest error of a request's date.
-        limits: of requests.
         padding: hide the lengths of answers.
         insecure_replays: reason to use a window of this process alone with a key that other replicas have, or that
             outlives the process; None requires a shared window.
@@ -124,27 +119,12 @@ class Gateway:
 class ServedExchange:
     """One request and its answer, owned by one task; ``Gateway.exchange`` makes it."""
 
-    __slots__ = (
-        "_answered",
-        "_buffer",
-        "_chunks",
-        "_content",
-        "_decoder",
-        "_form",
-        "_gateway",
-        "_head",
-        "_opening",
-        "_proofs",
-        "_received",
-        "_refusal",
-        "_seen_at",
-    )
-
     def __init__(self, gateway: Gateway, form: MessageForm) -> None:
         self._gateway = gateway
         self._form = form
         self._buffer = bytearray()
-        self._received = 0
+        self.received = 0
+        """Number of request bytes received."""
         self._opening: Opening | None = None
         self._proofs = Proofs()
         self._chunks: ChunkOpener | None = None
@@ -161,24 +141,19 @@ class ServedExchange:
         return self._form.answer_type
 
     @property
-    def received(self) -> int:
-        """Number of request bytes received."""
-        return self._received
-
-    @property
     def refused(self) -> bool:
         """True once the request is refused; the rest of it is ignored."""
         return self._refusal is not None
 
     def feed(self, data: bytes, *, at: datetime) -> None:
         """Add bytes of the request. Its end reports errors."""
-        self._received += len(data)
+        self.received += len(data)
         if self._refusal is None:
             self._guarded(lambda: self._take(data, at), at)
 
     def finish(self, *, at: datetime) -> Request | ChannelRefusal:
         """Mark the end of the request; return it or its refusal."""
-        if self._received == 0:
+        if self.received == 0:
             return EMPTY
         if self._refusal is None:
             self._guarded(lambda: self._take_last(at), at)
@@ -216,9 +191,7 @@ class ServedExchange:
     def stream(self, head: Response, *, piece: int = STREAM_PIECE_BYTES) -> AnswerStream:
         """Start a streamed answer.
 
-        Args:
-            head: status, fields, and content so far.
-            piece: bytes in each part.
+        ``head`` has the status, the fields, and the content so far; ``piece`` is the size of each part.
 
         Raises:
             ValueError: as ``answer``; or the form is single.
@@ -226,10 +199,9 @@ class ServedExchange:
         if self._form is not MessageForm.CHUNKED:
             raise ValueError("a single message is sealed as a whole")
         nonce, cipher = self._take_opening().answer_key(self._gateway.random)
-        growing = GrowingMessage(ChunkSealer(cipher), size=piece, padding=self._gateway.padding)
         head = _without_own(head)
-        growing.add(response_head(head, indeterminate=True) + written_content(head.content))
-        return AnswerStream(nonce, growing)
+        begun = response_head(head, indeterminate=True) + written_content(head.content)
+        return AnswerStream(ChunkSealer(cipher), nonce=nonce, head=begun, size=piece, padding=self._gateway.padding)
 
     @property
     def streams(self) -> bool:

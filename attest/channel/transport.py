@@ -140,12 +140,9 @@ class ChannelTransport(_Channel[httpx.BaseTransport], httpx.BaseTransport):
 
     Args:
         gateway: address of the gateway, without its path.
-        trust: decides on the recipient's keys.
-        clock: returns the present moment, aware.
         kems: accepted KEMs; by default the hybrid alone.
         form: chunked, or single for services without chunks.
         padding: hide lengths.
-        limits: of answers.
         transport: sends the sealed requests; None uses httpx's own.
 
     Raises (when a request is sent):

@@ -50,36 +50,27 @@ class RecipientTrust(Protocol):
 
 
 class AttestedTrust:
-    """Trust in an attesting service: each proof answers a nonce of this client.
-
-    Args:
-        expect: the requirements.
-        random: returns so many random bytes, for nonces.
-    """
+    """Trust in an attesting service: each proof answers a nonce of this client."""
 
     def __init__(self, expect: ChannelExpectation, *, random: Callable[[int], bytes]) -> None:
         self._expect = expect
         self._random = random
-        self._record: ChannelRecord | None = None
-
-    @property
-    def record(self) -> ChannelRecord | None:
+        self.record: ChannelRecord | None = None
         """The last record, current or not."""
-        return self._record
 
     def current(self, at: datetime) -> TrustedKeys | None:
         """Return the record while it is current."""
-        if self._record is None:
+        if self.record is None:
             return None
         try:
-            self._record.require_current(at)
+            self.record.require_current(at)
         except VerificationError:
-            self._record = None
-        return self._record
+            self.record = None
+        return self.record
 
     def question(self, at: datetime) -> KeyQuestion:
         """Drop the record, and return the next query."""
-        self._record = None
+        self.record = None
         nonce = self._random(NONCE_BYTES)
         return KeyQuestion(query=f"nonce={base64url_text(nonce)}", nonce=nonce, at=at)
 
@@ -89,17 +80,17 @@ class AttestedTrust:
         Raises:
             AttestError: as ``verify_offer``, or ``json-invalid``; no record is held then.
         """
-        self._record = None
+        self.record = None
         offer = KeyOffer.from_json(json_value(body, what="key offer"))
-        self._record = verify_offer(offer, expect=self._expect, nonce=question.nonce, at=question.at)
+        self.record = verify_offer(offer, expect=self._expect, nonce=question.nonce, at=question.at)
 
     def drop(self) -> None:
         """Drop the record."""
-        self._record = None
+        self.record = None
 
     def doubt(self) -> None:
         """Drop the record: another query is cheap, and its answer is proven."""
-        self._record = None
+        self.record = None
 
 
 class HeldTrust:

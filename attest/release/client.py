@@ -77,12 +77,8 @@ class KeyReleaseClient:
     ) -> tuple[ReleasedKey, ...]:
         """Obtain keys: challenge, proof, sealed answer.
 
-        Args:
-            key_ids: the keys, as ``KEY`` or ``TENANT/KEY``; all or none are released.
-            attester: collects the evidence.
-            kem: HPKE KEM of the new key pair.
-            key: an existing key pair instead, whose leases the answer replaces.
-            renewing: held keys whose leases to renew, with their key pair.
+        The keys, as ``KEY`` or ``TENANT/KEY``, are released together or not at all. ``key`` is an existing key pair,
+        whose leases the answer replaces; ``renewing`` are held keys whose leases to renew, with their key pair.
 
         Raises:
             ReleaseRefusedError: the service refuses; see its code and failed checks.
@@ -106,11 +102,8 @@ class KeyReleaseClient:
     ) -> tuple[ReleasedKey, ...]:
         """Obtain keys with an Attestation Result in place of evidence (passport model).
 
-        Args:
-            key_ids: the keys, as ``KEY`` or ``TENANT/KEY``; all or none are released.
-            verifier: obtains the EAR for evidence bound to ``key.bound``.
-            key: key pairs of this workload, the same for all renewals of a lease.
-            renews: leases of these keys to renew.
+        ``verifier`` obtains the EAR for evidence bound to ``key.bound``; the key pairs are the same for all renewals of
+        a lease.
 
         Raises:
             AttestError: as ``release``.
@@ -122,11 +115,7 @@ class KeyReleaseClient:
     ) -> PromptKey:
         """Obtain a prompt key for encryption, and require that the log has it under an accepted policy.
 
-        Args:
-            key: as ``KEY`` or ``TENANT/KEY``.
-            policies: digests of accepted policies; an empty set accepts no key.
-            at: now.
-            kems: accepted HPKE KEMs; by default the hybrid alone.
+        ``policies`` are digests of accepted policies; an empty set accepts no key.
 
         Raises:
             ReleaseRefusedError: the service has no such prompt key.

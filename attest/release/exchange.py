@@ -64,13 +64,7 @@ class _Proved(NamedTuple):
 
 
 class Exchange:
-    """Exchange between one workload and one key-release service.
-
-    Args:
-        service: the verifier key of the service, from configuration, never from the service itself.
-        watch: checks the service's log; None uses a watch for the life of this object, without witnesses.
-        expect: requirements for the service's own machine; None requires no proof of it.
-    """
+    """Exchange between one workload and one key-release service; the arguments are those of ``KeyReleaseClient``."""
 
     def __init__(
         self, *, service: VerifierKey, watch: LogWatch | None = None, expect: ServiceExpectation | None = None

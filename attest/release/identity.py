@@ -39,13 +39,11 @@ class ServiceStatement:
     """A service's statement about itself, trusted once the evidence that commits to it is verified.
 
     Attributes:
-        verifier_key: its identity, as text.
         tls_spki_sha256: SHA-256 of the SubjectPublicKeyInfo of its TLS certificate, 32 bytes; None means plain HTTP.
         configuration_sha256: digest of its effective settings, 32 bytes; its log has their content.
         anchors_sha256: digest of the accepted roots, 32 bytes.
         allow_simulated: evidence of the simulator is accepted.
         profile: ``standard`` or ``production``.
-        version: of its software.
     """
 
     verifier_key: str
@@ -134,10 +132,7 @@ class ServiceAttestation:
 def identity_binding(statement: ServiceStatement, *, nonce: bytes, audience: str) -> Binding:
     """Return the binding of the service's evidence.
 
-    Args:
-        statement: its statement about itself.
-        nonce: 32 bytes of the client.
-        audience: as the client states it.
+    The nonce is 32 bytes of the client; the audience is as the client states it.
     """
     return Binding(
         context=CONTEXT,

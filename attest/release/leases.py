@@ -55,10 +55,8 @@ class LeaseKeeper:
     """Keeper of keys: obtains them and renews their leases.
 
     Args:
-        client: of the service.
         key_ids: the keys, as ``KEY`` or ``TENANT/KEY``; all or none are released.
         attester: collects fresh evidence for each request.
-        timing: sources of time and randomness.
         kem: HPKE KEM of the key pair that the leases are bound to.
     """
 

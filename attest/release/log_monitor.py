@@ -61,11 +61,7 @@ class ProcessMemory:
 
 
 class FileMemory:
-    """Store in a file, which is replaced as a whole.
-
-    Args:
-        path: of the file; its directory must exist.
-    """
+    """Store in a file, which is replaced as a whole; its directory must exist."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -125,10 +121,8 @@ class LogWatch:
     def check(self, entry: bytes, proof: str, *, fetch: FetchProof) -> Checkpoint:
         """Check that an entry is in the log, and that the log extends the remembered one.
 
-        Args:
-            entry: its bytes.
-            proof: text of its proof, checkpoint included.
-            fetch: obtains a consistency proof if one is necessary.
+        ``proof`` is the text of its proof, checkpoint included; ``fetch`` obtains a consistency proof if one is
+        necessary.
 
         Raises:
             EvidenceError: ``log-proof-invalid`` or ``checkpoint-invalid``.

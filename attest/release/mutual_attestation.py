@@ -19,12 +19,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from attest.appraisal import AttestationResult, appraise
 from attest.encoding import JsonValue, base64url_text
-from attest.endorsements.anchors import TrustAnchors
-from attest.endorsements.pool import Endorsements
 from attest.errors import AppraisalError, BindingError, EndorsementError, EvidenceError, VerificationError
 from attest.evidence.binding import NONCE_BYTES, Binding, ExpectedBinding
-from attest.evidence.envelope import Evidence
-from attest.policy.loader import Policy
 from attest.release.identity import (
     ANYBODY,
     CONTEXT,
@@ -35,8 +31,7 @@ from attest.release.identity import (
     identity_note,
 )
 from attest.release.notes import VerifierKey
-from attest.release.service_verification import verify_service
-from attest.verification import VerifiedEvidence
+from attest.release.service_verification import MachineExpectation, verify_service
 
 if TYPE_CHECKING:
     import httpx
@@ -47,30 +42,19 @@ _OK, _NOT_FOUND = 200, 404
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceExpectation:
-    """A client's requirements for the machine of a service, and the means to check them.
+class ServiceExpectation(MachineExpectation):
+    """A client's requirements for a key-release service; see ``MachineExpectation``.
 
     Attributes:
-        policy: requirements for the evidence.
-        anchors: accepted root keys; an empty set accepts nothing.
-        endorsements: of the vendors, from files.
-        clock: returns the present moment, aware.
-        random: returns so many random bytes, for nonces.
-        fetch: obtains missing endorsements; None disables it.
         configuration: SHA-256 of the required configuration, 32 bytes; None accepts any, and the result states
             the actual one.
         unchecked_tls: reason to accept a connection that ends elsewhere, for services behind a proxy with TLS;
             None requires the end that the evidence states.
-        max_age: lifetime of a proof.
         audience: this client's name in the evidence.
     """
 
-    policy: Policy
-    anchors: TrustAnchors
-    endorsements: Endorsements
     clock: Callable[[], datetime]
     random: Callable[[int], bytes]
-    fetch: Callable[[Evidence, datetime], Endorsements] | None = None
     configuration: bytes | None = None
     unchecked_tls: str | None = None
     max_age: timedelta = DEFAULT_MAX_AGE
@@ -115,30 +99,20 @@ class AttestationQuestion:
 
 
 class MutualAttestation:
-    """Requests the proof of one service, and remembers it for a limited time.
-
-    Args:
-        expect: the requirements.
-        service: the configured identity.
-    """
+    """Requests the proof of one service, and remembers it for a limited time."""
 
     def __init__(self, expect: ServiceExpectation, *, service: VerifierKey) -> None:
         self._expect = expect
         self._service = service
-        self._proven: ProvenService | None = None
-
-    @property
-    def proven(self) -> ProvenService | None:
+        self.proven: ProvenService | None = None
         """The last proof; None before the first."""
-        return self._proven
 
     def question(self) -> AttestationQuestion | None:
         """Return the next request for a proof, or None while the last one is recent."""
         now = self._expect.clock()
-        proven = self._proven
-        if proven is not None and timedelta(0) <= now - proven.at < self._expect.max_age:
+        if self.proven is not None and timedelta(0) <= now - self.proven.at < self._expect.max_age:
             return None
-        self._proven = None
+        self.proven = None
         nonce = self._expect.random(NONCE_BYTES)
         query = f"nonce={base64url_text(nonce)}&audience={quote(self._expect.audience, safe='')}"
         return AttestationQuestion(path=f"{PATH}?{query}", nonce=nonce, at=now)
@@ -156,7 +130,7 @@ class MutualAttestation:
             EndorsementError: an endorsement is missing or stale.
             EvidenceError: the answer is malformed.
         """
-        self._proven = self._judge(answer, question.nonce, question.at)
+        self.proven = self._judge(answer, question.nonce, question.at)
 
     def require_same_channel(self, tls_key: bytes | None) -> None:
         """Require that an answer came over the proven channel.
@@ -164,8 +138,8 @@ class MutualAttestation:
         Raises:
             BindingError: ``service-tls-key-mismatch``.
         """
-        if self._proven is not None:
-            self._require_tls(self._proven.statement, tls_key)
+        if self.proven is not None:
+            self._require_tls(self.proven.statement, tls_key)
 
     def _judge(self, answer: AttestationAnswer, nonce: bytes, at: datetime) -> ProvenService:
         attestation = _attestation_of(answer)
@@ -173,7 +147,8 @@ class MutualAttestation:
         # (1) The answer is signed by the configured service, and has this nonce.
         self._require_signed(attestation, nonce)
         # (2) The evidence is genuine, and made for this purpose, this client and this nonce.
-        verified = self._verified(attestation.evidence, nonce, at)
+        wanted = ExpectedBinding(context=CONTEXT, role=ROLE, audience=self._expect.audience, nonce=nonce)
+        verified = verify_service(attestation.evidence, expect=self._expect, binding=wanted, at=at)
         # (3) It commits to that service and to this exact statement.
         self._require_bound(verified.binding, statement, nonce)
         # (4) The connection ends at that machine; the configuration is the reviewed one.
@@ -203,17 +178,6 @@ class MutualAttestation:
                 expected=expected[:400],
                 got=text[:400],
             )
-
-    def _verified(self, evidence: Evidence, nonce: bytes, at: datetime) -> VerifiedEvidence:
-        return verify_service(
-            evidence,
-            policy=self._expect.policy,
-            anchors=self._expect.anchors,
-            endorsements=self._expect.endorsements,
-            fetch=self._expect.fetch,
-            expected=ExpectedBinding(context=CONTEXT, role=ROLE, audience=self._expect.audience, nonce=nonce),
-            at=at,
-        )
 
     def _require_bound(self, binding: Binding | None, statement: ServiceStatement, nonce: bytes) -> None:
         wanted = identity_binding(statement, nonce=nonce, audience=self._expect.audience)

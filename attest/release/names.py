@@ -40,7 +40,9 @@ class KeyName:
 
     def __post_init__(self) -> None:
         require_tenant(self.tenant)
-        require_key_id(self.key_id)
+        if not _KEY_ID.fullmatch(self.key_id):
+            hint = "a key is named KEY, or TENANT/KEY when it is not of the tenant 'default'"
+            raise _no_key_id(self.key_id, hint)
 
     @staticmethod
     def parse(text: str) -> KeyName:
@@ -90,17 +92,6 @@ class KeyReference:
 
     def __str__(self) -> str:
         return str(self.name) if self.version is None else f"{self.name}@{self.version}"
-
-
-def require_key_id(text: str) -> str:
-    """Return a valid key id.
-
-    Raises:
-        ConfigurationError: ``key-id-invalid``.
-    """
-    if not _KEY_ID.fullmatch(text):
-        raise _no_key_id(text, "a key is named KEY, or TENANT/KEY when it is not of the tenant 'default'")
-    return text
 
 
 def require_tenant(text: str) -> str:

@@ -15,6 +15,7 @@ import re
 from base64 import b64encode
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import ClassVar, Self
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -25,45 +26,64 @@ from attest.errors import ConfigurationError, EvidenceError, SignatureError
 MAX_NOTE_BYTES = 1024 * 1024
 MAX_SIGNATURES = 100
 """The limit of Go's reader."""
-COSIGNATURE = b"\x04"
-"""Type byte of a witness's key, see ``attest.release.tlog.witnesses``."""
-_ED25519 = b"\x01"
 _KEY_ID_BYTES = 4
 _PUBLIC_BYTES = 32
+_AMBIGUOUS = re.compile("[\x00-\x09\x0b-\x1f\ud800-\udfff]")
+"""Control characters, and surrogates, which UTF-8 does not have."""
 _NAME = re.compile(r"[^\s+]{1,255}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerifierKey:
-    """A named Ed25519 key.
+class NamedKey:
+    """A named Ed25519 key of one kind.
 
     Attributes:
         name: the signer's name, without white space and ``+``.
         public: 32 bytes.
     """
 
+    KIND: ClassVar[bytes]
+    """The type byte."""
+
     name: str
     public: bytes
 
-    @staticmethod
-    def parse(text: str) -> VerifierKey:
+    @classmethod
+    def parse(cls, text: str) -> Self:
         """Parse ``name+keyid+base64``.
 
         Raises:
-            ConfigurationError: ``verifier-key-invalid``.
+            ConfigurationError: ``verifier-key-invalid``, also for a key of another kind.
         """
-        name, public = parse_key(text, _ED25519)
-        return VerifierKey(name=name, public=public)
+        parts = text.strip().split("+", 2)
+        try:
+            name, identity, encoded = parts
+            blob = base64_bytes(encoded, what="verifier key")
+        except (ValueError, EvidenceError) as exc:
+            raise _bad_key("expected name+keyid+base64") from exc
+        if not _NAME.fullmatch(name) or blob[:1] != cls.KIND or len(blob) != 1 + _PUBLIC_BYTES:
+            raise _bad_key(f"expected a name without white space and an Ed25519 key of type {cls.KIND.hex()}")
+        key = cls(name=name, public=blob[1:])
+        if key.key_id.hex() != identity:
+            raise _bad_key("the key id does not belong to this name and key")
+        return key
 
     @property
     def key_id(self) -> bytes:
-        """The first 4 bytes of SHA-256( name ‖ newline ‖ 0x01 ‖ public key )."""
-        return key_id(self.name, _ED25519, self.public)
+        """The first 4 bytes of SHA-256( name ‖ newline ‖ type byte ‖ public key )."""
+        return sha256(self.name.encode() + b"\n" + self.KIND + self.public).digest()[:_KEY_ID_BYTES]
 
     @property
     def text(self) -> str:
-        """The verifier key as one line."""
-        return f"{self.name}+{self.key_id.hex()}+{_base64(_ED25519 + self.public)}"
+        """The key as one line."""
+        return f"{self.name}+{self.key_id.hex()}+{_base64(self.KIND + self.public)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifierKey(NamedKey):
+    """The key of a service or a log."""
+
+    KIND: ClassVar[bytes] = b"\x01"
 
     def verify(self, note: str) -> str:
         """Return the text of a note that this key signed; lines of other signers are ignored.
@@ -74,7 +94,13 @@ class VerifierKey:
         text, lines = open_note(note)
         mine = [line for line in lines if (line.name, line.key_id) == (self.name, self.key_id)]
         if not mine or not all(self._signed(text, line.signature) for line in mine):
-            raise _unsigned(self.name)
+            raise SignatureError(
+                f"the note is not signed by {self.name}",
+                code="note-signature-invalid",
+                expected=f"an Ed25519 signature of {self.name}",
+                got="none that verifies",
+                clause="C2SP signed-note",
+            )
         return text
 
     def _signed(self, text: str, signature: bytes) -> bool:
@@ -109,14 +135,9 @@ def open_note(note: str) -> tuple[str, tuple[SignatureLine, ...]]:
     lines = signatures.split("\n")
     if len(note) > MAX_NOTE_BYTES or not separator or lines.pop() or not 0 < len(lines) <= MAX_SIGNATURES:
         raise _no_note()
-    if not _is_plain(note):
+    if _AMBIGUOUS.search(note):
         raise _no_note()
     return text + "\n", tuple(map(_line, lines))
-
-
-def _is_plain(note: str) -> bool:
-    """Return True for unambiguous text: valid UTF-8 without control characters."""
-    return not re.search("[\x00-\x09\x0b-\x1f\ud800-\udfff]", note)
 
 
 def _line(line: str) -> SignatureLine:
@@ -129,33 +150,6 @@ def _line(line: str) -> SignatureLine:
     if dash != "—" or not _NAME.fullmatch(name) or len(blob) <= _KEY_ID_BYTES:
         raise _no_note()
     return SignatureLine(name=name, key_id=blob[:_KEY_ID_BYTES], signature=blob[_KEY_ID_BYTES:])
-
-
-def key_id(name: str, kind: bytes, public: bytes) -> bytes:
-    """Return the 4 bytes that distinguish keys of one name; ``kind`` is the type byte."""
-    return sha256(name.encode() + b"\n" + kind + public).digest()[:_KEY_ID_BYTES]
-
-
-def parse_key(text: str, kind: bytes) -> tuple[str, bytes]:
-    """Parse ``name+keyid+base64`` of one kind of Ed25519 key.
-
-    Returns:
-        The name and the public key, 32 bytes.
-
-    Raises:
-        ConfigurationError: ``verifier-key-invalid``.
-    """
-    parts = text.strip().split("+", 2)
-    try:
-        name, identity, encoded = parts
-        blob = base64_bytes(encoded, what="verifier key")
-    except (ValueError, EvidenceError) as exc:
-        raise _bad_key("expected name+keyid+base64") from exc
-    if not _NAME.fullmatch(name) or blob[:1] != kind or len(blob) != 1 + _PUBLIC_BYTES:
-        raise _bad_key(f"expected a name without white space and an Ed25519 key of type {kind.hex()}")
-    if key_id(name, kind, blob[1:]).hex() != identity:
-        raise _bad_key("the key id does not belong to this name and key")
-    return name, blob[1:]
 
 
 def require_name(name: str) -> None:
@@ -200,16 +194,6 @@ def _bad_key(problem: str) -> ConfigurationError:
         f"verifier key: {problem}",
         code="verifier-key-invalid",
         hint="copy all of the line that 'kms init' printed as its identity",
-    )
-
-
-def _unsigned(name: str) -> SignatureError:
-    return SignatureError(
-        f"the note is not signed by {name}",
-        code="note-signature-invalid",
-        expected=f"an Ed25519 signature of {name}",
-        got="none that verifies",
-        clause="C2SP signed-note",
     )
 
 

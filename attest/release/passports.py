@@ -95,12 +95,8 @@ class PassportKey:
     ) -> Passport:
         """Return the passport of a request for keys, signed.
 
-        Args:
-            ear: the Attestation Result for evidence bound to ``bound``.
-            audience: the service's verifier key.
-            nonce: of the service's challenge, 32 bytes.
-            key_ids: the requested keys, in this spelling.
-            renews: the leases to renew.
+        ``ear`` is the Attestation Result for evidence bound to ``bound``, ``audience`` the service's verifier key, and
+        ``nonce`` that of its challenge, 32 bytes. The key ids have the spelling of the request.
         """
         message = _message(
             audience=audience, nonce=nonce, ear_digest=sha384(ear).digest(), key_ids=key_ids, renews=renews
@@ -201,11 +197,9 @@ class PassportRequest:
         Raises:
             EvidenceError: ``wire-invalid``, ``passport-malformed`` or ``base64-invalid``.
         """
-        request = read_request(document, proof="passport")
-        passport = Passport.from_json(request.proof)
-        return PassportRequest(
-            challenge=request.challenge, passport=passport, key_ids=request.key_ids, renews=request.renews
-        )
+        challenge, proof, key_ids, renews = read_request(document, proof="passport")
+        passport = Passport.from_json(proof)
+        return PassportRequest(challenge=challenge, passport=passport, key_ids=key_ids, renews=renews)
 
 
 def _malformed(problem: str) -> EvidenceError:

@@ -184,7 +184,6 @@ class PromptKey:
     """A verified prompt key, made by ``verify_prompt_key``.
 
     Attributes:
-        note: the service's statement.
         audience: the service's verifier key, as text.
     """
 
@@ -192,11 +191,7 @@ class PromptKey:
     audience: str
 
     def encrypt(self, prompt: bytes, *, at: datetime) -> SealedPrompt:
-        """Encrypt a prompt.
-
-        Args:
-            prompt: any bytes; their length shows.
-            at: now.
+        """Encrypt a prompt of any bytes; its length shows.
 
         Raises:
             VerificationError: ``prompt-key-not-current``: refresh it from the service.
@@ -220,15 +215,8 @@ def verify_prompt_key(
 ) -> PromptKey:
     """Require that a prompt key is the one in the service's log for an accepted policy.
 
-    Args:
-        published: as received.
-        requested: the key, with or without a version.
-        policies: digests of accepted policies; an empty set accepts no key.
-        service: the service's verifier key, from configuration.
-        watch: monitors the service's log.
-        fetch: obtains a consistency proof if one is necessary.
-        at: now.
-        kems: accepted HPKE KEMs; by default the hybrid alone.
+    ``policies`` are digests of accepted policies, ``kems`` accepted HPKE KEMs; an empty set accepts no key. ``service``
+    comes from configuration. ``fetch`` obtains a consistency proof if one is necessary.
 
     Raises:
         SignatureError: ``note-signature-invalid``.
@@ -266,12 +254,7 @@ def open_prompt(
 ) -> bytes:
     """Decrypt a prompt in the workload that holds the private half.
 
-    Args:
-        prompt: as received.
-        algorithm: the key's.
-        material: the private half, as released.
-        policy_digest: the policy under which it was released.
-        service: the service that released it.
+    ``material`` is the private half as released, ``policy_digest`` the policy under which it was released.
 
     Raises:
         BindingError: ``release-not-for-this-exchange``: another key, another policy, another service, or altered bytes.

@@ -13,33 +13,27 @@ _NEXT = {
     "key-unknown": "check the name and the version; a key may also be kept from machines that do not conform",
 }
 """Advice for operators of the workload, in addition to the service's text."""
-_LEASES = frozenset({
-    "lease-ended",
-    "lease-expired",
-    "lease-of-another-holder",
-    "lease-of-another-key",
-    "lease-stopped",
-    "lease-unknown",
-})  # fmt: skip
-
 _KINDS: Mapping[str, type[ReleaseRefusedError]] = {
     "policy-not-met": PolicyNotMetError,
     "below-floor": PolicyNotMetError,
     "key-unknown": KeyUnknownError,
+    "lease-ended": LeaseEndedError,
+    "lease-expired": LeaseEndedError,
+    "lease-of-another-holder": LeaseEndedError,
+    "lease-of-another-key": LeaseEndedError,
+    "lease-stopped": LeaseEndedError,
+    "lease-unknown": LeaseEndedError,
 }
 
 
 def refused(document: JsonValue, status: int, *, retry_after: float | None = None) -> ReleaseRefusedError:
     """Return the error for an unsuccessful answer.
 
-    Args:
-        document: problem details, or any other body.
-        status: of HTTP.
-        retry_after: seconds in the answer's header.
+    The document is problem details, or any other body; ``retry_after`` is in seconds.
     """
     problem = document if isinstance(document, dict) else {}
     checks, code, hint = problem.get("failed_checks"), str(problem.get("code") or "service-error"), problem.get("hint")
-    return _kind(code)(
+    return _KINDS.get(code, ReleaseRefusedError)(
         str(problem.get("detail") or problem.get("title") or "no reason given"),
         code=code,
         status=status,
@@ -47,9 +41,3 @@ def refused(document: JsonValue, status: int, *, retry_after: float | None = Non
         retry_after=retry_after,
         hint="; ".join(one for one in (_NEXT.get(code), hint) if isinstance(one, str)) or None,
     )
-
-
-def _kind(code: str) -> type[ReleaseRefusedError]:
-    if code in _LEASES:
-        return LeaseEndedError
-    return _KINDS.get(code, ReleaseRefusedError)

@@ -68,22 +68,14 @@ class WorkloadKey:
     def from_material(kem: int, material: bytes | memoryview) -> WorkloadKey:
         """Return a key pair from its private half.
 
-        Args:
-            kem: HPKE KEM.
-            material: 32 bytes of X25519; before them, with the hybrid, the 64 bytes of an ML-KEM-768 seed.
+        It has 32 bytes of X25519; before them, with the hybrid, the 64 bytes of an ML-KEM-768 seed.
 
         Raises:
             ValueError: an unsupported KEM, or another number of bytes.
         """
-        if len(material) != MATERIAL_BYTES.get(kem):
-            raise ValueError(f"the private half of KEM {kem:#06x} has another number of bytes than {len(material)}")
-        curve = X25519PrivateKey.from_private_bytes(material[-_X25519_BYTES:])
-        point = curve.public_key().public_bytes_raw()
-        if kem == KEM_X25519:
-            return WorkloadKey(public=_tagged(kem, point), _private=curve)
-        lattice = MLKEM768PrivateKey.from_seed_bytes(material[:_SEED_BYTES])
-        raw = lattice.public_key().public_bytes_raw() + point
-        return WorkloadKey(public=_tagged(kem, raw), _private=MLKEM768X25519PrivateKey(lattice, curve))
+        raw, curve, lattice = read_material(kem, material)
+        private = curve if lattice is None else MLKEM768X25519PrivateKey(lattice, curve)
+        return WorkloadKey(public=_tagged(kem, raw), _private=private)
 
     def open(self, sealed: bytes, *, info: bytes) -> bytes:
         """Open a secret sealed to this key in this exchange.
@@ -105,16 +97,27 @@ class WorkloadKey:
         raise TypeError("a WorkloadKey does not leave its process")
 
 
+def read_material(kem: int, material: bytes | memoryview) -> tuple[bytes, X25519PrivateKey, MLKEM768PrivateKey | None]:
+    """Return the raw public key and both private keys of a private half; with X25519 there is no second one.
+
+    Raises:
+        ValueError: an unsupported KEM, or another number of bytes.
+    """
+    if len(material) != MATERIAL_BYTES.get(kem):
+        raise ValueError(f"the private half of KEM {kem:#06x} has another number of bytes than {len(material)}")
+    curve = X25519PrivateKey.from_private_bytes(material[-_X25519_BYTES:])
+    point = curve.public_key().public_bytes_raw()
+    if kem == KEM_X25519:
+        return point, curve, None
+    lattice = MLKEM768PrivateKey.from_seed_bytes(material[:_SEED_BYTES])
+    return lattice.public_key().public_bytes_raw() + point, curve, lattice
+
+
 def seal(secret: bytes | memoryview, *, recipient: bytes, info: bytes) -> bytes:
-    """Encrypt a secret to a workload's public key (HPKE base mode, one shot, empty AAD).
+    """Encrypt to a workload's public key (HPKE base mode, one shot, empty AAD); return ``enc ‖ ciphertext``.
 
-    Args:
-        secret: any bytes.
-        recipient: ``WorkloadKey.public`` of a verified binding.
-        info: agreed context of the exchange; opening needs the same bytes.
-
-    Returns:
-        ``enc ‖ ciphertext``.
+    The recipient is the ``WorkloadKey.public`` of a verified binding; ``info`` is the agreed context of the exchange,
+    and opening needs the same bytes.
 
     Raises:
         VerificationError: ``recipient-key-invalid``: an unknown KEM, another length, or an invalid key.

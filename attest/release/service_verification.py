@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
@@ -15,15 +16,24 @@ from attest.policy.loader import Policy
 from attest.verification import VerifiedEvidence, verify
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineExpectation:
+    """A client's requirements for the machine of a service, and the means to check them.
+
+    Attributes:
+        anchors: accepted root keys; an empty set accepts nothing.
+        endorsements: of the vendors, from files.
+        fetch: obtains missing endorsements; None disables it.
+    """
+
+    policy: Policy
+    anchors: TrustAnchors
+    endorsements: Endorsements
+    fetch: Callable[[Evidence, datetime], Endorsements] | None = None
+
+
 def verify_service(
-    evidence: Evidence,
-    *,
-    policy: Policy,
-    anchors: TrustAnchors,
-    endorsements: Endorsements,
-    fetch: Callable[[Evidence, datetime], Endorsements] | None,
-    expected: ExpectedBinding,
-    at: datetime,
+    evidence: Evidence, *, expect: MachineExpectation, binding: ExpectedBinding, at: datetime
 ) -> VerifiedEvidence:
     """Verify a service's evidence with the policy's relaxations; ``fetch`` runs only if endorsements are missing.
 
@@ -33,15 +43,15 @@ def verify_service(
     verified_with = partial(
         verify,
         evidence,
-        anchors=anchors,
+        anchors=expect.anchors,
         at=at,
-        expected=expected,
-        unchecked=policy.unchecked,
-        tolerances=policy.tolerances,
+        expected=binding,
+        unchecked=expect.policy.unchecked,
+        tolerances=expect.policy.tolerances,
     )
     try:
-        return verified_with(endorsements=endorsements)
+        return verified_with(endorsements=expect.endorsements)
     except EndorsementError:
-        if fetch is None:
+        if expect.fetch is None:
             raise
-    return verified_with(endorsements=endorsements.merged(fetch(evidence, at)))
+    return verified_with(endorsements=expect.endorsements.merged(expect.fetch(evidence, at)))

@@ -11,7 +11,6 @@ from base64 import b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 
 from attest.encoding import (
     JsonValue,
@@ -109,20 +108,9 @@ class ReleaseRequest:
         Raises:
             EvidenceError: ``wire-invalid``, or as ``parse_envelope``.
         """
-        request = read_request(document, proof="evidence")
-        evidence = parse_envelope(json.dumps(request.proof).encode())
-        return ReleaseRequest(
-            challenge=request.challenge, evidence=evidence, key_ids=request.key_ids, renews=request.renews
-        )
-
-
-class RequestMembers(NamedTuple):
-    """Members of a request for keys; the proof's member is not parsed yet."""
-
-    challenge: str
-    proof: JsonValue
-    key_ids: tuple[str, ...]
-    renews: tuple[str, ...]
+        challenge, proof, key_ids, renews = read_request(document, proof="evidence")
+        evidence = parse_envelope(json.dumps(proof).encode())
+        return ReleaseRequest(challenge=challenge, evidence=evidence, key_ids=key_ids, renews=renews)
 
 
 def request_members(
@@ -133,8 +121,10 @@ def request_members(
     return {**members, "renews": list(renews)} if renews else members
 
 
-def read_request(document: JsonValue, *, proof: str) -> RequestMembers:
-    """Read the members of a request for keys; ``proof`` names the member of its proof.
+def read_request(document: JsonValue, *, proof: str) -> tuple[str, JsonValue, tuple[str, ...], tuple[str, ...]]:
+    """Return challenge, proof, key ids and leases of a request for keys; ``proof`` names the member of the proof.
+
+    The proof is not parsed yet.
 
     Raises:
         EvidenceError: ``wire-invalid``.
@@ -152,7 +142,7 @@ def read_request(document: JsonValue, *, proof: str) -> RequestMembers:
             raise wire_invalid("release request", f"keys: {exc.message}") from exc
     leases = _each_once(document, "renews") if "renews" in document else ()
     renews = tuple(_lease_id(one, "release request") for one in leases)
-    return RequestMembers(token, document[proof], key_ids, renews)
+    return token, document[proof], key_ids, renews
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

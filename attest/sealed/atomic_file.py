@@ -17,10 +17,7 @@ def whole_file(
 ) -> Iterator[NewFile]:
     """Make a file that takes the target's place when the block ends without an exception.
 
-    Args:
-        target: an existing one is replaced; a link in its place is replaced and not followed.
-        random: returns so many random bytes; makes the temporary name.
-        mode: as for ``new_file``.
+    An existing target is replaced; a link in its place is replaced and not followed. ``mode`` is as for ``new_file``.
 
     Raises:
         SealedSourceError: ``sealed-target-unwritable``.

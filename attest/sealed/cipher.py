@@ -87,7 +87,6 @@ class SegmentCipher:
 
     Args:
         key: 32 bytes, the data key.
-        header: the file's header.
         associated_data: context of the file, any bytes; opening needs the same.
 
     Raises:

@@ -43,9 +43,6 @@ class VerifiedDirectory:
     """A directory with a trusted signature and all its files. ``verify_directory`` makes it.
 
     Attributes:
-        store: of the files.
-        manifest: the owner's, verified.
-        model: the signed list.
         digests_verified: all ciphertext was compared too.
     """
 
@@ -74,24 +71,12 @@ class SealedDirectory(ClosedOnExit):
 
     def __init__(self, verified: VerifiedDirectory, *, data_key: bytes, threads: int | None = None) -> None:
         self.verified = verified
+        self.manifest = verified.manifest
+        self.name = verified.store.name
+        self.entries: Mapping[str, SealedEntry] = {one.path: one for one in self.manifest.files}
+        """Its files by path, in order."""
         self._key: bytes | None = data_key
         self._threads = threads
-        self._entries = {one.path: one for one in verified.manifest.files}
-
-    @property
-    def manifest(self) -> SealedManifest:
-        """The owner's manifest, verified."""
-        return self.verified.manifest
-
-    @property
-    def name(self) -> str:
-        """Its name in messages."""
-        return self.verified.store.name
-
-    @property
-    def entries(self) -> Mapping[str, SealedEntry]:
-        """Its files by path, in order."""
-        return self._entries
 
     def open(self, path: str) -> SealedReader:
         """Open a file, and verify that it is complete and belongs to this path and model.
@@ -102,7 +87,7 @@ class SealedDirectory(ClosedOnExit):
             SealedFileError: not a sealed file.
             ValueError: the directory is closed.
         """
-        entry = self._entries.get(path)
+        entry = self.entries.get(path)
         if entry is None:
             raise SealedSourceError(
                 f"{self.name} has no file {path[:200]!r}",
@@ -220,7 +205,8 @@ def verify_manifest(
             ``sealed-model-mismatch``.
         SealedSourceError: one of the two is unreadable.
     """
-    _require_keys(trusted)
+    if not isinstance(trusted, Collection) or not all(isinstance(one, ec.EllipticCurvePublicKey) for one in trusted):
+        raise TypeError('trusted must be a tuple of public keys: (read_trusted_key(Path("owner.pub").read_bytes()),)')
     store = _as_store(place)
     signed = verify_model(_signature(store), trusted=trusted)
     manifest = _signed_manifest(store, signed)
@@ -258,11 +244,6 @@ def _signature(store: FileStore) -> bytes:
             field=SIGNATURE_NAME,
             hint="check the path; 'attest seal' makes a sealed model of a plain one",
         ) from exc
-
-
-def _require_keys(trusted: object) -> None:
-    if not isinstance(trusted, Collection) or not all(isinstance(one, ec.EllipticCurvePublicKey) for one in trusted):
-        raise TypeError('trusted must be a tuple of public keys: (read_trusted_key(Path("owner.pub").read_bytes()),)')
 
 
 def _signed_manifest(store: FileStore, model: VerifiedModel) -> SealedManifest:

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import io
 import os
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from attest.sealed.layout import FIRST_PLAINTEXT_BYTES, PLAINTEXT_BYTES
 from attest.sealed.locations import connections_of, source_of
 from attest.sealed.segment_reader import SealedReader
 from attest.sealed.sources import Readable, Source
+from attest.sealed.tensor_set import ModelFiles
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -35,15 +36,9 @@ class _Raw(io.RawIOBase):
 
     def __init__(self, reader: Readable) -> None:
         self.reader = reader
+        self.name = reader.name
+        self.mode = "rb"
         self._position = 0
-
-    @property
-    def name(self) -> str:
-        return self.reader.name
-
-    @property
-    def mode(self) -> str:
-        return "rb"
 
     def readable(self) -> bool:
         self._require_open()
@@ -114,7 +109,6 @@ class SealedFileObject(io.BufferedReader):
 
     Args:
         reader: of the plaintext; closed with this object.
-        buffer_size: bytes to read ahead.
     """
 
     def __init__(self, reader: Readable, *, buffer_size: int = LOCAL_BUFFER_BYTES) -> None:
@@ -168,11 +162,7 @@ def open(  # noqa: A001  the counterpart of open: attest.sealed.open
     return as_file(reader, buffer_size=buffer_size, remote=connections is not None)
 
 
-class _Model(Protocol):
-    def open(self, path: str, /) -> Readable: ...
-
-
-def open_file(model: _Model, path: str, *, buffer_size: int | None = None) -> SealedFileObject:
+def open_file(model: ModelFiles, path: str, *, buffer_size: int | None = None) -> SealedFileObject:
     """Open a file of a model from ``open_directory`` for reading; by default it reads 1 MiB ahead.
 
     Raises:

@@ -30,8 +30,6 @@ class SealedFile:
     """Sizes, header and digests of a sealed file.
 
     Attributes:
-        plaintext_size: in bytes.
-        ciphertext_size: size of the sealed file in bytes.
         header: its first 40 bytes, unique to the file.
         plaintext_sha256: 32 bytes; None without ``digests``.
         ciphertext_sha256: of the sealed file; None without ``digests``.
@@ -197,11 +195,8 @@ def unseal_file(
     Only the owner can access the file. In a memory file system (``/dev/shm``) the plaintext reaches no disk,
     except by swapping.
 
-    Args:
-        reader: the sealed file; it stays open.
-        target: path of the plaintext; an existing one is replaced.
-        random: returns so many random bytes, for the temporary name.
-        progress: called with the number of written bytes, in the calling thread.
+    The reader stays open; an existing target is replaced. ``progress`` is called with the number of written bytes, in
+    the calling thread.
 
     Raises:
         SealedTamperError: ``sealed-segment-invalid``: a segment is invalid; no file is left behind.

@@ -172,22 +172,24 @@ def _require_no_refusal(place: str, response: httpx.Response) -> None:
         wait = float(pause) if _SECONDS.fullmatch(pause) else None
         raise Interruption(unreachable(name, f"status {status}"), wait=wait)
     if status in {401, 403, 407}:
-        raise SealedSourceError(
-            f"{name} is refused to this reader (status {status})",
-            code="sealed-source-refused",
-            got=f"status {status}",
-            hint="give the headers or credentials that the service requires, or a fresh signed address",
-        )
+        hint = "give the headers or credentials that the service requires, or a fresh signed address"
+        raise refused(name, f"status {status}", hint=hint)
     if status in {404, 410}:
-        raise SealedSourceError(
-            f"{name} does not exist (status {status})",
-            code="sealed-source-not-found",
-            got=f"status {status}",
-            hint="check the address",
-        )
+        raise not_found(name, f"status {status}", hint="check the address")
     if status == 412:
         raise changed(name)
     raise answer_invalid(name, "status 206", f"status {status}")
+
+
+def refused(name: str, got: str, *, hint: str) -> SealedSourceError:
+    """Return the error for a service that refuses this reader."""
+    message = f"{name} is refused to this reader ({got})"
+    return SealedSourceError(message, code="sealed-source-refused", got=got, hint=hint)
+
+
+def not_found(name: str, got: str, *, hint: str) -> SealedSourceError:
+    """Return the error for a missing file."""
+    return SealedSourceError(f"{name} does not exist ({got})", code="sealed-source-not-found", got=got, hint=hint)
 
 
 def answer_invalid(name: str, expected: str, got: str) -> SealedSourceError:

@@ -58,8 +58,6 @@ class HttpSource(RemoteSource):
 
     Args:
         url: ``https://…`` or ``http://…``, without user information. A query is sent, but never shown.
-        headers: returns the caller's own headers for each request.
-        patience: connections, attempts and time limits.
         trust_env: honour the environment's proxies and certificate stores.
         over: shared connections in place of the previous arguments; their owner closes them.
 

@@ -38,9 +38,7 @@ class ModelScan:
 def scan_model(folder: Path, *, follow_symlinks: bool = False) -> ModelScan:
     """Find the files of a model.
 
-    Args:
-        folder: the model.
-        follow_symlinks: seal the targets of links; links to folders are always refused.
+    ``follow_symlinks`` seals the targets of links; links to folders are always refused.
 
     Raises:
         ConfigurationError: ``model-unsealable``: a link, pipe or device, an invalid name, no file

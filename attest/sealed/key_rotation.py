@@ -50,16 +50,9 @@ def rewrap(
     The data key stays the same, so a holder of the old key can still open old copies. If the data key may be exposed,
     seal the model again.
 
-    Args:
-        folder: the local sealed model; its two small files are enough.
-        key: its current key, 32 bytes, or a source of it.
-        new_key: its new key, 32 bytes.
-        names: its new description.
-        signer: of the new signature, P-384 or P-256.
-        trusted: accepted signers of the current model.
-        random: returns so many random bytes.
-        model_id: required identity, 16 bytes; None accepts any signed one. If others can write the folder, they could
-            restore an older model, which would come under the new key.
+    Only the two small files of the folder are necessary. ``names`` is the new description; ``signer`` is P-384 or
+    P-256. Without a ``model_id`` (16 bytes) any signed model is accepted: if others can write the folder, they could
+    restore an older model, which would come under the new key.
 
     Raises:
         AttestError: as ``verify_manifest``, ``unwrap_data_key`` and ``finish_rewrap``.
@@ -98,9 +91,7 @@ def _prepare(place: Path, manifest: SealedManifest, model: VerifiedModel, signer
 def finish_rewrap(folder: str | os.PathLike[str], *, trusted: Collection[ec.EllipticCurvePublicKey]) -> bool:
     """Finish an interrupted rewrapping: complete it if it was committed, otherwise undo it.
 
-    Args:
-        folder: the sealed model.
-        trusted: accepted signers of the new manifest.
+    ``trusted`` are the accepted signers of the new manifest.
 
     Returns:
         True if a committed one was completed.

@@ -33,8 +33,7 @@ class KeyProvider(Protocol):
 def key_source(key: bytes | KeySource | KeyProvider) -> KeySource:
     """Return a source of keys for ``open_directory``.
 
-    Args:
-        key: 32 bytes; or a function of the verified manifest; or an object with ``key(name)``.
+    The key is 32 bytes; or a function of the verified manifest; or an object with ``key(name)``.
 
     Raises:
         TypeError: any other type. Text is refused, since it would end up in files, addresses and the environment.

@@ -21,11 +21,7 @@ def source_of(
 ) -> Source:
     """Open a sealed file at a location.
 
-    Args:
-        place: a path, a URL, or ``s3://bucket/key``.
-        headers: for URLs: returns the caller's own headers, such as Authorization, for each request.
-        endpoint_url: of object storage other than Amazon's.
-        patience: connections, attempts and time limits of remote access.
+    ``headers`` are for URLs, ``endpoint_url`` is for object storage other than Amazon's.
 
     Raises:
         ConfigurationError: ``sealed-url-invalid``, ``s3-unavailable``, ``s3-settings-invalid`` or

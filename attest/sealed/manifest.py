@@ -65,7 +65,6 @@ class SealedEntry:
     """One file of a sealed model.
 
     Attributes:
-        path: in the model.
         size: of its plaintext, bytes.
         sealed: name in the sealed directory.
         sealed_size: of its ciphertext, bytes; determined by ``size``.
@@ -105,8 +104,6 @@ class SealedManifest:
         service: verifier key of the key-release service; None without one.
         service_url: address of the service, which is no reason for trust.
         policy_digest: SHA-256 of the owner's policy for the release of the key.
-        creator: name for people.
-        created_at: moment for people.
     """
 
     model: bytes

@@ -36,8 +36,6 @@ class UnsealedModel:
     """Result of unsealing.
 
     Attributes:
-        folder: of the plaintext.
-        in_memory: the folder is in a memory file system.
         kept: number of files that an interrupted run had finished.
         plaintext_key: hint of the verified signer of the plaintext; None without that check.
     """
@@ -153,26 +151,15 @@ def _run(
     remove_unlisted(work.model, kept)
     missing = [one for path, one in directory.entries.items() if path not in kept]
     require_room(work.model, sum(one.size for one in missing))
-    for path in kept:
-        FileProgress(path, progress)(directory.entries[path].size)
+    for finished in kept:
+        FileProgress(finished, progress)(directory.entries[finished].size)
     for entry in missing:
-        _unseal(work, directory, entry, random=random, progress=progress)
+        path = work.model / entry.path
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with directory.open(entry.path) as reader:
+            unseal_file(reader, path, random=random, progress=FileProgress(entry.path, progress))
         work.journal.append({"path": entry.path, "changed": _identity(work, entry)})
     return len(kept)
-
-
-def _unseal(
-    work: Workplace,
-    directory: SealedDirectory,
-    entry: SealedEntry,
-    *,
-    random: Callable[[int], bytes],
-    progress: Progress | None,
-) -> None:
-    path = work.model / entry.path
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with directory.open(entry.path) as reader:
-        unseal_file(reader, path, random=random, progress=FileProgress(entry.path, progress))
 
 
 def _identity(work: Workplace, entry: SealedEntry) -> str | None:

@@ -77,16 +77,7 @@ def sign_model(
     signer: ec.EllipticCurvePrivateKey,
     ignored: tuple[str, ...] = IGNORED,
 ) -> bytes:
-    """Sign a model; deterministic.
-
-    Args:
-        resources: its files, in any order.
-        name: of the model.
-        signer: P-384 or P-256.
-        ignored: paths outside the model.
-
-    Returns:
-        The bundle, JSON.
+    """Return a signature (JSON) over the files of a model, in any order, by a P-384 or P-256 key; deterministic.
 
     Raises:
         ValueError: an unsafe name, a repeated name, or too many names.
@@ -137,9 +128,7 @@ def _signed_bytes(payload: bytes) -> bytes:
 def verify_model(bundle: bytes, *, trusted: Collection[ec.EllipticCurvePublicKey]) -> VerifiedModel:
     """Verify a signature over a list of files, without the files.
 
-    Args:
-        bundle: the signature file as received; not trusted yet.
-        trusted: accepted signers; an empty collection accepts nothing.
+    The bundle is not trusted yet. An empty collection of signers accepts nothing.
 
     Raises:
         EvidenceError: ``model-signature-malformed``, ``json-invalid``, ``base64-invalid`` or ``hex-invalid``.

@@ -35,12 +35,9 @@ class RetryPolicy:
         attempts: in a row without progress, before the last error is raised.
         first_wait_seconds: upper bound of the first pause; doubles with each failed attempt.
         max_wait_seconds: upper bound of every pause, except that a service may request a longer one.
-        connect_seconds: for the connection.
         read_seconds: between two pieces of an answer.
         answer_seconds: for one answer; a slower one is abandoned and resumed on another connection.
         random: draws from [0, 1).
-        sleep: waits for a number of seconds.
-        monotonic: seconds that never run backwards.
     """
 
     connections: int = 8

@@ -21,7 +21,6 @@ class RemoteSource(ClosedOnExit):
 
     Args:
         name: the address in messages.
-        patience: connections, attempts and time limits.
         owned: connections that are closed with the source.
     """
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from attest.errors import AttestError, ConfigurationError, SealedSourceError
-from attest.sealed.http_connections import answer_invalid, changed
+from attest.sealed.http_connections import answer_invalid, changed, not_found, refused
 from attest.sealed.ranges import Interruption, RetryPolicy, unreachable
 from attest.sealed.remote_source import RemoteSource, RemoteStore
 
@@ -62,9 +62,7 @@ class S3Address:
 def s3_client(*, patience: RetryPolicy, endpoint_url: str | None = None) -> Any:  # noqa: ANN401
     """Return a boto3 client for these sources, with boto3's own region and credentials.
 
-    Args:
-        patience: connections and time limits.
-        endpoint_url: a service other than Amazon's, such as ``https://minio.example``.
+    ``endpoint_url`` is that of a service other than Amazon's, such as ``https://minio.example``.
 
     Raises:
         ConfigurationError: ``s3-unavailable``: boto3 is not installed; ``s3-settings-invalid``.
@@ -99,7 +97,6 @@ class S3Source(RemoteSource):
         url: ``s3://bucket/key``.
         client: from ``s3_client``, closed by its owner. None creates one.
         endpoint_url: as ``s3_client``, without a client.
-        patience: connections, attempts and time limits.
 
     Raises:
         ConfigurationError: ``sealed-url-invalid``, ``s3-unavailable`` or ``s3-settings-invalid``.
@@ -193,19 +190,10 @@ class S3Source(RemoteSource):
         if status in _AGAIN or code in {"SlowDown", "RequestTimeout"}:
             return Interruption(unreachable(self.name, words))
         if status == 404 or code in _GONE:
-            return SealedSourceError(
-                f"{self.name} does not exist ({words})",
-                code="sealed-source-not-found",
-                got=words,
-                hint="check bucket, key and endpoint",
-            )
+            return not_found(self.name, words, hint="check bucket, key and endpoint")
         if status in {401, 403}:
-            return SealedSourceError(
-                f"{self.name} is refused to this reader ({words})",
-                code="sealed-source-refused",
-                got=words,
-                hint="check the credentials that boto3 finds, and that they may read the object",
-            )
+            hint = "check the credentials that boto3 finds, and that they may read the object"
+            return refused(self.name, words, hint=hint)
         if status in {412, 416}:
             return changed(self.name)
         return answer_invalid(self.name, "status 206", words)

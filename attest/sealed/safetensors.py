@@ -51,7 +51,6 @@ class TensorFile(ClosedOnExit):
 
     Args:
         plaintext: of the file; closed with this object, and when the header is refused.
-        framework: of the arrays.
 
     Raises:
         SealedFileError: ``safetensors-malformed`` or ``safetensors-dtype-unknown``.

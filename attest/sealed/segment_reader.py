@@ -58,6 +58,7 @@ class SealedReader(ClosedOnExit):
         threads: int | None = None,
     ) -> None:
         self._source = source
+        self.name = source.name
         self._scratch = Scratch(source.size)
         self._lock = threading.Lock()
         self._cached: tuple[int, memoryview] | None = None
@@ -65,7 +66,8 @@ class SealedReader(ClosedOnExit):
         try:
             self._threads = thread_count(threads)
             self._file_size = source.size
-            self._size = plaintext_size(self._file_size)
+            self.size = plaintext_size(self._file_size)
+            """Size of the plaintext in bytes."""
             if expected_size is not None:
                 require_size(source.name, self._file_size, ciphertext_size(expected_size))
             self._count = segment_count(self._file_size)
@@ -82,23 +84,13 @@ class SealedReader(ClosedOnExit):
         if expected is None or header == expected:
             return
         raise SealedTamperError(
-            f"{self._source.name} is another encryption than was signed: it does not begin with the signed header",
+            f"{self.name} is another encryption than was signed: it does not begin with the signed header",
             code="sealed-header-mismatch",
-            field=self._source.name,
+            field=self.name,
             expected=expected.hex(),
             got=header.hex(),
             hint="fetch the file again",
         )
-
-    @property
-    def size(self) -> int:
-        """Size of the plaintext in bytes."""
-        return self._size
-
-    @property
-    def name(self) -> str:
-        """Name of the source in messages."""
-        return self._source.name
 
     def read_into(self, offset: int, buffer: memoryview | bytearray) -> None:
         """Fill a buffer with the plaintext from this offset.
@@ -131,8 +123,8 @@ class SealedReader(ClosedOnExit):
 
     def read(self, offset: int, length: int) -> bytearray:
         """Return ``length`` bytes of the plaintext from this offset; errors as ``read_into``."""
-        if offset < 0 or length < 0 or offset + length > self._size:
-            raise ValueError(f"bytes {offset} to {offset + length} of a file of {self._size}")
+        if offset < 0 or length < 0 or offset + length > self.size:
+            raise ValueError(f"bytes {offset} to {offset + length} of a file of {self.size}")
         buffer = bytearray(length)
         self.read_into(offset, buffer)
         return buffer
@@ -211,7 +203,7 @@ class SealedReader(ClosedOnExit):
 
     def _require_open(self) -> None:
         if self._closed:
-            raise ValueError(f"{self._source.name} is closed")
+            raise ValueError(f"{self.name} is closed")
 
     def _place(self, index: int) -> Segment:
         return segment_place(index, self._file_size)

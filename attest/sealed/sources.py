@@ -11,9 +11,8 @@ from attest.context_managers import ClosedOnExit
 from attest.errors import SealedSourceError, SealedTamperError
 
 
-@runtime_checkable
-class Source(Protocol):
-    """Random access to untrusted bytes; thread-safe. Any object with these members implements it."""
+class Readable(Protocol):
+    """Bytes with random access: a source, or the verified plaintext of a file, such as ``SealedReader``."""
 
     @property
     def name(self) -> str:
@@ -24,6 +23,19 @@ class Source(Protocol):
     def size(self) -> int:
         """Size in bytes at opening; it never changes."""
         ...
+
+    def read_into(self, offset: int, buffer: memoryview, /) -> None:
+        """Fill the buffer from this offset."""
+        ...
+
+    def close(self) -> None:
+        """Release files and connections; repeated calls are harmless."""
+        ...
+
+
+@runtime_checkable
+class Source(Readable, Protocol):
+    """Random access to untrusted bytes; thread-safe. Any object with these members implements it."""
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
         """Fill the whole buffer from this offset, or raise and leave it undefined.
@@ -36,32 +48,6 @@ class Source(Protocol):
             SealedSourceError: unreadable, or changed since opening.
             ValueError: the range exceeds the source, or the source is closed.
         """
-        ...
-
-    def close(self) -> None:
-        """Release files and connections; repeated calls are harmless."""
-        ...
-
-
-class Readable(Protocol):
-    """Bytes with random access: a source, or the verified plaintext of a file, such as ``SealedReader``."""
-
-    @property
-    def name(self) -> str:
-        """Its name in messages."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """Size in bytes."""
-        ...
-
-    def read_into(self, offset: int, buffer: memoryview, /) -> None:
-        """Fill the buffer from this offset."""
-        ...
-
-    def close(self) -> None:
-        """Release all resources."""
         ...
 
 
@@ -180,28 +166,18 @@ class FileSource(ClosedOnExit):
             pipe.
     """
 
-    __slots__ = ("_fd", "_name", "_size")
+    __slots__ = ("_fd", "name", "size")
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._fd = -1
-        self._name = os.fspath(path)
+        self.name = os.fspath(path)
         fd = open_descriptor(path)
         try:
-            self._size = regular_status(fd, self._name).st_size
+            self.size = regular_status(fd, self.name).st_size
         except BaseException:
             os.close(fd)
             raise
         self._fd = fd
-
-    @property
-    def name(self) -> str:
-        """The given path."""
-        return self._name
-
-    @property
-    def size(self) -> int:
-        """Size in bytes when it was opened."""
-        return self._size
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
         """Fill the buffer; see ``Source``.
@@ -212,14 +188,14 @@ class FileSource(ClosedOnExit):
             ValueError: the range exceeds the file, or the file is closed.
         """
         if self._fd < 0:
-            raise ValueError(f"{self._name} is closed")
-        if offset < 0 or offset + len(buffer) > self._size:
-            raise ValueError(f"bytes {offset} to {offset + len(buffer)} of a file of {self._size}")
-        done = read_descriptor(self._fd, offset, buffer, name=self._name)
+            raise ValueError(f"{self.name} is closed")
+        if offset < 0 or offset + len(buffer) > self.size:
+            raise ValueError(f"bytes {offset} to {offset + len(buffer)} of a file of {self.size}")
+        done = read_descriptor(self._fd, offset, buffer, name=self.name)
         # Also after growth: the last segment was verified for another size.
         now = os.fstat(self._fd).st_size
-        if done < len(buffer) or now != self._size:
-            raise changed(self._name, f"{self._size} bytes", f"{now} bytes")
+        if done < len(buffer) or now != self.size:
+            raise changed(self.name, f"{self.size} bytes", f"{now} bytes")
 
     def close(self) -> None:
         """Close the file; no read may be in progress."""

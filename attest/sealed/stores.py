@@ -74,11 +74,7 @@ class FolderStore:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-
-    @property
-    def name(self) -> str:
-        """The given path."""
-        return str(self.folder)
+        self.name = str(self.folder)
 
     def sizes(self) -> Mapping[str, int]:
         """List the folder; see ``FileStore``. Git's files at its top are left out."""

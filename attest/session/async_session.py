@@ -90,16 +90,16 @@ class AsyncSession(BaseSession["httpx.AsyncClient"]):
             while True:
                 wanted = resumed(steps, outcome)
                 try:
-                    outcome = await self._released(wanted, self._state.deadline(at_most=wanted.seconds))
+                    outcome = await self._released(wanted, self._deadline(at_most=wanted.seconds))
                 except Exception as exc:  # noqa: BLE001  on_lost must still be called when the lease ends
-                    outcome = self._state.failure(exc)
-        return self._state.holdings.seconds_until_due()
+                    outcome = self._failure(exc)
+        return self._holdings.seconds_until_due()
 
     async def close(self) -> None:
         """Stop the task, and overwrite the keys."""
-        if self._state.closed:
+        if self._closed:
             return
-        self._state.end()
+        self._end()
         task, self._task = self._task, None
         if task is not None and task is not asyncio.current_task():
             task.cancel()
@@ -109,22 +109,20 @@ class AsyncSession(BaseSession["httpx.AsyncClient"]):
             await self._http.aclose()
 
     async def __aenter__(self) -> Self:
-        """Return the session."""
-        self._state.require_open()
+        self._require_open()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Close."""
         await self.close()
 
     # -- inside
 
     async def _obtain(self, references: tuple[KeyReference, ...], seconds: float | None) -> tuple[SessionKey, ...]:
-        self._state.require_open()
-        deadline = self._state.deadline(seconds)
-        steps = obtain(self._state.holdings, references, url=self._state.url, deadline=deadline)
+        self._require_open()
+        deadline = self._deadline(seconds)
+        steps = obtain(self._holdings, references, url=self.settings.url, deadline=deadline)
         outcome: Received | AttestError | None = None
         try:
             while True:
@@ -147,13 +145,13 @@ class AsyncSession(BaseSession["httpx.AsyncClient"]):
     async def _released(self, wanted: KeyRequest, deadline: Deadline) -> Received | None:
         """Send one request at a time, if it is still necessary."""
         async with self._when_its_turn(deadline):
-            self._state.require_open()
+            self._require_open()
             if not wanted.needed():
                 return None
-            begun = self._state.timing.moment()
-            steps = self._state.release(wanted)
-            keys = await _driven(steps, self._client(), patience=self._state.patience(deadline))
-            self._state.require_open()
+            begun = self._timing.moment()
+            steps = self._release(wanted)
+            keys = await _driven(steps, self._client(), patience=self._patience(deadline))
+            self._require_open()
             return Received(keys=keys, begun=begun)
 
     @asynccontextmanager
@@ -161,20 +159,20 @@ class AsyncSession(BaseSession["httpx.AsyncClient"]):
         try:
             await asyncio.wait_for(self._turn.acquire(), timeout=max(0.001, deadline.left()))
         except TimeoutError as exc:
-            raise self._state.busy(deadline) from exc
+            raise self._busy(deadline) from exc
         try:
             yield
         finally:
             self._turn.release()
 
     async def _pause(self, seconds: float) -> None:
-        await (self._state.timing.pause_async or asyncio.sleep)(seconds)
-        self._state.require_open()
+        await (self._timing.pause_async or asyncio.sleep)(seconds)
+        self._require_open()
 
     # -- the task
 
     def _keep_renewing(self) -> None:
-        if not self._background or self._state.closed:
+        if not self._background or self._closed:
             return
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._renewing(), name="attest-session")
@@ -182,14 +180,14 @@ class AsyncSession(BaseSession["httpx.AsyncClient"]):
 
     async def _renewing(self) -> None:
         """Renew until the session is closed."""
-        while not self._state.closed:
+        while not self._closed:
             self._wake.clear()
             try:
                 seconds = await self.renew()
             except ValueError:
                 # Closed at a moment in which waiting with a deadline loses a cancellation
                 # (CPython 3.11, asyncio.wait_for). Closing waits for the end only.
-                if self._state.closed:
+                if self._closed:
                     return
                 raise
             with suppress(TimeoutError):

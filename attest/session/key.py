@@ -43,8 +43,6 @@ class Held:
     """A held key: its newest lease, its material, and its state.
 
     Attributes:
-        moment: reads the clocks.
-        lost: reason of its loss.
         failures: failed renewals since the last success.
         next_try: time of the next attempt; None means by the lease.
     """
@@ -96,7 +94,6 @@ class SessionKey:
     __slots__ = ("__weakref__", "_held")
 
     def __init__(self, held: Held) -> None:
-        """Keep the held key; made by sessions."""
         self._held = held
 
     @property
@@ -195,7 +192,6 @@ class SessionKey:
         return bytes(self.material)
 
     def __len__(self) -> int:
-        """Return the number of its bytes."""
         return len(self._held.buffer)
 
     def __repr__(self) -> str:
@@ -204,5 +200,4 @@ class SessionKey:
         return f"SessionKey({str(self.reference)!r}, version={self.version}, {state}, <{len(self)} bytes>)"
 
     def __reduce__(self) -> NoReturn:
-        """Refuse pickling."""
         raise TypeError("a SessionKey does not leave its process")

@@ -6,9 +6,9 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from attest.context_managers import ClosedOnExit
 from attest.errors import AttestError
 from attest.release.client import driven
 from attest.release.names import KeyReference
@@ -25,7 +25,7 @@ JOIN_SECONDS: Final = 5.0
 """Longest wait of ``close`` for a renewal under way; the keys are overwritten before."""
 
 
-class Session(BaseSession["httpx.Client"]):
+class Session(BaseSession["httpx.Client"], ClosedOnExit):
     """Keys from one key-release service for the life of a program; thread-safe.
 
     ::
@@ -51,13 +51,14 @@ class Session(BaseSession["httpx.Client"]):
         on_renewed: called with each key that has a new lease, in the thread that renews.
         background: renew leases in a thread. Otherwise the program calls ``renew()`` in time.
         http: makes the HTTP client instead of one for ``url``; called again in a child process.
-        timing: sources of time and randomness.
 
     Raises:
         ConfigurationError: a missing or invalid setting.
     """
 
     _connects_at_once = True
+    _lock: threading.Lock
+    _starting: threading.Lock
     _wake: threading.Event
     _thread: threading.Thread | None
 
@@ -65,6 +66,9 @@ class Session(BaseSession["httpx.Client"]):
         return open_http(self.settings)
 
     def _reset(self) -> None:
+        # One exchange at a time: later callers share the outcome of the first. The log is followed in order.
+        self._lock = threading.Lock()
+        self._starting = threading.Lock()
         self._wake = threading.Event()
         self._thread = None
 
@@ -120,16 +124,16 @@ class Session(BaseSession["httpx.Client"]):
             while True:
                 wanted = resumed(steps, outcome)
                 try:
-                    outcome = self._released(wanted, self._state.deadline(at_most=wanted.seconds))
+                    outcome = self._released(wanted, self._deadline(at_most=wanted.seconds))
                 except Exception as exc:  # noqa: BLE001  on_lost must still be called when the lease ends
-                    outcome = self._state.failure(exc)
-        return self._state.holdings.seconds_until_due()
+                    outcome = self._failure(exc)
+        return self._holdings.seconds_until_due()
 
     def close(self) -> None:
         """Stop the thread, and overwrite the keys. Leases end by themselves; the service cannot end one early."""
-        if self._state.closed:
+        if self._closed:
             return
-        self._state.end()
+        self._end()
         self._wake.set()
         if self._http is not None:
             self._http.close()
@@ -138,22 +142,15 @@ class Session(BaseSession["httpx.Client"]):
             thread.join(JOIN_SECONDS)
 
     def __enter__(self) -> Self:
-        """Return the session."""
-        self._state.require_open()
+        self._require_open()
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close."""
-        self.close()
 
     # -- inside
 
     def _obtain(self, references: tuple[KeyReference, ...], timeout: float | None) -> tuple[SessionKey, ...]:
-        self._state.require_open()
-        deadline = self._state.deadline(timeout)
-        steps = obtain(self._state.holdings, references, url=self._state.url, deadline=deadline)
+        self._require_open()
+        deadline = self._deadline(timeout)
+        steps = obtain(self._holdings, references, url=self.settings.url, deadline=deadline)
         outcome: Received | AttestError | None = None
         try:
             while True:
@@ -176,40 +173,40 @@ class Session(BaseSession["httpx.Client"]):
     def _released(self, wanted: KeyRequest, deadline: Deadline) -> Received | None:
         """Send one request at a time, if it is still necessary."""
         with self._turn(deadline):
-            self._state.require_open()
+            self._require_open()
             if not wanted.needed():
                 return None
-            begun = self._state.timing.moment()
+            begun = self._timing.moment()
             try:
-                keys = driven(self._state.release(wanted), self._client(), patience=self._state.patience(deadline))
+                keys = driven(self._release(wanted), self._client(), patience=self._patience(deadline))
             except RuntimeError:  # from a client closed in the meantime
-                self._state.require_open()
+                self._require_open()
                 raise
-            self._state.require_open()
+            self._require_open()
             return Received(keys=keys, begun=begun)
 
     @contextmanager
     def _turn(self, deadline: Deadline) -> Iterator[None]:
-        turn = self._state.turn
-        if not turn.acquire(timeout=max(0.0, deadline.left())):
-            raise self._state.busy(deadline)
+        lock = self._lock
+        if not lock.acquire(timeout=max(0.0, deadline.left())):
+            raise self._busy(deadline)
         try:
             yield
         finally:
-            turn.release()
+            lock.release()
 
     def _pause(self, seconds: float) -> None:
-        if self._state.timing.pause is not None:
-            self._state.timing.pause(seconds)
+        if self._timing.pause is not None:
+            self._timing.pause(seconds)
         else:
-            self._state.closing.wait(seconds)
+            self._closing.wait(seconds)
 
     # -- the thread
 
     def _keep_renewing(self) -> None:
-        if not self._background or self._state.closed:
+        if not self._background or self._closed:
             return
-        with self._state.starting:
+        with self._starting:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(
                     target=_renewing, args=(weakref.ref(self), self._wake), name="attest-session", daemon=True

@@ -1,4 +1,4 @@
-"""Common state of both kinds of session: settings, keys, the protocol, and handling of forks."""
+"""The common part of both kinds of session: settings, keys, the protocol, and handling of forks."""
 
 from __future__ import annotations
 
@@ -30,176 +30,6 @@ from attest.session.steps import KeyRequest, Renewing, renew
 OnLost = Callable[[SessionKey, LeaseLostError], object]
 OnRenewed = Callable[[SessionKey], object]
 log = logging.getLogger("attest.session")
-
-
-class SessionState:
-    """State of a session; thread-safe. The arguments are those of ``Session``."""
-
-    def __init__(
-        self,
-        settings: SessionSettings,
-        *,
-        policy: Policy | ServiceExpectation | None,
-        attester: Attester | None,
-        on_lost: OnLost | None,
-        on_renewed: OnRenewed | None,
-        timing: SessionTiming,
-    ) -> None:
-        """Load the policy; no request is sent yet."""
-        self.settings = settings
-        self.timing = timing
-        self.url = settings.url
-        self._expect = expectation_of(settings, policy)
-        self._attester = guarded(attester or attester_of(settings))
-        self._on_lost = on_lost
-        self._on_renewed = on_renewed
-        self.holdings = Holdings(timing)
-        self.exchange = self._new_exchange()
-        # One exchange at a time: later callers share the outcome of the first. The log is followed in order.
-        self.turn = threading.Lock()
-        self.starting = threading.Lock()
-        self.closing = threading.Event()
-
-    def _new_exchange(self) -> Exchange:
-        return Exchange(service=self.settings.service, watch=watch_of(self.settings), expect=self._expect)
-
-    def release(self, wanted: KeyRequest) -> Steps[tuple[ReleasedKey, ...]]:
-        """Return the steps of the protocol for one request."""
-        return self.exchange.release(
-            wanted.key_ids, attester=self._attester, key=self.holdings.recipient, renews=wanted.renews
-        )
-
-    def patience(self, deadline: Deadline) -> Timeouts:
-        """Return the time limits of one request within a deadline."""
-        seconds = self.settings.timeout_seconds
-        return Timeouts(seconds=seconds, connect_seconds=min(CONNECT_SECONDS, seconds), left=deadline.left)
-
-    def deadline(self, timeout: float | None = None, *, at_most: float | None = None) -> Deadline:
-        """Return the deadline of a call that starts now."""
-        seconds = self.settings.timeout_seconds if timeout is None else timeout
-        return self.timing.deadline(seconds if at_most is None else min(seconds, at_most))
-
-    @property
-    def closed(self) -> bool:
-        """True if the session is closed."""
-        return self.closing.is_set()
-
-    def require_open(self) -> None:
-        """Require an open session.
-
-        Raises:
-            ValueError: it is closed.
-        """
-        if self.closed:
-            raise ValueError("the session is closed")
-
-    def busy(self, deadline: Deadline) -> ServiceUnreachableError:
-        """Return the error for a call whose deadline passed before its turn."""
-        return ServiceUnreachableError(
-            f"no key from {self.url} within {deadline.seconds:g} s: another request was under way",
-            url=self.url,
-            tried=(),
-        )
-
-    def failure(self, exc: Exception) -> AttestError:
-        """Return the error of a failed renewal; an unexpected failure is retried like any other.
-
-        Raises:
-            ValueError: the session was closed in the meantime, which is the cause.
-        """
-        if isinstance(exc, AttestError):
-            return exc
-        self.require_open()
-        log.error("a renewal failed", exc_info=exc)
-        return AttestError(
-            f"asking failed by {type(exc).__name__}",
-            code="session-renewal-failed",
-            hint="this is a defect of attest or of what was given to the session: the log of attest.session has more",
-        )
-
-    def lost(self, held: Held, error: LeaseLostError) -> None:
-        """Call the program's ``on_lost``."""
-        log.warning("%s is lost: %s [%s, %s]", held.reference, error.message, error.code, error.got)
-        if self._on_lost is not None:
-            self._call_back(self._on_lost, held.key, error)
-
-    def renewed(self, held: Held) -> None:
-        """Call the program's ``on_renewed``."""
-        log.debug("%s is renewed", held.reference)
-        if self._on_renewed is not None:
-            self._call_back(self._on_renewed, held.key)
-
-    @staticmethod
-    def _call_back(callback: Callable[..., object], *arguments: object) -> None:
-        try:
-            callback(*arguments)
-        except Exception:  # the program's own code: its failure must not stop other renewals
-            log.exception("a callback of the session failed")
-
-    def end(self) -> None:
-        """Mark every key as lost, and overwrite the material."""
-        self.closing.set()
-        self.holdings.end(_closed)
-
-    def after_fork(self) -> None:
-        """Start anew in a child process, with new locks: threads of the parent may hold the old ones."""
-        self.turn = threading.Lock()
-        self.starting = threading.Lock()
-        was_closed, self.closing = self.closed, threading.Event()
-        if was_closed:
-            self.closing.set()
-        self.holdings.after_fork(_forked)
-        self.exchange = self._new_exchange()
-
-
-def references_of(names: tuple[str, ...], version: int | None = None) -> tuple[KeyReference, ...]:
-    """Parse the requested references, without repetition.
-
-    Raises:
-        ConfigurationError: an invalid key name.
-        ValueError: none, too many for one request, or a version stated twice.
-    """
-    references = tuple(dict.fromkeys(KeyReference.parse(name) for name in names))
-    if not 0 < len(references) <= MAX_KEYS:
-        raise ValueError(f"one request asks for 1 to {MAX_KEYS} keys, not {len(references)}")
-    if version is None:
-        return references
-    if references[0].version is not None:
-        raise ValueError(f"{names[0]!r} names a version already")
-    return (KeyReference.parse(f"{references[0].name}@{version}"),)
-
-
-def _closed(held: Held) -> LeaseLostError:
-    return LeaseLostError(
-        f"the session that held {held.reference} was closed", code="session-closed", hint="open another session"
-    )
-
-
-def _forked(held: Held) -> LeaseLostError:
-    return LeaseLostError(
-        f"{held.reference} is the parent process's: a lease is not shared by a fork",
-        code="session-forked",
-        hint="ask the session for the key again in this process, which then has a lease of its own",
-    )
-
-
-class _Forks:
-    """Registry of sessions that start anew in a child process."""
-
-    def __init__(self) -> None:
-        self._sessions: weakref.WeakSet[BaseSession[Any]] = weakref.WeakSet()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._after)
-
-    def add(self, session: BaseSession[Any]) -> None:
-        self._sessions.add(session)
-
-    def _after(self) -> None:
-        for session in tuple(self._sessions):
-            session.after_fork()
-
-
-_FORKS = _Forks()
 _Client = TypeVar("_Client")
 
 
@@ -238,14 +68,21 @@ class BaseSession(ABC, Generic[_Client]):
             log_memory=log_memory,
             timeout_seconds=timeout,
         )
-        self._state = SessionState(
-            loaded, policy=stated, attester=attester, on_lost=on_lost, on_renewed=on_renewed, timing=timing
-        )
+        self.settings = loaded
+        """The effective settings with their origins."""
+        self._expect = expectation_of(loaded, stated)
+        self._attester = guarded(attester or attester_of(loaded))
+        self._on_lost = on_lost
+        self._on_renewed = on_renewed
+        self._timing = timing
+        self._holdings = Holdings(timing)
+        self._exchange = self._new_exchange()
+        self._closing = threading.Event()
         self._background = background
         self._open_http = http or self._own_client
         self._http: _Client | None = self._open_http() if self._connects_at_once else None
         self._reset()
-        _FORKS.add(self)
+        _SESSIONS.add(self)
 
     @abstractmethod
     def _own_client(self) -> _Client:
@@ -258,23 +95,28 @@ class BaseSession(ABC, Generic[_Client]):
     @property
     def held(self) -> tuple[SessionKey, ...]:
         """The currently usable keys."""
-        return tuple(one.key for one in self._state.holdings.held())
-
-    @property
-    def settings(self) -> SessionSettings:
-        """The effective settings with their origins."""
-        return self._state.settings
+        return tuple(one.key for one in self._holdings.held())
 
     @property
     def proven(self) -> ProvenService | None:
         """Last proof of the service's machine; None before it, or without an expectation."""
-        return self._state.exchange.proven
+        return self._exchange.proven
 
     def after_fork(self) -> None:
-        """Start anew in a child process, with its own connection and leases."""
-        self._state.after_fork()
+        """Start anew in a child process, with its own connection and leases.
+
+        Locks and events are new: threads of the parent may hold the old ones.
+        """
+        was_closed, self._closing = self._closed, threading.Event()
+        if was_closed:
+            self._closing.set()
+        self._holdings.after_fork(_lost_by_fork)
+        self._exchange = self._new_exchange()
         self._http = None  # not closed: the connection is the parent's
         self._reset()
+
+    def _new_exchange(self) -> Exchange:
+        return Exchange(service=self.settings.service, watch=watch_of(self.settings), expect=self._expect)
 
     def _client(self) -> _Client:
         if self._http is None:
@@ -282,14 +124,123 @@ class BaseSession(ABC, Generic[_Client]):
         return self._http
 
     def _renewal(self) -> Renewing:
-        self._state.require_open()
-        return renew(self._state.holdings, url=self._state.url, lost=self._state.lost, renewed=self._state.renewed)
+        self._require_open()
+        return renew(self._holdings, url=self.settings.url, lost=self._lost, renewed=self._renewed)
+
+    def _release(self, wanted: KeyRequest) -> Steps[tuple[ReleasedKey, ...]]:
+        return self._exchange.release(
+            wanted.key_ids, attester=self._attester, key=self._holdings.recipient, renews=wanted.renews
+        )
+
+    def _patience(self, deadline: Deadline) -> Timeouts:
+        """Return the time limits of one request within a deadline."""
+        seconds = self.settings.timeout_seconds
+        return Timeouts(seconds=seconds, connect_seconds=min(CONNECT_SECONDS, seconds), left=deadline.left)
+
+    def _deadline(self, timeout: float | None = None, *, at_most: float | None = None) -> Deadline:
+        """Return the deadline of a call that starts now."""
+        seconds = self.settings.timeout_seconds if timeout is None else timeout
+        return self._timing.deadline(seconds if at_most is None else min(seconds, at_most))
+
+    @property
+    def _closed(self) -> bool:
+        return self._closing.is_set()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise ValueError("the session is closed")
+
+    def _busy(self, deadline: Deadline) -> ServiceUnreachableError:
+        return ServiceUnreachableError(
+            f"no key from {self.settings.url} within {deadline.seconds:g} s: another request was under way",
+            url=self.settings.url,
+            tried=(),
+        )
+
+    def _failure(self, exc: Exception) -> AttestError:
+        """Return the error of a failed renewal; an unexpected failure is retried like any other.
+
+        Raises:
+            ValueError: the session was closed in the meantime, which is the cause.
+        """
+        if isinstance(exc, AttestError):
+            return exc
+        self._require_open()
+        log.error("a renewal failed", exc_info=exc)
+        return AttestError(
+            f"asking failed by {type(exc).__name__}",
+            code="session-renewal-failed",
+            hint="this is a defect of attest or of what was given to the session: the log of attest.session has more",
+        )
+
+    def _lost(self, held: Held, error: LeaseLostError) -> None:
+        log.warning("%s is lost: %s [%s, %s]", held.reference, error.message, error.code, error.got)
+        if self._on_lost is not None:
+            self._call_back(self._on_lost, held.key, error)
+
+    def _renewed(self, held: Held) -> None:
+        log.debug("%s is renewed", held.reference)
+        if self._on_renewed is not None:
+            self._call_back(self._on_renewed, held.key)
+
+    @staticmethod
+    def _call_back(callback: Callable[..., object], *arguments: object) -> None:
+        try:
+            callback(*arguments)
+        except Exception:  # the program's own code: its failure must not stop other renewals
+            log.exception("a callback of the session failed")
+
+    def _end(self) -> None:
+        """Mark every key as lost, and overwrite the material."""
+        self._closing.set()
+        self._holdings.end(_lost_by_closing)
 
     def __repr__(self) -> str:
-        """Return a text with the service and the held keys' names."""
         names = ", ".join(str(one.reference) for one in self.held)
-        return f"{type(self).__name__}({self._state.url!r}, {'closed' if self._state.closed else f'holds [{names}]'})"
+        return f"{type(self).__name__}({self.settings.url!r}, {'closed' if self._closed else f'holds [{names}]'})"
 
     def __reduce__(self) -> NoReturn:
-        """Refuse pickling."""
         raise TypeError("a session does not leave its process")
+
+
+_SESSIONS: weakref.WeakSet[BaseSession[Any]] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for session in tuple(_SESSIONS):
+        session.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def references_of(names: tuple[str, ...], version: int | None = None) -> tuple[KeyReference, ...]:
+    """Parse the requested references, without repetition.
+
+    Raises:
+        ConfigurationError: an invalid key name.
+        ValueError: none, too many for one request, or a version stated twice.
+    """
+    references = tuple(dict.fromkeys(KeyReference.parse(name) for name in names))
+    if not 0 < len(references) <= MAX_KEYS:
+        raise ValueError(f"one request asks for 1 to {MAX_KEYS} keys, not {len(references)}")
+    if version is None:
+        return references
+    if references[0].version is not None:
+        raise ValueError(f"{names[0]!r} names a version already")
+    return (KeyReference.parse(f"{references[0].name}@{version}"),)
+
+
+def _lost_by_closing(held: Held) -> LeaseLostError:
+    return LeaseLostError(
+        f"the session that held {held.reference} was closed", code="session-closed", hint="open another session"
+    )
+
+
+def _lost_by_fork(held: Held) -> LeaseLostError:
+    return LeaseLostError(
+        f"{held.reference} is the parent process's: a lease is not shared by a fork",
+        code="session-forked",
+        hint="ask the session for the key again in this process, which then has a lease of its own",
+    )

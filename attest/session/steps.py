@@ -115,7 +115,11 @@ def obtain(holdings: Holdings, references: tuple[KeyReference, ...], *, url: str
             break
     found = tuple(held for one in references if (held := holdings.find(one)) is not None)
     if len(found) < len(references):
-        raise _born_dead(url)
+        raise LeaseLostError(
+            f"the service at {url} granted a lease that was over when it arrived",
+            code="lease-lost",
+            hint="the lease has to last longer than a release takes: kms key release KEY --lease-seconds",
+        )
     return found
 
 
@@ -182,14 +186,6 @@ def _lose(holdings: Holdings, held: Held, error: LeaseLostError, lost: OnLost) -
     holdings.lose(held, error)
     lost(held, error)
     holdings.wipe(held)
-
-
-def _born_dead(url: str) -> LeaseLostError:
-    return LeaseLostError(
-        f"the service at {url} granted a lease that was over when it arrived",
-        code="lease-lost",
-        hint="the lease has to last longer than a release takes: kms key release KEY --lease-seconds",
-    )
 
 
 def _for_program(error: AttestError, *, url: str) -> AttestError:

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.channel import Request, RequestSealer, Response
+from attest.channel.bhttp import written_content
 from attest.channel.chunked import PIECE_BYTES, ChunkOpener, ChunkSealer
 from attest.channel.hpke import AES_256_GCM, HpkeContext, Suite
-from attest.channel.padding import GrowingMessage, WholeMessage, padded, padded_length
+from attest.channel.padding import STREAM_PIECE_BYTES, AnswerStream, WholeMessage, padded, padded_length
 from attest.release.sealed_key import KEM_HYBRID
 from tests.channel.support import ASK, Service, opened, opener_of, sealed
 from tests.samples import AT
@@ -24,6 +25,10 @@ def sealer() -> ChunkSealer:
 
 def cipher() -> HpkeContext:
     return HpkeContext(Suite(kem=KEM_HYBRID, aead=AES_256_GCM), bytes(32), b"test")
+
+
+def growing(*, size: int = STREAM_PIECE_BYTES, padding: bool = True) -> AnswerStream:
+    return AnswerStream(sealer(), nonce=b"", head=b"", size=size, padding=padding)
 
 
 def content(body: bytes) -> bytes:
@@ -82,16 +87,16 @@ def test_requests_of_one_bucket_have_one_length() -> None:
 
 @given(st.lists(st.binary(min_size=1, max_size=1500), max_size=8))
 def test_a_growing_message_is_cut_into_pieces_of_one_size(portions: list[bytes]) -> None:
-    growing, body = GrowingMessage(sealer(), size=512), b""
+    stream, body = growing(size=512), b""
     for one in portions:
-        growing.add(one)
-        sent = growing.tick()
+        stream.add(one)
+        sent = stream.tick()
         overhead = 18 if sent else 0  # two bytes of length, sixteen of tag
         assert (len(sent) - overhead) % 512 == 0
-        assert growing.waiting < 512
+        assert stream.waiting < 512
         body += sent
-    found = content(body + growing.end())
-    message = b"".join(portions)
+    found = content(body + stream.end())
+    message = b"".join(map(written_content, portions))
     assert found.startswith(message)
     assert not any(found[len(message) :])
     assert len(found) % 512 == 0
@@ -99,20 +104,20 @@ def test_a_growing_message_is_cut_into_pieces_of_one_size(portions: list[bytes])
 
 def test_a_long_message_is_cut_into_chunks_that_every_receiver_takes() -> None:
     for size in (512, 700):
-        growing = GrowingMessage(sealer(), size=size)
-        data = os.urandom(5 * PIECE_BYTES)
-        growing.add(data[:40_000])
-        body = growing.tick()
-        growing.add(data[40_000:])
-        assert content(body + growing.end()).startswith(data)
+        stream = growing(size=size)
+        first, rest = os.urandom(40_000), os.urandom(5 * PIECE_BYTES)
+        stream.add(first)
+        body = stream.tick()
+        stream.add(rest)
+        assert content(body + stream.end()).startswith(written_content(first) + written_content(rest))
 
 
 def test_without_padding_everything_goes_as_it_comes() -> None:
-    growing = GrowingMessage(sealer(), padding=False)
-    growing.add(b"123")
-    assert len(growing.tick()) == 3 + 17
-    assert growing.waiting == 0
-    assert growing.tick() == b""
+    stream = growing(padding=False)
+    stream.add(b"123")
+    assert len(stream.tick()) == len(written_content(b"123")) + 17
+    assert stream.waiting == 0
+    assert stream.tick() == b""
 
 
 def test_an_event_stream_is_filled_up_with_comments() -> None:

@@ -143,7 +143,7 @@ def test_an_attester_that_fails_is_a_failure_of_this_machine(scene: Scene) -> No
 
 
 def test_the_deadline_holds_for_the_turn_as_well(scene: Scene) -> None:
-    with scene.session() as session, session._state.turn:  # noqa: SLF001
+    with scene.session() as session, session._lock:  # noqa: SLF001
         with pytest.raises(ServiceUnreachableError) as caught:
             session.key("model", timeout=0.01)
         assert "another request was under way" in caught.value.message

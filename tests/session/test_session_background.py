@@ -90,7 +90,7 @@ def test_closing_ends_a_wait(scene: Scene) -> None:
 
     thread = threading.Thread(target=ask)
     thread.start()
-    session._state.closing.wait(0.05)  # noqa: SLF001
+    session._closing.wait(0.05)  # noqa: SLF001
     session.close()
     thread.join(30)
     assert [str(one) for one in said] == ["the session is closed"]
@@ -119,11 +119,11 @@ def in_child(run: Callable[[], object]) -> object:
 def test_a_child_process_has_no_key_of_its_parents(scene: Scene) -> None:
     with scene.session() as session:
         key = session.key("model")
-        parents = session._state.holdings.recipient.public  # noqa: SLF001
+        parents = session._holdings.recipient.public  # noqa: SLF001
 
         def look() -> object:
             code = None if key.lost is None else key.lost.code
-            fresh = session._state.holdings.recipient.public != parents  # noqa: SLF001
+            fresh = session._holdings.recipient.public != parents  # noqa: SLF001
             return [key.valid, code, bytes(key._held.buffer) == MATERIAL, fresh, len(session.held)]  # noqa: SLF001
 
         assert in_child(look) == [False, "session-forked", False, True, 0]

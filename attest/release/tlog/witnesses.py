@@ -13,43 +13,22 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from attest.errors import ConfigurationError, SignatureError, VerificationError
-from attest.release.notes import COSIGNATURE, SignatureLine, key_id, open_note, parse_key, require_name
+from attest.release.notes import NamedKey, SignatureLine, open_note, require_name
 
 _TIME_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WitnessKey:
-    """A named Ed25519 key for cosignatures.
+class WitnessKey(NamedKey):
+    """The key of a witness, for cosignatures."""
 
-    Attributes:
-        name: the witness's name, without white space and ``+``.
-        public: 32 bytes.
-    """
-
-    name: str
-    public: bytes
-
-    @staticmethod
-    def parse(text: str) -> WitnessKey:
-        """Parse ``name+keyid+base64``.
-
-        Raises:
-            ConfigurationError: ``verifier-key-invalid``, also for a log's key.
-        """
-        name, public = parse_key(text, COSIGNATURE)
-        return WitnessKey(name=name, public=public)
-
-    @property
-    def text(self) -> str:
-        """The key as one line."""
-        encoded = b64encode(COSIGNATURE + self.public).decode()
-        return f"{self.name}+{key_id(self.name, COSIGNATURE, self.public).hex()}+{encoded}"
+    KIND: ClassVar[bytes] = b"\x04"
 
     def cosigned_at(self, note: str) -> int | None:
         """Return the time of this witness's cosignature, in seconds since 1970; None without one.
@@ -58,7 +37,7 @@ class WitnessKey:
             SignatureError: ``note-signature-invalid``: an invalid line of this witness, or a malformed note.
         """
         text, lines = open_note(note)
-        mine = (self.name, key_id(self.name, COSIGNATURE, self.public))
+        mine = (self.name, self.key_id)
         return max((self._verified(text, line) for line in lines if (line.name, line.key_id) == mine), default=None)
 
     def _verified(self, text: str, line: SignatureLine) -> int:
@@ -125,13 +104,7 @@ NO_WITNESSES = WitnessPolicy(witnesses=(), quorum=0)
 
 
 def cosign(note: str, *, name: str, key: Ed25519PrivateKey, at: int) -> str:
-    """Return a witness's signature line for a checkpoint that it has checked.
-
-    Args:
-        note: the checkpoint with its signatures.
-        name: of the witness.
-        key: of the witness.
-        at: seconds since 1970.
+    """Return a witness's signature line for a checkpoint that it has checked, at so many seconds since 1970.
 
     Raises:
         ConfigurationError: ``verifier-key-invalid``, a name with white space or ``+``.
@@ -142,7 +115,7 @@ def cosign(note: str, *, name: str, key: Ed25519PrivateKey, at: int) -> str:
     if not 0 < at < 2**63:
         raise ValueError("a cosignature needs a moment after 1970")
     text, _ = open_note(note)
-    identity = key_id(name, COSIGNATURE, key.public_key().public_bytes_raw())
+    identity = WitnessKey(name=name, public=key.public_key().public_bytes_raw()).key_id
     signature = at.to_bytes(_TIME_BYTES, "big") + key.sign(_signed(text, at))
     return f"— {name} {b64encode(identity + signature).decode()}\n"
 
