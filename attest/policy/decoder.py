@@ -42,13 +42,8 @@ def refuse(
 ) -> InvalidValueError:
     """Return the error for one value.
 
-    Args:
-        path: the place of the value.
-        expected: the permitted values.
-        got: the value found.
-        near: permitted words; the error suggests the one that is nearest to ``got``.
-        at_key: the key is wrong instead of its value.
-        shown: a description in place of ``got``, for an absent value.
+    The error suggests the word of ``near`` that is nearest to ``got``. ``at_key`` says that the key is wrong instead of
+    its value; ``shown`` describes an absent value in the place of ``got``.
     """
     shown = shown or _shown(got)
     word = nearest(got, near)
@@ -96,9 +91,7 @@ def nearest(got: JsonValue, words: Iterable[str], *, alike: float = _ALIKE) -> s
 class Section:
     """One mapping of a document. Take each key once, then ``finish``.
 
-    Args:
-        value: its value; anything but a mapping is refused.
-        path: where it stands (``snp.minimum_tcb``); empty for the document itself.
+    Its path (``snp.minimum_tcb``) is empty for the document itself.
     """
 
     def __init__(self, value: JsonValue, path: str) -> None:

@@ -51,11 +51,8 @@ class DeviceSetDemands:
 def decode_devices(value: JsonValue, path: str, *, gpus: bool, switches: bool) -> DeviceSetDemands:
     """Read the key ``devices``; omitted demands have their strict defaults.
 
-    Args:
-        value: the value of the key; an empty mapping for a policy without it.
-        path: its place.
-        gpus: the policy has demands on GPUs, which may be counted only then.
-        switches: likewise NVSwitches.
+    ``value`` is an empty mapping for a policy without the key. ``gpus`` and ``switches`` say that the policy has
+    demands on such devices, which may be counted only then.
     """
     if not gpus and not switches:
         raise refuse(path, "gpu or nvswitch beside it", "neither")

@@ -164,11 +164,7 @@ def _kind(product: str, component: str) -> _Kind:
 def floor_policy(name: str, version: int, digest: bytes, demands: Iterable[FloorDemand]) -> Policy:
     """Return the policy that demands all of this, and nothing else; of several levels of a component the highest.
 
-    Args:
-        name: name of the floor.
-        version: its number.
-        digest: SHA-256 of its document, 32 bytes.
-        demands: at least one.
+    ``digest`` is the SHA-256 of the floor's document, 32 bytes.
     """
     levels = dict[str, dict[str, _Value]]()
     for one in demands:

@@ -43,18 +43,7 @@ class AcceptedAdvisory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcbDemands:
-    """Demands on the platform's TCB, for TDX and SGX alike.
-
-    Attributes:
-        tcb_status: statuses that are accepted.
-        accepted_advisories: advisory id to why it is tolerated; every other one refuses.
-        minimum_tcb_date: least date of the TCB level that the platform reaches, or None.
-        minimum_tcb_evaluation_data_number: least number of both TCB info and QE identity, or None.
-        fmspcs: platform families that are accepted, 6 bytes each.
-        ppids: machines that are accepted, 16 bytes each.
-        denied_ppids: machines that are refused.
-        platform: ``dynamic_platform``, ``cached_keys``, ``smt_enabled`` as required in the PCK certificate.
-    """
+    """Demands on the platform's TCB, for TDX and SGX alike; None: no demand. See docs/policy.md for each key."""
 
     tcb_status: Demand[tuple[str, ...]]
     accepted_advisories: Demand[Mapping[str, AcceptedAdvisory]]

@@ -46,7 +46,6 @@ class Policy:
     """An Appraisal Policy for Evidence, ready to use.
 
     Attributes:
-        name: the author's name for it.
         version: the author's number, which only grows.
         digest: SHA-256 of the document's canonical JSON (RFC 8785), 32 bytes.
         tree: every rule, in the place where it stands. Kinds of Attesters that none of them is about are refused.
@@ -129,10 +128,8 @@ def load_policy(
 ) -> Policy:
     """Read a policy from YAML or JSON; both of one content have one digest.
 
-    Args:
-        data: the document.
-        name: its name in errors, such as the path of its file.
-        references: documents of reference values that are at hand, by name; only those that the policy accepts count.
+    ``name`` is the document's name in errors, such as the path of its file. Of ``references``, the documents of
+    reference values at hand, only those that the policy accepts count.
 
     Raises:
         ConfigurationError: ``policy-unreadable`` or ``policy-invalid``, with line and column; ``references-missing``,

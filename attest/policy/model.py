@@ -58,8 +58,6 @@ class PolicyBody:
         name: its author's name for it; empty for a branch without a name.
         azure: demands on an Azure VM. Then ``snp`` and ``tdx`` judge the report within such evidence, and no machine of
             another cloud.
-        any_of: branches of which one has to hold; empty for no such choice.
-        all_of: branches that all have to hold.
     """
 
     name: str
@@ -88,8 +86,6 @@ class PolicyDocument(PolicyBody):
     """A policy as its author wrote it, with its strict defaults filled in.
 
     Attributes:
-        verifiers: the Verifiers whose tokens it accepts in the place of evidence.
-        references: the documents of reference values that it accepts.
         reference_values: its own, and those of the accepted documents.
     """
 
@@ -113,10 +109,8 @@ def decode_policy(
 ) -> PolicyDocument:
     """Read a policy document.
 
-    Args:
-        document: JSON or YAML, parsed.
-        documents: reference documents that are at hand, by name; only those that the policy accepts count.
-        incomplete: read it for inspection, with or without its documents; see ``merge_at_hand``.
+    Of ``documents``, the reference documents at hand, only those that the policy accepts count. ``incomplete`` reads it
+    for inspection, with or without its documents; see ``merge_at_hand``.
 
     Raises:
         ConfigurationError: ``policy-invalid``, with the path of the value and what was expected there; or as

@@ -61,7 +61,6 @@ class DocumentSignature:
     """One signature as in its file; nothing of it is trusted yet.
 
     Attributes:
-        document: the signed document.
         key_id: SHA-256 of the key's SubjectPublicKeyInfo, 32 bytes.
         algorithm: one of ``ALGORITHMS``.
         signature: 64 bytes for Ed25519, DER for ECDSA.
@@ -81,7 +80,6 @@ class VerifiedSignatures:
 
     Attributes:
         signers: ids of the keys, each once, in the order of the keys that were given.
-        threshold: the required number of signatures.
         ignored: ids of untrusted keys, whose signatures do not count.
     """
 
@@ -140,10 +138,8 @@ def _canonical(document: JsonValue) -> bytes:
 def sign_policy(document: JsonValue, *, key: PolicyPrivateKey, at: datetime) -> DocumentSignature:
     """Sign a policy or a document of reference values.
 
-    Args:
-        document: parsed YAML or JSON; one that does not load is not signed.
-        key: Ed25519, P-256 or P-384. ECDSA is deterministic (RFC 6979).
-        at: the moment to note; the signature does not cover it.
+    A document that does not load is not signed. The signature does not cover ``at``, which is noted beside it; ECDSA is
+    deterministic (RFC 6979).
 
     Raises:
         ConfigurationError: ``policy-invalid``.
@@ -236,11 +232,7 @@ def verify_signatures(
     A key counts once, however many signatures of it there are. Signatures of other keys do not count. A signature that
     claims one of these keys and does not verify, or that is over another document, refuses.
 
-    Args:
-        document: parsed YAML or JSON.
-        signatures: as ``read_signature`` returns them.
-        keys: accepted signers; a key that is given twice is one key.
-        threshold: the required number of signers: 1 to their number.
+    ``threshold`` is the required number of signers: 1 to the number of different keys.
 
     Raises:
         ConfigurationError: ``policy-invalid``, or ``policy-threshold-invalid``.

@@ -86,13 +86,8 @@ def verifier_checks(
 ) -> tuple[Check, ...]:
     """Judge a token's issuer, age, applied policies and further statements.
 
-    Args:
-        accepted: the Verifiers of a policy.
-        issuer: the issuer of the token.
-        issued: its time of issue; None for a token that states none, which fails.
-        policy_ids: the policies that the token names as applied.
-        at: the moment of appraisal.
-        statements: the Verifier's statements beyond the report of each TEE and device.
+    A token without a time of issue fails. ``statements`` are the Verifier's statements beyond the report of each TEE
+    and device.
     """
     names = ", ".join(one.issuer for one in accepted)
     verifier = next((one for one in accepted if one.issuer == issuer), None)

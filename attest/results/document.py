@@ -145,10 +145,7 @@ def judged_document(
 ) -> dict[str, JsonValue]:
     """Return the document of a genuine token with the outcome of a policy.
 
-    Args:
-        verified: the document of the genuine token.
-        judgement: of a policy.
-        checks: those of the token's verification. Freshness appears once, as the policy judges it.
+    ``checks`` are those of the token's verification. Freshness appears once, as the policy judges it.
     """
     made = (*_but_freshness(checks), *judgement.policy_checks)
     return {

@@ -13,9 +13,8 @@ _CLAUSE = "eat-ear.md 9; must-check.md 16"
 def appraise_ear(token: VerifiedEar, *, simulated: str | None = None) -> tuple[Check, ...]:
     """Return the EAR's statements as checks: the overall status, that of each submodule, and that it is of hardware.
 
-    Args:
-        token: a genuine EAR. ``attest.appraisal.freshness_check`` makes the check of freshness.
-        simulated: why simulated evidence is tolerated, or None to refuse it.
+    ``simulated`` is the reason to tolerate simulated evidence, or None to refuse it. ``freshness_check`` of
+    ``attest.appraisal`` makes the check of freshness.
     """
     return tuple(_checks(token, simulated))
 

@@ -68,7 +68,6 @@ class TokenIssuer:
 
     Attributes:
         issuer: ``iss``: a URL or another name under which Relying Parties trust its keys.
-        verifier: its developer and build.
         keys: exactly one of them current.
         max_lifetime: the longest that any token may live, which is how long a retired key stays published.
 

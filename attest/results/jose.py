@@ -233,10 +233,7 @@ def _bad_jwks(problem: str) -> ConfigurationError:
 def unverified_claims(token: str, *, what: str, refusal: Callable[[str], EvidenceError]) -> dict[str, JsonValue]:
     """Return the claims of a token, unverified: they only select the keys to verify it with.
 
-    Args:
-        token: compact serialisation.
-        what: name of the token in messages.
-        refusal: makes the error of a token that has no claims.
+    ``refusal`` makes the error of a token that has no claims.
 
     Raises:
         EvidenceError: ``json-invalid``, ``base64-invalid``, or as ``refusal``.

@@ -41,7 +41,6 @@ class VerifiedServiceToken:
 
     Attributes:
         frame: its service, issuer, ``iat`` and ``exp``.
-        claims: all claims, as they were signed.
         facts: what it states about each TEE and device, in our vocabulary; at least one.
         audience: the Relying Parties that it is for; empty for any.
         key_id: the key that signed; of a key with a certificate, the SHA-256 of its SubjectPublicKeyInfo.

@@ -79,7 +79,6 @@ class ClaimReader:
     """Members of one object of a token, each read as exactly one type; JSON ``null`` is the same as absent.
 
     Attributes:
-        members: the object.
         path: of the object in the token, for messages; empty for the token itself.
     """
 

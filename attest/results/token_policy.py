@@ -41,14 +41,8 @@ def judge_facts(
 ) -> Judgement:
     """Judge what a genuine token states about an Attester.
 
-    Args:
-        facts: of one token, at least one.
-        freshness: of the token's nonce.
-        policy: has to name the token's issuer among its ``verifiers``.
-        at: moment of appraisal, that of the token's verification.
-        baseline: the checks of the token's baseline. The Verifier's own results among them count here too: a policy
-            that accepts its claims accepts its refusals.
-        unchecked: the caller's relaxations.
+    The policy has to name the token's issuer among its ``verifiers``. The Verifier's own results in ``baseline``, the
+    checks of the token's baseline, count here too: a policy that accepts its claims accepts its refusals.
     """
     whole = tuple(dict.fromkeys((*unchecked, *policy.unchecked)))
     reasons = reasons_of(whole)
@@ -141,13 +135,8 @@ def judge_ear(
 ) -> Judgement:
     """Judge a genuine EAR: its Verifier applied this very policy, or one that this policy names, and affirms.
 
-    Args:
-        token: the EAR.
-        policy: has to name the EAR's issuer among its ``verifiers``.
-        at: moment of appraisal, that of the EAR's verification.
-        unchecked: the caller's relaxations.
-        freshness: None takes that of the EAR's nonce. A caller whose own challenge was signed by the key that the
-            EAR names passes ``MATCHED``.
+    The policy has to name the EAR's issuer among its ``verifiers``. Without ``freshness`` that of the EAR's nonce
+    counts; a caller whose own challenge was signed by the key that the EAR names passes ``MATCHED``.
     """
     whole = tuple(dict.fromkeys((*unchecked, *policy.unchecked)))
     named, issued = _named_by_all(token), datetime.fromtimestamp(token.ear.issued_at, tz=UTC)

@@ -36,11 +36,8 @@ class TokenChecks:
     ) -> Freshness:
         """Require that a token answers the expected nonce, and add the check.
 
-        Args:
-            nonce: the expected one; None leaves freshness not evaluated.
-            answers: compares in constant time.
-            got: the nonces of the token, in hex.
-            field: the claim that holds them.
+        Without a nonce freshness is not evaluated. ``answers`` compares in constant time; ``got`` shows the nonces of
+        the token in hex.
 
         Raises:
             BindingError: ``nonce-mismatch``.

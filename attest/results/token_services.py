@@ -101,8 +101,7 @@ def service_of(data: bytes) -> TokenService | None:
 def read_unverified(data: bytes) -> tuple[str, dict[str, JsonValue]]:
     """Return the token's text and its claims, unverified.
 
-    Args:
-        data: a JWT in compact form, ASCII, perhaps with white space around it.
+    The token is a JWT in compact form, ASCII, perhaps with white space around it.
 
     Raises:
         EvidenceError: ``token-malformed``, ``json-invalid`` or ``base64-invalid``.

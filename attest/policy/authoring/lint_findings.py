@@ -38,10 +38,7 @@ class LintFinding:
 
     Attributes:
         rule: stable name of the rule (``reference-expired``).
-        severity: how bad it is.
         path: its place in the document (``any_of[0].snp.products``).
-        why: the problem, for people.
-        remedy: the remedy, for people.
     """
 
     rule: str

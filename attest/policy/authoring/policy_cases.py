@@ -31,8 +31,6 @@ class PolicyCase:
         name: its name in reports; unique in its file.
         evidence: files of one Attester.
         endorsements: files and directories.
-        event_log: an event log beside the evidence, or None.
-        at: moment of appraisal.
         nonce: the freshness value that the evidence carries, or None.
         unchecked: the caller's relaxations.
         allow_simulated: accept the simulator's roots for verification; the policy decides for itself.
@@ -85,7 +83,6 @@ class CaseResult:
 
     Attributes:
         outcome: ``affirmed``, ``not-affirmed`` or ``refused``.
-        failed: ids of the checks that failed.
         error: the code of the refusal, or None.
         details: the reasons for people, one line each.
     """

@@ -52,8 +52,6 @@ class PolicyChange:
     Attributes:
         path: the demand, as the document spells it (``snp.minimum_tcb``, ``any_of[1].tdx.mr_td``). Branches have the
             number that they have in the new policy; those that are gone, the one that they had.
-        effect: its effect on the accepted evidence.
-        text: the difference, for people.
     """
 
     path: str

@@ -42,11 +42,8 @@ def convert_skr(
 ) -> Conversion:
     """Convert a release policy into one of ours.
 
-    Args:
-        policy: the release policy.
-        name: the name of the outcome.
-        accept: losses that are accepted, each with its reason.
-        authority: the issuer whose conditions are converted; None for those of all, of which one has to hold.
+    ``accept`` has the losses that are accepted, each with its reason. ``authority`` is the issuer whose conditions are
+    converted; None for those of all, of which one has to hold.
 
     Raises:
         ConfigurationError: ``policy-conversion-impossible``, nothing sensible would be left; ``loss-unknown``;

@@ -84,12 +84,8 @@ def export_skr(
 ) -> Conversion:
     """Write a policy of ours as a release policy of Azure's.
 
-    Args:
-        policy: our policy.
-        authority: URL of the issuer whose tokens are to count.
-        layout: what kind of guest; it decides where its tokens have the facts.
-        extended: use operators that Azure's service ignores and a service of ours honours.
-        accept: losses that are accepted, each with its reason.
+    ``authority`` is the URL of the issuer whose tokens are to count. ``extended`` uses operators that Azure's service
+    ignores and a service of ours honours. ``accept`` has the losses that are accepted, each with its reason.
 
     Raises:
         ConfigurationError: ``policy-conversion-impossible``; ``loss-unknown``; ``skr-policy-invalid``, the authority

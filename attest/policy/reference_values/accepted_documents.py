@@ -21,10 +21,8 @@ class AcceptedDocument:
     """One row of a policy's ``references``: a document that it accepts.
 
     Attributes:
-        document: its name.
         sha256: its digest; or None where ``signers`` are stated.
         signers: keys of which ``at_least`` must have signed it.
-        at_least: how many of them.
         minimum_version: the lowest version that is accepted, so that an old one with its signature is not.
     """
 
@@ -62,10 +60,7 @@ def merge_references(
 ) -> dict[str, ReferenceValues]:
     """Return the values that a policy may use: its own, and those of the documents that it accepts.
 
-    Args:
-        own: the policy's ``reference_values``.
-        accepted: the policy's ``references``.
-        documents: those at hand, by name; one that the policy does not name has no effect, its revocations included.
+    A document that the policy does not name has no effect, its revocations included.
 
     Raises:
         ConfigurationError: ``references-missing``, ``references-not-accepted``, ``references-collide`` or

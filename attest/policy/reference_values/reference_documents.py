@@ -101,12 +101,8 @@ class ReferenceDocument:
     """A document of reference values.
 
     Attributes:
-        name: its name in policies.
         version: the author's number, which only grows.
-        origin: the origin of its values, for people.
-        issued: the time of issue.
         expires: last moment at which it counts, included; or the reason why it does not expire.
-        entries: values by name.
         revoked: values that no longer count, in any document and any policy beside this one.
         digest: SHA-256 of its canonical JSON (RFC 8785), 32 bytes.
         signers: of keys whose signatures over it verify, SHA-256 of SubjectPublicKeyInfo; none until ``signed_by``.
