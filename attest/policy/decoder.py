@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
-from typing import Generic, TypeVar
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
 
+from attest.checks import Unchecked
 from attest.encoding import JsonValue, hex_bytes, rfc3339
 from attest.errors import EvidenceError, InvalidValueError
 
@@ -125,9 +127,19 @@ class Section:
         """Decode a key, or return None when the key is absent."""
         return self.optional(name, decoder, default=None)
 
-    def switch(self, name: str, *, strict: bool) -> Demand[bool]:
-        """Decode a demand that has one strict value, which also holds when the key is absent."""
-        return self.optional(name, must_be(strict=strict), default=Demand(strict))
+    def record(
+        self, cls: type[T], decoders: Mapping[str, Decoder[Any]] = MappingProxyType({}), /, **given: object
+    ) -> T:
+        """Decode the keys of a dataclass, declared with ``key`` or in ``decoders``; ``given`` has its other fields."""
+        found = dict(given)
+        for one in fields(cls):  # type: ignore[arg-type]  # a dataclass, as its caller knows
+            decoder: Decoder[object] | None = decoders.get(one.name, one.metadata.get(_DECODER))
+            if decoder is None:
+                continue
+            if one.name in self._members or (one.default is MISSING and one.default_factory is MISSING):
+                found[one.name] = self.required(one.name, decoder)
+            self._taken.add(one.name)
+        return cls(**found)
 
     def require_known(self, names: Iterable[str]) -> None:
         """Refuse unknown keys, before a missing key is refused.
@@ -147,6 +159,26 @@ class Section:
             ConfigurationError: as ``require_known``.
         """
         self.require_known(self._taken)
+
+
+_DECODER = "decoder"
+
+
+def key(decoder: Decoder[Any]) -> Mapping[str, Decoder[Any]]:  # Any: the field's own type
+    """Return the metadata of a dataclass field that is a key of a section, required unless the field has a default."""
+    return {_DECODER: decoder}
+
+
+def record_of(cls: type[T]) -> Decoder[T]:
+    """Decode a mapping as a dataclass, whose fields declare all keys."""
+
+    def decode(value: JsonValue, path: str) -> T:
+        section = Section(value, path)
+        found = section.record(cls)
+        section.finish()
+        return found
+
+    return decode
 
 
 def text(value: JsonValue, path: str) -> str:
@@ -264,6 +296,22 @@ def demand(decoder: Decoder[T]) -> Decoder[Demand[T]]:
         return Demand(decoder(value, path))
 
     return decode
+
+
+def hex_list(length: int) -> Decoder[Demand[tuple[bytes, ...]]]:
+    """Decode a demand for one of several values of this many bytes."""
+    return demand(list_of(hex_of(length)))
+
+
+def unchecked_of(value: JsonValue, path: str) -> tuple[Unchecked, ...]:
+    """Decode relaxations of verification: the name of each, and its reason."""
+    reasons = table_of(text, keys=Unchecked.NAMES)(value, path)
+    return tuple(Unchecked(check=name, reason=reason) for name, reason in reasons.items())
+
+
+STRICT_ON, STRICT_OFF = key(must_be(strict=True)), key(must_be(strict=False))
+"""Keys with one strict value; ``ON`` and ``OFF`` are that value where it also holds when the key is absent."""
+ON, OFF = Demand(value=True), Demand(value=False)
 
 
 def named_bits(

@@ -7,12 +7,12 @@ that the CPU's signed report commits to all of them: without that, a GPU may be 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from attest.encoding import JsonValue
 from attest.evidence.gpu.device_set import device_set_claim
-from attest.policy.decoder import Decoder, Demand, Section, demand, integer, refuse
+from attest.policy.decoder import ON, STRICT_ON, Decoder, Demand, Section, demand, integer, refuse
 from attest.policy.rules import Rule, RuleMaker, Test, is_, one_of
 
 _DEVICES = RuleMaker("devices", device_set_claim)
@@ -40,9 +40,9 @@ class DeviceSetDemands:
 
     gpus: Demand[Count] | None
     switches: Demand[Count] | None
-    same_architecture: Demand[bool]
-    same_driver_version: Demand[bool]
-    bound: Demand[bool]
+    same_architecture: Demand[bool] = field(default=ON, metadata=STRICT_ON)
+    same_driver_version: Demand[bool] = field(default=ON, metadata=STRICT_ON)
+    bound: Demand[bool] = field(default=ON, metadata=STRICT_ON)
 
 
 # -- reading
@@ -57,12 +57,10 @@ def decode_devices(value: JsonValue, path: str, *, gpus: bool, switches: bool) -
     if not gpus and not switches:
         raise refuse(path, "gpu or nvswitch beside it", "neither")
     section = Section(value, path)
-    demands = DeviceSetDemands(
+    demands = section.record(
+        DeviceSetDemands,
         gpus=_count(section, "gpus", "gpu", demanded=gpus),
         switches=_count(section, "switches", "nvswitch", demanded=switches),
-        same_architecture=section.switch("same_architecture", strict=True),
-        same_driver_version=section.switch("same_driver_version", strict=True),
-        bound=section.switch("bound", strict=True),
     )
     section.finish()
     return demands

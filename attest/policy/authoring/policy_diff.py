@@ -123,7 +123,7 @@ def _cpus(body: PolicyBody) -> tuple[str, ...]:
 
 
 def _branches(body: PolicyBody) -> tuple[PolicyBody, ...]:
-    return (*body.any_of, *body.all_of, *(() if body.at_least is None else body.at_least.of))
+    return tuple(branch for *_, branch in body.branches(""))
 
 
 # -- the top level

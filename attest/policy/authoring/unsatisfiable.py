@@ -54,11 +54,9 @@ def _within(
                     yield _contradiction(demand, other)
         together |= own
     for inner, place in _conjuncts(body, path):
-        start = f"{place}." if place else ""
-        of = () if inner.at_least is None else inner.at_least.of
-        for name, branches in (("any_of", inner.any_of), ("at_least.of", of)):
-            for index, branch in enumerate(branches):
-                yield from _within(branch, f"{start}{name}[{index}]", together, references)
+        for combinator, at, branch in inner.branches(place):
+            if combinator != "all_of":
+                yield from _within(branch, at, together, references)
 
 
 def _same_claim(key: str) -> tuple[str, ...]:
@@ -70,9 +68,9 @@ def _same_claim(key: str) -> tuple[str, ...]:
 def _conjuncts(body: PolicyBody, path: str) -> Iterator[tuple[PolicyBody, str]]:
     """Yield a body and the branches of which all have to hold with it, at any depth."""
     yield body, path
-    start = f"{path}." if path else ""
-    for index, branch in enumerate(body.all_of):
-        yield from _conjuncts(branch, f"{start}all_of[{index}]")
+    for combinator, place, branch in body.branches(path):
+        if combinator == "all_of":
+            yield from _conjuncts(branch, place)
 
 
 def _own(body: PolicyBody, path: str) -> dict[str, _Placed]:

@@ -85,13 +85,10 @@ def _conditions(policy: SkrPolicy, chosen: Iterable[SkrAuthority]) -> Iterator[t
     """Yield conditions with their places, those that differ: a choice between equal ones is none."""
     forms: dict[bytes, SkrAuthority] = {}
     for one in chosen:
-        forms.setdefault(canonical_bytes(SkrPolicy(authorities=(_without_url(one),))), one)
+        without_url = SkrAuthority(url="https://any.example", conditions=one.conditions)
+        forms.setdefault(canonical_bytes(SkrPolicy(authorities=(without_url,))), one)
     for one in forms.values():
         yield f"anyOf[{policy.authorities.index(one)}]", one.conditions
-
-
-def _without_url(authority: SkrAuthority) -> SkrAuthority:
-    return SkrAuthority(url="https://any.example", conditions=authority.conditions)
 
 
 def _issuers(policy: SkrPolicy, chosen: tuple[SkrAuthority, ...]) -> Iterator[Loss]:

@@ -25,7 +25,6 @@ from attest.policy.foreign.skr import (
     Operator,
     SkrAuthority,
     SkrPolicy,
-    SkrValue,
     canonical_bytes,
     parse_skr,
 )
@@ -273,7 +272,8 @@ def _one_of(draft: _Draft, name: str, value: Any) -> Condition:  # noqa: ANN401 
         listed = tuple(digest for reference in listed for digest in _digests(draft, name, reference))
     path = draft.prefix + _VALUES[name]
     tests = tuple(
-        ClaimTest(path=path, operator=Operator.EQUALS, value=_skr_value(one)) for one in dict.fromkeys(listed)
+        ClaimTest(path=path, operator=Operator.EQUALS, value=one.hex() if isinstance(one, bytes) else one)
+        for one in dict.fromkeys(listed)
     )
     draft.carried.append(Carried(source=name, target=path))
     return tests[0] if len(tests) == 1 else AnyOf(conditions=tests)
@@ -286,10 +286,6 @@ def _digests(draft: _Draft, name: str, reference: str) -> tuple[bytes, ...]:
         until = f"{name} until {rfc3339_text(found.expires)}"
         draft.lose(f"reference_values.{reference}.expires", until, why, "replace the policy in time")
     return found.values
-
-
-def _skr_value(value: bytes | SkrValue) -> SkrValue:
-    return value.hex() if isinstance(value, bytes) else value
 
 
 def _minimum(draft: _Draft, name: str, claim: str, value: int) -> Condition:
