@@ -169,8 +169,6 @@ class Ear:
         submods: the appraisal of each Attester, at least one.
         profile: as received; under an older one, names were translated.
         status: of all together, as stated; None if absent.
-        issuer: ``iss``.
-        subject: ``sub``.
         audience: ``aud``; empty for any Relying Party.
         expires: ``exp``, excluded.
         not_before: ``nbf``, included.

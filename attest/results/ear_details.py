@@ -93,12 +93,9 @@ class EarDetails:
     """Everything that a result rests on, by digest.
 
     Attributes:
-        version: of this map; a reader that does not know it refuses.
         simulated: true if any part rests on the simulator's roots; the result then proves nothing about hardware.
         affirmed: true if every policy affirmed. A relaxed check leaves this true and the status not affirming.
         freshness: ``matched``, or ``not evaluated``.
-        policies: in the order applied.
-        endorsements: in the order of the evidence items.
         ignored_items: names of evidence items from which nothing was concluded.
     """
 
