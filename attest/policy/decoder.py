@@ -33,6 +33,11 @@ class Demand(Generic[T]):
     value: T | RelaxedDemand
 
 
+def stated(demand: Demand[T] | None) -> T | None:
+    """Return the demanded value; None for a demand that is relaxed or not made."""
+    return None if demand is None or isinstance(demand.value, RelaxedDemand) else demand.value
+
+
 def refuse(
     path: str,
     expected: str,
@@ -97,7 +102,6 @@ class Section:
     """
 
     def __init__(self, value: JsonValue, path: str) -> None:
-        """Start with every key untaken."""
         if not isinstance(value, dict):
             raise refuse(path or "document", "a mapping", value)
         self._members: dict[str, JsonValue] = value
@@ -211,7 +215,7 @@ def must_be(*, strict: bool) -> Decoder[Demand[bool]]:
 
     def decode(value: JsonValue, path: str) -> Demand[bool]:
         found = demand(boolean)(value, path)
-        if not isinstance(found.value, RelaxedDemand) and found.value is not strict:
+        if stated(found) is (not strict):
             raise refuse(path, f"{str(strict).lower()}, or {{unchecked: reason}}", value)
         return found
 
@@ -318,10 +322,9 @@ def named_bits(
     section: Section, name: str, bits: Iterable[str], *, strict: Mapping[str, bool]
 ) -> Mapping[str, Demand[bool]]:
     """Decode bits that must be set or clear; those in ``strict`` are demanded even when the section omits them."""
-    stated = section.stated(name, table_of(demand(boolean), keys=bits)) or {}
+    found = section.stated(name, table_of(demand(boolean), keys=bits)) or {}
     for bit, wanted in strict.items():
-        found = stated.get(bit)
-        if found is not None and not isinstance(found.value, RelaxedDemand) and found.value is not wanted:
+        if stated(found.get(bit)) is (not wanted):
             expected = f"{str(wanted).lower()}, or {{unchecked: reason}}"
-            raise refuse(f"{section.path(name)}.{bit}", expected, found.value)
-    return {**{bit: Demand(wanted) for bit, wanted in strict.items()}, **stated}
+            raise refuse(f"{section.path(name)}.{bit}", expected, not wanted)
+    return {**{bit: Demand(wanted) for bit, wanted in strict.items()}, **found}

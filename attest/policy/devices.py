@@ -28,7 +28,6 @@ class Count:
     at_most: int | None
 
     def __str__(self) -> str:
-        """Write it for people."""
         if self.at_least == self.at_most:
             return f"exactly {self.at_least}"
         return f"at least {self.at_least}" + ("" if self.at_most is None else f" and at most {self.at_most}")

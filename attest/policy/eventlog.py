@@ -23,7 +23,6 @@ from attest.policy.decoder import (
     STRICT_ON,
     Decoder,
     Demand,
-    RelaxedDemand,
     Section,
     demand,
     hex_of,
@@ -31,6 +30,7 @@ from attest.policy.decoder import (
     list_of,
     record_of,
     refuse,
+    stated,
     table_of,
     text,
 )
@@ -91,7 +91,6 @@ class ApplicationEvents:
         return f"{self.domain} {self.operation} "
 
     def __str__(self) -> str:
-        """Write it for people."""
         what = "anything" if self.contents is None else " or ".join(map(repr, self.contents))
         return f"{self.head}with {what}"
 
@@ -120,10 +119,7 @@ class EventLogDemands:
     @property
     def demands_loader(self) -> bool:
         """True if it demands an event of the boot loader, and an accepted one."""
-        stated: list[Demand[tuple[str, ...]] | None] = [getattr(self, name) for name in LOADER_LISTS]
-        return any(
-            wanted is not None and not isinstance(wanted.value, RelaxedDemand) and wanted.value for wanted in stated
-        )
+        return any(stated(getattr(self, name)) for name in LOADER_LISTS)
 
 
 # -- reading
@@ -154,10 +150,10 @@ def _register(
     section: Section, lists: Mapping[str, Decoder[tuple[Any, ...]]]
 ) -> dict[str, Demand[tuple[Any, ...]] | None]:
     """Read the lists of one register; once one is stated, those that are left out have to be empty."""
-    stated = {name: section.stated(name, demand(decoder)) for name, decoder in lists.items()}
-    if all(wanted is None for wanted in stated.values()):
-        return stated
-    return {name: wanted or Demand(()) for name, wanted in stated.items()}
+    found = {name: section.stated(name, demand(decoder)) for name, decoder in lists.items()}
+    if all(wanted is None for wanted in found.values()):
+        return found
+    return {name: wanted or Demand(()) for name, wanted in found.items()}
 
 
 def _digest_of(size: int) -> Decoder[str]:

@@ -66,7 +66,6 @@ class FloorDemand:
         return same and _kind(self.product, self.component).covers(self.value, other.value)
 
     def __str__(self) -> str:
-        """Write it as operators do."""
         return f"{self.product}:{self.component}={self.text}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -137,9 +137,7 @@ def _waived(claim: Callable[[str], Claim], index: int) -> Claim:
         results = () if v.measurements is None else v.measurements.results
         return next(("matched" if r.matched else "differs" for r in results if r.index == index), None)
 
-    return Claim(
-        name=f"measurements.{index}", type=ClaimType.TEXT, origin=compared.origin, clause=compared.clause, get=get
-    )
+    return replace(compared, name=f"measurements.{index}", type=ClaimType.TEXT, get=get)
 
 
 def _revocation(claim: Callable[[str], Claim], rims: tuple[str, ...]) -> Claim:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import cast
 
 from attest.encoding import JsonValue
-from attest.evidence.claims import Claim, ClaimType
+from attest.evidence.claims import ClaimType
 from attest.evidence.intel.claims import sgx_claim, tdx_claim
 from attest.evidence.intel.status import TcbStatus
 from attest.evidence.intel.verify import VerifiedIntelQuote
@@ -19,7 +19,6 @@ from attest.policy.decoder import (
     OFF,
     STRICT_OFF,
     Demand,
-    RelaxedDemand,
     Section,
     demand,
     hex_list,
@@ -28,6 +27,7 @@ from attest.policy.decoder import (
     list_of,
     must_be,
     named_bits,
+    stated,
     table_of,
 )
 from attest.policy.eventlog import TDX_LOG, EventLogDemands, decode_event_log, event_log_rules
@@ -116,9 +116,7 @@ def decode_sgx(value: JsonValue, path: str, references: Mapping[str, ReferenceVa
 
 def _no_service_td(mr_service_td: Demand[tuple[bytes, ...]] | None) -> Demand[bool] | None:
     """Demand that none is bound, unless the policy names those that may be."""
-    if mr_service_td is None or isinstance(mr_service_td.value, RelaxedDemand):
-        return OFF
-    return None
+    return OFF if stated(mr_service_td) is None else None
 
 
 # -- rules
@@ -204,13 +202,7 @@ def _module(verified: VerifiedIntelQuote) -> dict[str, int]:
     return {"version": cast("int", version), "SVN": cast("int", svn)}  # both claims are integers of every TD report
 
 
-_TDX_MODULE = Claim(
-    name="tdx_module",
-    type=ClaimType.TCB,
-    origin=tdx_claim("tdx_module.svn").origin,
-    clause=tdx_claim("tdx_module.svn").clause,
-    get=_module,
-)
+_TDX_MODULE = replace(tdx_claim("tdx_module.svn"), name="tdx_module", type=ClaimType.TCB, get=_module)
 
 
 def _enclave_rules(sgx: SgxDemands, references: Mapping[str, ReferenceValues]) -> Iterator[Rule]:

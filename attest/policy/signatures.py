@@ -51,7 +51,6 @@ class DocumentIdentity:
     digest: bytes = field(metadata=key(hex_of(32)))
 
     def __str__(self) -> str:
-        """Write it for people."""
         return f"{self.name} version {self.version} ({self.digest.hex()})"
 
 

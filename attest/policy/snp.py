@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 from attest.checks import Outcome
 from attest.encoding import JsonValue
@@ -60,7 +60,6 @@ class SnpAbi:
     minor: int = field(metadata=key(integer(0, 255)))
 
     def __str__(self) -> str:
-        """Write it as AMD does."""
         return f"{self.major}.{self.minor}"
 
 
@@ -199,11 +198,10 @@ def _firmware_rules(snp: SnpDemands) -> Iterator[Rule]:
         yield from _SNP.rule(name, bits, has_bits, category="hardware", expected=lambda bits: f"every bit of {bits:#x}")
 
 
-_ABI = Claim(
+_ABI = replace(
+    snp_claim("policy.abi_major"),
     name="policy.abi",
     type=ClaimType.TCB,
-    origin=snp_claim("policy.abi_major").origin,
-    clause=snp_claim("policy.abi_major").clause,
     get=lambda v: SnpAbi(  # type: ignore[arg-type,return-value]  # two integers of every report, for a comparison
         major=snp_claim("policy.abi_major").get(v),  # type: ignore[arg-type]
         minor=snp_claim("policy.abi_minor").get(v),  # type: ignore[arg-type]

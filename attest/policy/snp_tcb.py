@@ -7,7 +7,7 @@ firmware is replaced, the list has to have both levels.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import TypeVar
@@ -86,7 +86,6 @@ class ProductTcb:
     tcb: SnpTcbVersion
 
     def __str__(self) -> str:
-        """Write it as demands are written."""
         return f"{self.tcb} on {self.product or 'an unnamed product line'}"
 
 
@@ -105,11 +104,9 @@ def tcb_of_product(which: str) -> Claim:
         product = None if line is None else SnpProduct(str(line))
         return ProductTcb(product=product, tcb=tcb)  # type: ignore[return-value]  # for the tests below
 
-    return Claim(
-        name=which,
+    return replace(
+        plain,
         type=ClaimType.TCB,
-        origin=plain.origin,
-        clause=plain.clause,
         get=lambda v: ProductTcb(product=v.product, tcb=getattr(v, which)),  # type: ignore[arg-type,return-value]  # for the tests below
         stated=stated,
     )

@@ -99,7 +99,6 @@ class DraftSource:
     Attributes:
         devices: GPUs and NVSwitches together.
         at: the moment for which it was verified.
-        simulated: true if a part of it rests on the simulator's roots.
         unchecked: the caller's relaxations of the verification; the draft does not take them over.
     """
 

@@ -55,8 +55,6 @@ class PolicyCase:
 
     Attributes:
         name: its name in reports; unique in its file.
-        evidence: files of one Attester.
-        endorsements: files and directories.
         nonce: the freshness value that the evidence carries, or None.
         unchecked: the caller's relaxations.
         allow_simulated: accept the simulator's roots for verification; the policy decides for itself.

@@ -83,7 +83,6 @@ class CannotCarryError(Exception):
     """One demand that the other language cannot express. Never leaves this package."""
 
     def __init__(self, why: str, remedy: str) -> None:
-        """Keep both texts."""
         super().__init__(why)
         self.why = why
         self.remedy = remedy

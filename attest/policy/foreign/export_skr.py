@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 
 from attest.encoding import JsonValue, json_value, rfc3339_text
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
-from attest.policy.decoder import Demand, RelaxedDemand
+from attest.policy.decoder import Demand, RelaxedDemand, stated
 from attest.policy.foreign.conversion import CannotCarryError, Carried, Conversion, Loss, accepted_losses, impossible
 from attest.policy.foreign.skr import (
     AllOf,
@@ -217,12 +217,12 @@ def _lose_product_lines(draft: _Draft, demands: SnpDemands) -> None:
 
     Where ``products`` is demanded that is lost anyway, by the same name.
     """
-    if not isinstance(demands.products.value, RelaxedDemand):
+    if stated(demands.products) is not None:
         return
     for key in ("minimum_tcb", "exact_tcb"):
-        stated: Demand[Any] | None = getattr(demands, key)  # Any: a TCB, or several, of each product line
-        if stated is not None and not isinstance(stated.value, RelaxedDemand) and len(stated.value) < len(SnpProduct):
-            lines = ", ".join(stated.value)
+        levels = stated(getattr(demands, key))
+        if levels is not None and len(levels) < len(SnpProduct):
+            lines = ", ".join(levels)
             why = f"snp.{key} refuses every product line but {lines}, and no claim of Azure's names the line"
             draft.lose("snp.products", lines, why, "appraise the evidence with our own policy")
 
