@@ -88,7 +88,6 @@ class RegoOutcome:
         )
 
     def __bool__(self) -> NoReturn:
-        """Refuse to be a condition."""
         raise TypeError("a RegoOutcome is no condition; ask .refused")
 
 

@@ -22,7 +22,7 @@ from attest.results.nras import VerifiedNrasToken
 from attest.results.relied_on import relied_on
 from attest.results.service_token import VerifiedServiceToken
 from attest.results.token_facts import TokenFacts
-from attest.verification import Freshness, VerifiedEvidence, VerifiedItem
+from attest.verification import Freshness, VerifiedEvidence
 
 RESULT_SCHEMA = "attest.result/1"
 
@@ -33,12 +33,8 @@ def verified_document(verified: VerifiedEvidence) -> dict[str, JsonValue]:
     """Return the document of genuine evidence."""
     return {
         **_head(command="verify", outcome="verified", at=verified.at, unchecked=verified.unchecked),
-        "simulated": verified.simulated,
-        "freshness": str(verified.freshness),
-        "error": None,
-        "evidence_digest": verified.evidence.digest.hex(),
-        "ignored_items": list(verified.ignored),
-        "items": [_item(item) for item in verified.items],
+        **_state(verified),
+        **_evidence(verified),
         "checks": _checks(verified.checks),
     }
 
@@ -49,13 +45,9 @@ def appraised_document(result: AttestationResult) -> dict[str, JsonValue]:
     outcome = "affirmed" if result.affirmed else "not-affirmed"
     return {
         **_head(command="appraise", outcome=outcome, at=result.at, unchecked=result.unchecked),
-        "simulated": verified.simulated,
-        "freshness": str(verified.freshness),
-        "error": None,
+        **_state(verified),
         **_by_policy(result),
-        "evidence_digest": verified.evidence.digest.hex(),
-        "ignored_items": list(verified.ignored),
-        "items": [_item(item) for item in verified.items],
+        **_evidence(verified),
         "endorsements": [_relied_on(entry) for entry in relied_on(verified)],
         "checks": _checks(result.checks, set_aside=result.set_aside),
     }
@@ -78,9 +70,7 @@ def token_document(
         checks = (*_but_freshness(checks), *policy_checks)
     return {
         **_head(command=command, outcome=outcome, at=token.at, unchecked=unchecked),
-        "simulated": isinstance(token, VerifiedEar) and token.simulated is True,
-        "freshness": str(token.freshness),
-        "error": None,
+        **_state(token),
         "items": [{"name": "token", "kind": "token", "claims": _token_claims(token)}],
         "checks": _checks(checks),
     }
@@ -199,8 +189,17 @@ def _head(*, command: str, outcome: str, at: datetime, unchecked: tuple[Unchecke
     }
 
 
-def _item(item: VerifiedItem) -> JsonValue:
-    return {"name": item.name, "kind": item.kind, "claims": item.claims}
+def _state(verified: VerifiedEvidence | VerifiedNrasToken | VerifiedServiceToken | VerifiedEar) -> dict[str, JsonValue]:
+    simulated = isinstance(verified, VerifiedEvidence | VerifiedEar) and verified.simulated is True
+    return {"simulated": simulated, "freshness": str(verified.freshness), "error": None}
+
+
+def _evidence(verified: VerifiedEvidence) -> dict[str, JsonValue]:
+    return {
+        "evidence_digest": verified.evidence.digest.hex(),
+        "ignored_items": list(verified.ignored),
+        "items": [{"name": item.name, "kind": item.kind, "claims": item.claims} for item in verified.items],
+    }
 
 
 def _relied_on(entry: ReliedOn) -> JsonValue:

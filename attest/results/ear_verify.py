@@ -221,36 +221,22 @@ class _Procedure:
 
     def _require_submods(self, ear: Ear) -> None:
         wanted = self.expected.submods
-        if wanted is None:
-            return
-        expected, got = (", ".join(sorted(names)) for names in (wanted, ear.submods))
-        if set(ear.submods) != wanted:
-            raise VerificationError(
-                "the token is not about exactly the required devices",
-                code="ear-submodules-mismatch",
-                field="submods",
-                expected=expected,
-                got=got,
-                clause=_CLAUSE,
-            )
-        self.checks.passed("ear.submodules", expected, got)
+        if wanted is not None:
+            expected, got = (", ".join(sorted(names)) for names in (wanted, ear.submods))
+            if set(ear.submods) != wanted:
+                problem = "the token is not about exactly the required devices"
+                raise _mismatch("ear-submodules-mismatch", problem, "submods", expected, got)
+            self.checks.passed("ear.submodules", expected, got)
 
     def _require_policies(self, ear: Ear) -> None:
         wanted = self.expected.policy_digests
-        if not wanted:
-            return
-        judged = () if ear.details is None else tuple(policy.digest for policy in ear.details.policies)
-        expected, got = (", ".join(digest.hex() for digest in digests) or "none" for digests in (wanted, judged))
-        if not set(wanted) <= set(judged):
-            raise VerificationError(
-                "the Verifier did not apply the required policy",
-                code="ear-policy-mismatch",
-                field="policies",
-                expected=expected,
-                got=got,
-                clause=_CLAUSE,
-            )
-        self.checks.passed("ear.policies", expected, got)
+        if wanted:
+            applied = () if ear.details is None else tuple(policy.digest for policy in ear.details.policies)
+            expected, got = (", ".join(one.hex() for one in digests) or "none" for digests in (wanted, applied))
+            if not set(wanted) <= set(applied):
+                problem = "the Verifier did not apply the required policy"
+                raise _mismatch("ear-policy-mismatch", problem, "policies", expected, got)
+            self.checks.passed("ear.policies", expected, got)
 
     def _require_bound_key(self, ear: Ear) -> None:
         wanted = self.expected.bound_key
@@ -267,6 +253,10 @@ class _Procedure:
                 clause=f"{_CLAUSE}; must-check.md 18",
             )
         self.checks.passed("ear.bound_key", wanted.hex(), bound.hex())
+
+
+def _mismatch(code: str, problem: str, field: str, expected: str, got: str) -> VerificationError:
+    return VerificationError(problem, code=code, field=field, expected=expected, got=got, clause=_CLAUSE)
 
 
 def appraise_ear(token: VerifiedEar, *, simulated: str | None = None) -> tuple[Check, ...]:

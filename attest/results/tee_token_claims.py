@@ -93,7 +93,7 @@ def sgx_claims(token: ClaimReader) -> dict[str, ClaimTree]:
     )
 
 
-def evaluation_claims(token: ClaimReader, *, collateral: str | None = None) -> dict[str, ClaimTree]:
+def evaluation_claims(token: ClaimReader, collateral: str | None = None) -> dict[str, ClaimTree]:
     """Return the Verifier's conclusions about the platform's TCB.
 
     ``token`` is the object that has ``attester_tcb_status``; ``collateral`` names the member that describes Intel's
