@@ -63,6 +63,12 @@ class Check:
         raise TypeError("a Check has four outcomes; compare .outcome instead of using it as a condition")
 
 
+def judged(check_id: str, *, holds: bool, expected: str, got: str, clause: str, item: str | None = None) -> Check:
+    """Return a check that passes if its test holds, and fails otherwise."""
+    outcome = Outcome.PASS if holds else Outcome.FAIL
+    return Check(id=check_id, outcome=outcome, expected=expected, got=got, clause=clause, item=item)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unchecked:
     """A named, reasoned decision to tolerate that one thing cannot be judged.

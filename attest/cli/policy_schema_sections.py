@@ -13,12 +13,11 @@ from attest.policy.devices import MAX_DEVICES
 from attest.policy.eventlog import AZURE_LOG, LOADER_LISTS, TDX_LOG, EventLogKey
 from attest.policy.gpu import (
     ARCHITECTURES,
-    FWID_BYTES,
     GPU_MEASUREMENTS,
-    IDENTITY_BYTES,
     MODES,
     SWITCH_MEASUREMENTS,
 )
+from attest.policy.gpu_references import FWID_BYTES, IDENTITY_BYTES
 from attest.policy.versions import Numbering
 
 _STRICT = "demanded when left out"

@@ -30,9 +30,8 @@ from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from attest.evidence.recognition import recognise
 from attest.policy.loader import Policy
-from attest.results.document import ear_document, judged_document, service_token_document, token_document
-from attest.results.ear_appraise import appraise_ear
-from attest.results.ear_verify import ExpectedEar, VerifiedEar, is_ear, verify_ear
+from attest.results.document import judged_document, token_document
+from attest.results.ear_verify import ExpectedEar, VerifiedEar, appraise_ear, is_ear, verify_ear
 from attest.results.jose import MAX_JWKS_BYTES, TokenKey, is_jwks, read_jwks
 from attest.results.nras import (
     NRAS_INTERMEDIATE_SPKI,
@@ -219,7 +218,7 @@ class ServiceCase(TokenCase[VerifiedServiceToken]):
 
     def document(self, token: VerifiedServiceToken, checks: tuple[Check, ...] | None = None) -> dict[str, JsonValue]:
         """Describe the token."""
-        return service_token_document(token, unchecked=self.question.unchecked, policy_checks=checks)
+        return token_document(token, unchecked=self.question.unchecked, policy_checks=checks)
 
     def baseline(self, token: VerifiedServiceToken) -> tuple[Check, ...]:
         """Appraise the token by its baseline."""
@@ -254,7 +253,7 @@ class EarCase(TokenCase[VerifiedEar]):
 
     def document(self, token: VerifiedEar, checks: tuple[Check, ...] | None = None) -> dict[str, JsonValue]:
         """Describe the EAR."""
-        return ear_document(token, unchecked=self.question.unchecked, policy_checks=checks)
+        return token_document(token, unchecked=self.question.unchecked, policy_checks=checks)
 
     def baseline(self, token: VerifiedEar) -> tuple[Check, ...]:
         """Appraise the EAR by its baseline."""

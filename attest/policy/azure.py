@@ -7,17 +7,29 @@ that the VM booted, so a policy has to judge them, or a log that replays to them
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from attest.encoding import JsonValue
 from attest.evidence.azure.claims import azure_claim, of_cpu
 from attest.evidence.azure.runtime import VM_CONFIGURATION
 from attest.evidence.tpm.structure import MAX_PCRS
-from attest.policy.decoder import Demand, Section, demand, hex_of, integer, list_of, must_be, named_bits, refuse, text
+from attest.policy.decoder import (
+    STRICT_ON,
+    Demand,
+    Section,
+    demand,
+    hex_list,
+    integer,
+    key,
+    list_of,
+    named_bits,
+    refuse,
+    text,
+)
 from attest.policy.eventlog import AZURE_LOG, EventLogDemands, decode_event_log, event_log_rules
 from attest.policy.references import ReferenceValues, names_in
-from attest.policy.rules import Rule, RuleMaker, Test, is_, one_of
+from attest.policy.rules import Rule, RuleMaker, is_, one_of
 
 _AZURE = RuleMaker("azure", azure_claim)
 PCR_KEYS = tuple(f"pcr{index}" for index in range(MAX_PCRS))
@@ -29,18 +41,26 @@ _STRICT_CONFIGURATION = {"secure_boot": True, "tpm_enabled": True, "console_enab
 _LARGEST_COUNT = 2**32 - 1
 
 
+def _caseless(value: JsonValue, path: str) -> str:
+    """Decode an identifier that paravisors write in either case."""
+    return text(value, path).lower()
+
+
+_CASELESS = key(demand(list_of(_caseless)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AzureDemands:
     """Demands on the VM around the CPU's report; None: no demand. See docs/policy.md for each key."""
 
     pcrs: Mapping[str, Demand[tuple[str, ...]] | None]
     vm_configuration: Mapping[str, Demand[bool]]
-    vm_unique_ids: Demand[tuple[str, ...]] | None = None
-    root_cert_thumbprints: Demand[tuple[str, ...]] | None = None
-    user_data: Demand[tuple[bytes, ...]] | None = None
-    tpm_clock_safe: Demand[bool] | None = None
-    maximum_restart_count: int | None = None
-    event_log: EventLogDemands | None = None
+    vm_unique_ids: Demand[tuple[str, ...]] | None = field(default=None, metadata=_CASELESS)
+    root_cert_thumbprints: Demand[tuple[str, ...]] | None = field(default=None, metadata=_CASELESS)
+    user_data: Demand[tuple[bytes, ...]] | None = field(default=None, metadata=key(hex_list(64)))
+    tpm_clock_safe: Demand[bool] | None = field(default=None, metadata=STRICT_ON)
+    maximum_restart_count: int | None = field(default=None, metadata=key(integer(0, _LARGEST_COUNT)))
+    event_log: EventLogDemands | None = field(default=None, metadata=key(partial(decode_event_log, key=AZURE_LOG)))
 
     @property
     def judges_boot(self) -> bool:
@@ -55,15 +75,10 @@ def decode_azure(value: JsonValue, path: str, references: Mapping[str, Reference
     """Read the key ``azure`` of a policy."""
     section = Section(value, path)
     named = demand(list_of(names_in(references, size=_PCR_BYTES)))
-    demands = AzureDemands(
-        pcrs={key: section.stated(key, named) for key in PCR_KEYS},
+    demands = section.record(
+        AzureDemands,
+        pcrs={name: section.stated(name, named) for name in PCR_KEYS},
         vm_configuration=named_bits(section, "vm_configuration", dict(VM_SWITCHES), strict=_STRICT_CONFIGURATION),
-        vm_unique_ids=section.stated("vm_unique_ids", demand(list_of(_caseless))),
-        root_cert_thumbprints=section.stated("root_cert_thumbprints", demand(list_of(_caseless))),
-        user_data=section.stated("user_data", demand(list_of(hex_of(64)))),
-        tpm_clock_safe=section.stated("tpm_clock_safe", must_be(strict=True)),
-        maximum_restart_count=section.stated("maximum_restart_count", integer(0, _LARGEST_COUNT)),
-        event_log=section.stated("event_log", partial(decode_event_log, key=AZURE_LOG)),
     )
     section.finish()
     if not demands.judges_boot:
@@ -73,11 +88,6 @@ def decode_azure(value: JsonValue, path: str, references: Mapping[str, Reference
         )
         raise refuse(path, expected, shown="none of them", at_key=True)
     return demands
-
-
-def _caseless(value: JsonValue, path: str) -> str:
-    """Decode an identifier that paravisors write in either case."""
-    return text(value, path).lower()
 
 
 # -- rules
@@ -96,25 +106,27 @@ def rules_of_cpu(rules: Iterable[Rule], prefix: str) -> tuple[Rule, ...]:
 
 def _boot(azure: AzureDemands, references: Mapping[str, ReferenceValues]) -> Iterator[Rule]:
     """Make the rules for the booted software. A register that the quote does not select is absent, and fails."""
-    for index, key in enumerate(PCR_KEYS):
-        yield from _AZURE.reference(key, azure.pcrs[key], references, claim=f"pcrs.{index}")
+    for index, name in enumerate(PCR_KEYS):
+        yield from _AZURE.reference(name, azure.pcrs[name], references, claim=f"pcrs.{index}")
 
 
 def _vm(azure: AzureDemands) -> Iterator[Rule]:
     """Make the rules for the settings that the paravisor states, and for the data that the VM gave to the paravisor."""
     for name, switch in azure.vm_configuration.items():
         yield from _AZURE.rule(f"vm_configuration.{name}", switch, is_, category="configuration")
-    for key, values, name in (
-        ("vm_unique_ids", azure.vm_unique_ids, "vm_unique_id"),
-        ("root_cert_thumbprints", azure.root_cert_thumbprints, "root_cert_thumbprint"),
+    for name, values in (
+        ("vm_unique_id", azure.vm_unique_ids),
+        ("root_cert_thumbprint", azure.root_cert_thumbprints),
     ):
         claim = f"vm_configuration.{name}"
-        yield from _AZURE.rule(key, values, _one_of_caseless, category="instance-identity", claim=claim)
+        yield from _AZURE.rule(
+            f"{name}s",
+            values,
+            lambda listed: lambda value, _at: value.lower() in listed,
+            category="instance-identity",
+            claim=claim,
+        )
     yield from _AZURE.rule("user_data", azure.user_data, one_of, category="configuration")
-
-
-def _one_of_caseless(values: tuple[str, ...]) -> Test:
-    return lambda value, _at: value.lower() in values
 
 
 def _tpm(azure: AzureDemands) -> Iterator[Rule]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
-from typing import Generic, TypeVar
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
 
+from attest.checks import Unchecked
 from attest.encoding import JsonValue, hex_bytes, rfc3339
 from attest.errors import EvidenceError, InvalidValueError
 
@@ -31,6 +33,11 @@ class Demand(Generic[T]):
     value: T | RelaxedDemand
 
 
+def stated(demand: Demand[T] | None) -> T | None:
+    """Return the demanded value; None for a demand that is relaxed or not made."""
+    return None if demand is None or isinstance(demand.value, RelaxedDemand) else demand.value
+
+
 def refuse(
     path: str,
     expected: str,
@@ -42,13 +49,8 @@ def refuse(
 ) -> InvalidValueError:
     """Return the error for one value.
 
-    Args:
-        path: the place of the value.
-        expected: the permitted values.
-        got: the value found.
-        near: permitted words; the error suggests the one that is nearest to ``got``.
-        at_key: the key is wrong instead of its value.
-        shown: a description in place of ``got``, for an absent value.
+    The error suggests the word of ``near`` that is nearest to ``got``. ``at_key`` says that the key is wrong instead of
+    its value; ``shown`` describes an absent value in the place of ``got``.
     """
     shown = shown or _shown(got)
     word = nearest(got, near)
@@ -96,13 +98,10 @@ def nearest(got: JsonValue, words: Iterable[str], *, alike: float = _ALIKE) -> s
 class Section:
     """One mapping of a document. Take each key once, then ``finish``.
 
-    Args:
-        value: its value; anything but a mapping is refused.
-        path: where it stands (``snp.minimum_tcb``); empty for the document itself.
+    Its path (``snp.minimum_tcb``) is empty for the document itself.
     """
 
     def __init__(self, value: JsonValue, path: str) -> None:
-        """Start with every key untaken."""
         if not isinstance(value, dict):
             raise refuse(path or "document", "a mapping", value)
         self._members: dict[str, JsonValue] = value
@@ -132,9 +131,19 @@ class Section:
         """Decode a key, or return None when the key is absent."""
         return self.optional(name, decoder, default=None)
 
-    def switch(self, name: str, *, strict: bool) -> Demand[bool]:
-        """Decode a demand that has one strict value, which also holds when the key is absent."""
-        return self.optional(name, must_be(strict=strict), default=Demand(strict))
+    def record(
+        self, cls: type[T], decoders: Mapping[str, Decoder[Any]] = MappingProxyType({}), /, **given: object
+    ) -> T:
+        """Decode the keys of a dataclass, declared with ``key`` or in ``decoders``; ``given`` has its other fields."""
+        found = dict(given)
+        for one in fields(cls):  # type: ignore[arg-type]  # a dataclass, as its caller knows
+            decoder: Decoder[object] | None = decoders.get(one.name, one.metadata.get(_DECODER))
+            if decoder is None:
+                continue
+            if one.name in self._members or (one.default is MISSING and one.default_factory is MISSING):
+                found[one.name] = self.required(one.name, decoder)
+            self._taken.add(one.name)
+        return cls(**found)
 
     def require_known(self, names: Iterable[str]) -> None:
         """Refuse unknown keys, before a missing key is refused.
@@ -154,6 +163,26 @@ class Section:
             ConfigurationError: as ``require_known``.
         """
         self.require_known(self._taken)
+
+
+_DECODER = "decoder"
+
+
+def key(decoder: Decoder[Any]) -> Mapping[str, Decoder[Any]]:  # Any: the field's own type
+    """Return the metadata of a dataclass field that is a key of a section, required unless the field has a default."""
+    return {_DECODER: decoder}
+
+
+def record_of(cls: type[T]) -> Decoder[T]:
+    """Decode a mapping as a dataclass, whose fields declare all keys."""
+
+    def decode(value: JsonValue, path: str) -> T:
+        section = Section(value, path)
+        found = section.record(cls)
+        section.finish()
+        return found
+
+    return decode
 
 
 def text(value: JsonValue, path: str) -> str:
@@ -186,7 +215,7 @@ def must_be(*, strict: bool) -> Decoder[Demand[bool]]:
 
     def decode(value: JsonValue, path: str) -> Demand[bool]:
         found = demand(boolean)(value, path)
-        if not isinstance(found.value, RelaxedDemand) and found.value is not strict:
+        if stated(found) is (not strict):
             raise refuse(path, f"{str(strict).lower()}, or {{unchecked: reason}}", value)
         return found
 
@@ -273,14 +302,29 @@ def demand(decoder: Decoder[T]) -> Decoder[Demand[T]]:
     return decode
 
 
+def hex_list(length: int) -> Decoder[Demand[tuple[bytes, ...]]]:
+    """Decode a demand for one of several values of this many bytes."""
+    return demand(list_of(hex_of(length)))
+
+
+def unchecked_of(value: JsonValue, path: str) -> tuple[Unchecked, ...]:
+    """Decode relaxations of verification: the name of each, and its reason."""
+    reasons = table_of(text, keys=Unchecked.NAMES)(value, path)
+    return tuple(Unchecked(check=name, reason=reason) for name, reason in reasons.items())
+
+
+STRICT_ON, STRICT_OFF = key(must_be(strict=True)), key(must_be(strict=False))
+"""Keys with one strict value; ``ON`` and ``OFF`` are that value where it also holds when the key is absent."""
+ON, OFF = Demand(value=True), Demand(value=False)
+
+
 def named_bits(
     section: Section, name: str, bits: Iterable[str], *, strict: Mapping[str, bool]
 ) -> Mapping[str, Demand[bool]]:
     """Decode bits that must be set or clear; those in ``strict`` are demanded even when the section omits them."""
-    stated = section.stated(name, table_of(demand(boolean), keys=bits)) or {}
+    found = section.stated(name, table_of(demand(boolean), keys=bits)) or {}
     for bit, wanted in strict.items():
-        found = stated.get(bit)
-        if found is not None and not isinstance(found.value, RelaxedDemand) and found.value is not wanted:
+        if stated(found.get(bit)) is (not wanted):
             expected = f"{str(wanted).lower()}, or {{unchecked: reason}}"
-            raise refuse(f"{section.path(name)}.{bit}", expected, found.value)
-    return {**{bit: Demand(wanted) for bit, wanted in strict.items()}, **stated}
+            raise refuse(f"{section.path(name)}.{bit}", expected, not wanted)
+    return {**{bit: Demand(wanted) for bit, wanted in strict.items()}, **found}

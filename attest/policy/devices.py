@@ -7,12 +7,12 @@ that the CPU's signed report commits to all of them: without that, a GPU may be 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from attest.encoding import JsonValue
 from attest.evidence.gpu.device_set import device_set_claim
-from attest.policy.decoder import Decoder, Demand, Section, demand, integer, refuse
+from attest.policy.decoder import ON, STRICT_ON, Decoder, Demand, Section, demand, integer, refuse
 from attest.policy.rules import Rule, RuleMaker, Test, is_, one_of
 
 _DEVICES = RuleMaker("devices", device_set_claim)
@@ -28,7 +28,6 @@ class Count:
     at_most: int | None
 
     def __str__(self) -> str:
-        """Write it for people."""
         if self.at_least == self.at_most:
             return f"exactly {self.at_least}"
         return f"at least {self.at_least}" + ("" if self.at_most is None else f" and at most {self.at_most}")
@@ -40,9 +39,9 @@ class DeviceSetDemands:
 
     gpus: Demand[Count] | None
     switches: Demand[Count] | None
-    same_architecture: Demand[bool]
-    same_driver_version: Demand[bool]
-    bound: Demand[bool]
+    same_architecture: Demand[bool] = field(default=ON, metadata=STRICT_ON)
+    same_driver_version: Demand[bool] = field(default=ON, metadata=STRICT_ON)
+    bound: Demand[bool] = field(default=ON, metadata=STRICT_ON)
 
 
 # -- reading
@@ -51,21 +50,16 @@ class DeviceSetDemands:
 def decode_devices(value: JsonValue, path: str, *, gpus: bool, switches: bool) -> DeviceSetDemands:
     """Read the key ``devices``; omitted demands have their strict defaults.
 
-    Args:
-        value: the value of the key; an empty mapping for a policy without it.
-        path: its place.
-        gpus: the policy has demands on GPUs, which may be counted only then.
-        switches: likewise NVSwitches.
+    ``value`` is an empty mapping for a policy without the key. ``gpus`` and ``switches`` say that the policy has
+    demands on such devices, which may be counted only then.
     """
     if not gpus and not switches:
         raise refuse(path, "gpu or nvswitch beside it", "neither")
     section = Section(value, path)
-    demands = DeviceSetDemands(
+    demands = section.record(
+        DeviceSetDemands,
         gpus=_count(section, "gpus", "gpu", demanded=gpus),
         switches=_count(section, "switches", "nvswitch", demanded=switches),
-        same_architecture=section.switch("same_architecture", strict=True),
-        same_driver_version=section.switch("same_driver_version", strict=True),
-        bound=section.switch("bound", strict=True),
     )
     section.finish()
     return demands

@@ -7,8 +7,11 @@ import threading
 from collections.abc import Iterable
 from typing import Any, Final, cast
 
+import rfc8785
+
 from attest.encoding import MAX_JSON_DEPTH, JsonValue, json_value
 from attest.errors import ConfigurationError, EvidenceError, InvalidValueError
+from attest.policy.decoder import refuse
 from attest.policy.positions import Located, TextPosition, json_places, yaml_places
 
 MAX_POLICY_BYTES = 1024 * 1024
@@ -59,6 +62,18 @@ def placed(error: InvalidValueError, data: bytes, *, name: str) -> Configuration
         got=error.got,
         hint=error.hint,
     )
+
+
+def canonical_json(document: JsonValue, *, what: str = "policy") -> bytes:
+    """Return the canonical JSON (RFC 8785) of a document; ``what`` is its name in errors.
+
+    Raises:
+        ConfigurationError: ``policy-invalid``.
+    """
+    try:
+        return rfc8785.dumps(cast("dict[str, Any]", document))  # Any: JSON
+    except (ValueError, RecursionError) as exc:  # rfc8785's errors are ValueErrors
+        raise refuse(what, "values that canonical JSON has", str(exc)[:80]) from exc
 
 
 def _is_json(data: bytes) -> bool:

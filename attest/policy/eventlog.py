@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -20,15 +19,18 @@ from attest.encoding import JsonValue
 from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin, value_text
 from attest.evidence.eventlog.facts import EventFact, EventLogFacts
 from attest.policy.decoder import (
+    ON,
+    STRICT_ON,
     Decoder,
     Demand,
-    RelaxedDemand,
     Section,
     demand,
     hex_of,
+    key,
     list_of,
-    must_be,
+    record_of,
     refuse,
+    stated,
     table_of,
     text,
 )
@@ -63,13 +65,25 @@ TDX_LOG = EventLogKey(section="tdx", digest_bytes=48, runtime=True)
 AZURE_LOG = EventLogKey(section="azure", digest_bytes=32, runtime=False)
 
 
+def _hex(value: JsonValue, path: str) -> str:
+    if not isinstance(value, str) or not _HEX.fullmatch(value):
+        raise refuse(path, "hex in quotes", value)
+    return value.lower()
+
+
+def _word(value: JsonValue, path: str) -> str:
+    if not _WORD.fullmatch(text(value, path)):
+        raise refuse(path, "text without spaces", value)
+    return text(value, path)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationEvents:
     """Application events that must and may be there; without ``contents`` anything may follow their two first words."""
 
-    domain: str
-    operation: str
-    contents: tuple[str, ...] | None
+    domain: str = field(metadata=key(_word))
+    operation: str = field(metadata=key(_word))
+    contents: tuple[str, ...] | None = field(default=None, metadata=key(list_of(text)))
 
     @property
     def head(self) -> str:
@@ -77,7 +91,6 @@ class ApplicationEvents:
         return f"{self.domain} {self.operation} "
 
     def __str__(self) -> str:
-        """Write it for people."""
         what = "anything" if self.contents is None else " or ".join(map(repr, self.contents))
         return f"{self.head}with {what}"
 
@@ -86,10 +99,10 @@ class ApplicationEvents:
 class EventLogDemands:
     """Demands on the event log; None: no demand. See docs/policy.md for each key."""
 
-    required: Demand[bool]
-    secure_boot: Demand[bool] | None = None
+    required: Demand[bool] = field(default=ON, metadata=STRICT_ON)
+    secure_boot: Demand[bool] | None = field(default=None, metadata=STRICT_ON)
     signature_stores: Mapping[str, Demand[tuple[str, ...]]]
-    boot_variables: Demand[tuple[str, ...]] | None = None
+    boot_variables: Demand[tuple[str, ...]] | None = field(default=None, metadata=key(demand(list_of(_hex))))
     kernel_command_lines: Demand[tuple[str, ...]] | None = None
     grub_commands: Demand[tuple[str, ...]] | None = None
     load_options: Demand[tuple[str, ...]] | None = None
@@ -106,10 +119,7 @@ class EventLogDemands:
     @property
     def demands_loader(self) -> bool:
         """True if it demands an event of the boot loader, and an accepted one."""
-        stated: list[Demand[tuple[str, ...]] | None] = [getattr(self, name) for name in LOADER_LISTS]
-        return any(
-            wanted is not None and not isinstance(wanted.value, RelaxedDemand) and wanted.value for wanted in stated
-        )
+        return any(stated(getattr(self, name)) for name in LOADER_LISTS)
 
 
 # -- reading
@@ -127,17 +137,11 @@ def decode_event_log(value: JsonValue, path: str, *, key: EventLogKey) -> EventL
     runtime: dict[str, Demand[tuple[Any, ...]] | None] = {}
     if key.runtime:
         runtime = _register(
-            section, {"application_events": list_of(_application_events), "other_runtime_events": digests}
+            section, {"application_events": list_of(record_of(ApplicationEvents)), "other_runtime_events": digests}
         )
     stores = table_of(demand(digests), keys=_STORES)
-    demands = EventLogDemands(
-        required=section.switch("required", strict=True),
-        secure_boot=section.stated("secure_boot", must_be(strict=True)),
-        signature_stores=section.stated("signature_stores", stores) or {},
-        boot_variables=section.stated("boot_variables", demand(list_of(_hex))),
-        **loader,
-        **runtime,
-    )
+    signature_stores = section.stated("signature_stores", stores) or {}
+    demands = section.record(EventLogDemands, signature_stores=signature_stores, **loader, **runtime)
     section.finish()
     return demands
 
@@ -146,37 +150,14 @@ def _register(
     section: Section, lists: Mapping[str, Decoder[tuple[Any, ...]]]
 ) -> dict[str, Demand[tuple[Any, ...]] | None]:
     """Read the lists of one register; once one is stated, those that are left out have to be empty."""
-    stated = {name: section.stated(name, demand(decoder)) for name, decoder in lists.items()}
-    if all(wanted is None for wanted in stated.values()):
-        return stated
-    return {name: wanted or Demand(()) for name, wanted in stated.items()}
+    found = {name: section.stated(name, demand(decoder)) for name, decoder in lists.items()}
+    if all(wanted is None for wanted in found.values()):
+        return found
+    return {name: wanted or Demand(()) for name, wanted in found.items()}
 
 
 def _digest_of(size: int) -> Decoder[str]:
     return lambda value, path: hex_of(size)(value, path).hex()
-
-
-def _hex(value: JsonValue, path: str) -> str:
-    if not isinstance(value, str) or not _HEX.fullmatch(value):
-        raise refuse(path, "hex in quotes", value)
-    return value.lower()
-
-
-def _application_events(value: JsonValue, path: str) -> ApplicationEvents:
-    section = Section(value, path)
-    found = ApplicationEvents(
-        domain=section.required("domain", _word),
-        operation=section.required("operation", _word),
-        contents=section.stated("contents", list_of(text)),
-    )
-    section.finish()
-    return found
-
-
-def _word(value: JsonValue, path: str) -> str:
-    if not _WORD.fullmatch(text(value, path)):
-        raise refuse(path, "text without spaces", value)
-    return text(value, path)
 
 
 # -- rules
@@ -189,7 +170,7 @@ def event_log_rules(log: EventLogDemands, *, key: EventLogKey) -> Iterator[Rule]
         partial(make.rule, category=category, subject=Subject.EVENT_LOG, tolerated_by=_EVENT_LOG)
         for category in ("configuration", "executables")
     )
-    yield from settings("required", log.required, lambda _: _is_there, expected=lambda _: "a log that replays")
+    yield from settings("required", log.required, _comes_along, expected=lambda _: "a log that replays")
     yield from settings("secure_boot", log.secure_boot, is_)
     for store, digests in log.signature_stores.items():
         yield from settings(f"signature_stores.{store}", digests, _all_of, claim=_store(store, key), expected=_all_text)
@@ -215,8 +196,8 @@ _LISTS: Mapping[str, str] = {
 """The compared part of each fact of a list; texts and values are present only where they were hashed."""
 
 
-def _is_there(_count: int, _at: datetime) -> bool:
-    return True
+def _comes_along(_required: bool) -> Test:  # noqa: FBT001  the demand, which is always true
+    return lambda _count, _at: True
 
 
 def _all_of(accepted: tuple[str, ...]) -> Test:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from attest.encoding import JsonValue
 from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin
@@ -12,69 +12,60 @@ from attest.evidence.gpu.claims import gpu_claim, switch_claim
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.evidence.tolerances import GpuTolerances, WaivedMeasurement
 from attest.policy.decoder import (
+    OFF,
+    ON,
+    STRICT_OFF,
+    STRICT_ON,
     Demand,
     RelaxedDemand,
     Section,
     choice,
     demand,
-    hex_of,
+    key,
     list_of,
     must_be,
     table_of,
     text,
 )
-from attest.policy.gpu_references import GPU_RIMS, SWITCH_RIMS, comparison_rule, measurement_rules
+from attest.policy.gpu_references import GPU_RIMS, SWITCH_RIMS, DeviceDemands, comparison_rule, measurement_rules
 from attest.policy.rules import Rule, RuleMaker, is_, one_of
 from attest.policy.versions import Numbering, VersionRange, in_ranges, ranges_of, ranges_text
 
 _GPU, _SWITCH = RuleMaker("gpu", gpu_claim), RuleMaker("nvswitch", switch_claim)
 ARCHITECTURES = ("hopper", "blackwell")
 MODES = ("spt", "mpt", "protected-pcie")
-IDENTITY_BYTES = 9
-"""Type byte and PDI."""
-FWID_BYTES = 48
 GPU_MEASUREMENTS, SWITCH_MEASUREMENTS = 64, 31
 """Blocks of a report (nvidia-gpu.md 2); RIM indices count from 0."""
 
 _HARDWARE, _EXECUTABLES, _CONFIGURATION, _IDENTITY = "hardware", "executables", "configuration", "instance-identity"
 _Ranges = tuple[VersionRange, ...]
+_Demands = TypeVar("_Demands", "GpuDemands", "SwitchDemands")
+
+
+_TEXTS = key(demand(list_of(text)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GpuDemands:
-    """Demands on each GPU; None: no demand. See docs/policy.md for each key."""
+class GpuDemands(DeviceDemands):
+    """Demands on each GPU."""
 
-    architectures: Demand[tuple[str, ...]]
-    driver_versions: Demand[_Ranges]
-    vbios_versions: Demand[_Ranges]
-    rim: Demand[bool]
-    fwid_required: Demand[bool]
-    environment: Demand[str]
-    cc_mode: Demand[bool]
-    dev_tools_mode: Demand[bool]
-    modes: Demand[tuple[str, ...]] | None = None
-    fwids: Demand[tuple[bytes, ...]] | None = None
-    device_identities: Demand[tuple[bytes, ...]] | None = None
-    denied_device_identities: tuple[bytes, ...] = ()
-    projects: Demand[tuple[str, ...]] | None = None
-    project_skus: Demand[tuple[str, ...]] | None = None
-    chip_skus: Demand[tuple[str, ...]] | None = None
-    waived_measurements: Mapping[str, str]
-    held_rim_signers: Demand[bool]
+    architectures: Demand[tuple[str, ...]] = field(metadata=key(demand(list_of(choice(ARCHITECTURES)))))
+    driver_versions: Demand[_Ranges] = field(metadata=key(demand(ranges_of(Numbering.DECIMAL))))
+    fwid_required: Demand[bool] = field(default=ON, metadata=STRICT_ON)
+    environment: Demand[str] = field(default=Demand("production"), metadata=key(demand(choice(["production"]))))
+    cc_mode: Demand[bool] = field(default=ON, metadata=STRICT_ON)
+    dev_tools_mode: Demand[bool] = field(default=OFF, metadata=STRICT_OFF)
+    modes: Demand[tuple[str, ...]] | None = field(default=None, metadata=key(demand(list_of(choice(MODES)))))
+    projects: Demand[tuple[str, ...]] | None = field(default=None, metadata=_TEXTS)
+    project_skus: Demand[tuple[str, ...]] | None = field(default=None, metadata=_TEXTS)
+    chip_skus: Demand[tuple[str, ...]] | None = field(default=None, metadata=_TEXTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchDemands:
-    """Demands on each NVSwitch; None: no demand. See docs/policy.md for each key."""
+class SwitchDemands(DeviceDemands):
+    """Demands on each NVSwitch."""
 
-    vbios_versions: Demand[_Ranges]
-    rim: Demand[bool]
-    locked: Demand[bool]
-    fwids: Demand[tuple[bytes, ...]] | None = None
-    device_identities: Demand[tuple[bytes, ...]] | None = None
-    denied_device_identities: tuple[bytes, ...] = ()
-    waived_measurements: Mapping[str, str]
-    held_rim_signers: Demand[bool]
+    locked: Demand[bool] = field(default=ON, metadata=STRICT_ON)
 
 
 # -- reading
@@ -82,53 +73,29 @@ class SwitchDemands:
 
 def decode_gpu(value: JsonValue, path: str, *, rim: Demand[bool]) -> GpuDemands:
     """Read the key ``gpu`` of a policy; ``rim`` is the default of that key."""
-    section = Section(value, path)
-    names = demand(list_of(text))
-    demands = GpuDemands(
-        architectures=section.required("architectures", demand(list_of(choice(ARCHITECTURES)))),
-        driver_versions=section.required("driver_versions", demand(ranges_of(Numbering.DECIMAL))),
-        environment=section.optional("environment", demand(choice(["production"])), default=Demand("production")),
-        cc_mode=section.switch("cc_mode", strict=True),
-        dev_tools_mode=section.switch("dev_tools_mode", strict=False),
-        fwid_required=section.switch("fwid_required", strict=True),
-        modes=section.stated("modes", demand(list_of(choice(MODES)))),
-        projects=section.stated("projects", names),
-        project_skus=section.stated("project_skus", names),
-        chip_skus=section.stated("chip_skus", names),
-        **_shared(section, GPU_MEASUREMENTS, rim),
-    )
-    section.finish()
-    return demands
+    return _decoded(GpuDemands, Section(value, path), GPU_MEASUREMENTS, rim)
 
 
 def decode_nvswitch(value: JsonValue, path: str, *, rim: Demand[bool]) -> SwitchDemands:
     """Read the key ``nvswitch`` of a policy; ``rim`` is the default of that key."""
-    section = Section(value, path)
-    locked = section.switch("locked", strict=True)
-    demands = SwitchDemands(locked=locked, **_shared(section, SWITCH_MEASUREMENTS, rim))
-    section.finish()
-    return demands
+    return _decoded(SwitchDemands, Section(value, path), SWITCH_MEASUREMENTS, rim)
 
 
-def _shared(section: Section, measurements: int, rim: Demand[bool]) -> dict[str, Any]:  # Any: fields of both classes
-    """Read the keys that GPUs and switches share."""
-    identities = list_of(hex_of(IDENTITY_BYTES))
+def _decoded(cls: type[_Demands], section: Section, measurements: int, rim: Demand[bool]) -> _Demands:
     waivers = table_of(text, keys=map(str, range(measurements)))
-    return {
-        "vbios_versions": section.required("vbios_versions", demand(ranges_of(Numbering.HEX))),
-        "rim": section.optional("rim", must_be(strict=True), default=rim),
-        "fwids": section.stated("fwids", demand(list_of(hex_of(FWID_BYTES)))),
-        "device_identities": section.stated("device_identities", demand(identities)),
-        "denied_device_identities": section.stated("denied_device_identities", identities) or (),
-        "waived_measurements": section.stated("waived_measurements", waivers) or {},
-        "held_rim_signers": section.switch("held_rim_signers", strict=False),
-    }
+    found = section.record(
+        cls,
+        rim=section.optional("rim", must_be(strict=True), default=rim),
+        waived_measurements=section.stated("waived_measurements", waivers) or {},
+    )
+    section.finish()
+    return found
 
 
 # -- tolerances
 
 
-def tolerances_of(demands: GpuDemands | SwitchDemands) -> GpuTolerances:
+def tolerances_of(demands: DeviceDemands) -> GpuTolerances:
     """Return the deviations that verification tolerates in such devices, each with the author's reason."""
     waived = demands.waived_measurements.items()
     held = demands.held_rim_signers.value
@@ -192,7 +159,7 @@ def _settings(gpu: GpuDemands) -> Iterator[Rule]:
     yield from _GPU.rule("modes", gpu.modes, one_of, category=_CONFIGURATION, claim="mode")
 
 
-def _identity(make: RuleMaker, demands: GpuDemands | SwitchDemands) -> Iterator[Rule]:
+def _identity(make: RuleMaker, demands: DeviceDemands) -> Iterator[Rule]:
     """Make the rules for the device's identity. An L5 is new for each firmware, so the identity is that of L4."""
     claim = "device_identity"
     yield from make.rule("device_identities", demands.device_identities, one_of, category=_IDENTITY, claim=claim)
@@ -222,7 +189,7 @@ BASELINE_GPU_RULES: tuple[Rule, ...] = (
     *_GPU.rule(
         "dev_tools_mode", Demand(("off", "not stated")), one_of, category=_CONFIGURATION, claim=_DEV_TOOLS_STATED
     ),
-    *comparison_rule(_GPU, Demand(True), GPU_RIMS),  # noqa: FBT003
+    *comparison_rule(_GPU, ON, GPU_RIMS),
 )
-BASELINE_SWITCH_RULES: tuple[Rule, ...] = tuple(comparison_rule(_SWITCH, Demand(True), SWITCH_RIMS))  # noqa: FBT003
+BASELINE_SWITCH_RULES: tuple[Rule, ...] = tuple(comparison_rule(_SWITCH, ON, SWITCH_RIMS))
 """Demands that no policy should relax. No production policy."""

@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin, StatedClaims
 from attest.evidence.gpu.measurements import NVDEC_WAIVER
 from attest.evidence.gpu.verify import VerifiedGpu
-from attest.policy.decoder import Demand, RelaxedDemand
+from attest.policy.decoder import OFF, STRICT_OFF, Demand, RelaxedDemand, demand, hex_list, hex_of, key, list_of
 from attest.policy.rules import Rule, RuleMaker, Test, is_, one_of
+from attest.policy.versions import Numbering, VersionRange, ranges_of
 
 _EQUAL = "every measurement equal to a reference value that NVIDIA signed"
 GPU_RIMS: tuple[str, ...] = ("driver_rim", "vbios_rim")
 SWITCH_RIMS: tuple[str, ...] = ("vbios_rim",)
 
 
-class _MeasurementDemands(Protocol):
-    """The demands on measurements, which GPUs and NVSwitches share."""
+IDENTITY_BYTES = 9
+"""Type byte and PDI."""
+FWID_BYTES = 48
+_IDENTITIES = list_of(hex_of(IDENTITY_BYTES))
 
-    @property
-    def rim(self) -> Demand[bool]: ...
 
-    @property
-    def fwids(self) -> Demand[tuple[bytes, ...]] | None: ...
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceDemands:
+    """Demands on each NVIDIA device; None: no demand. See docs/policy.md for each key."""
 
-    @property
-    def waived_measurements(self) -> Mapping[str, str]: ...
-
-    @property
-    def held_rim_signers(self) -> Demand[bool]: ...
+    vbios_versions: Demand[tuple[VersionRange, ...]] = field(metadata=key(demand(ranges_of(Numbering.HEX))))
+    rim: Demand[bool]
+    fwids: Demand[tuple[bytes, ...]] | None = field(default=None, metadata=key(hex_list(FWID_BYTES)))
+    device_identities: Demand[tuple[bytes, ...]] | None = field(default=None, metadata=key(demand(_IDENTITIES)))
+    denied_device_identities: tuple[bytes, ...] = field(default=(), metadata=key(_IDENTITIES))
+    waived_measurements: Mapping[str, str]
+    held_rim_signers: Demand[bool] = field(default=OFF, metadata=STRICT_OFF)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +49,7 @@ class _Tolerated:
     held: bool = False
 
 
-def measurement_rules(make: RuleMaker, demands: _MeasurementDemands, rims: tuple[str, ...]) -> Iterator[Rule]:
+def measurement_rules(make: RuleMaker, demands: DeviceDemands, rims: tuple[str, ...]) -> Iterator[Rule]:
     """Make the rules for the firmware of a device: equal to what NVIDIA published, and each deviation tolerated."""
     held = demands.held_rim_signers
     tolerated = _Tolerated(
@@ -133,9 +137,7 @@ def _waived(claim: Callable[[str], Claim], index: int) -> Claim:
         results = () if v.measurements is None else v.measurements.results
         return next(("matched" if r.matched else "differs" for r in results if r.index == index), None)
 
-    return Claim(
-        name=f"measurements.{index}", type=ClaimType.TEXT, origin=compared.origin, clause=compared.clause, get=get
-    )
+    return replace(compared, name=f"measurements.{index}", type=ClaimType.TEXT, get=get)
 
 
 def _revocation(claim: Callable[[str], Claim], rims: tuple[str, ...]) -> Claim:

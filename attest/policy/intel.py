@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import cast
 
 from attest.encoding import JsonValue
-from attest.evidence.claims import Claim, ClaimType
+from attest.evidence.claims import ClaimType
 from attest.evidence.intel.claims import sgx_claim, tdx_claim
 from attest.evidence.intel.status import TcbStatus
 from attest.evidence.intel.verify import VerifiedIntelQuote
 from attest.evidence.sgx.structure import ATTRIBUTE_BITS
 from attest.evidence.tdx.structure import TD_ATTRIBUTE_BITS
 from attest.policy.decoder import (
+    OFF,
+    STRICT_OFF,
     Demand,
-    RelaxedDemand,
     Section,
     demand,
-    hex_of,
+    hex_list,
     integer,
+    key,
     list_of,
     must_be,
     named_bits,
+    stated,
     table_of,
 )
 from attest.policy.eventlog import TDX_LOG, EventLogDemands, decode_event_log, event_log_rules
@@ -39,6 +42,9 @@ _STRICT_TD_ATTRIBUTES = {"debug": False, "sept_ve_disable": True, "migratable": 
 _STRICT_ENCLAVE_ATTRIBUTES = {"debug": False}
 
 
+_DIGESTS = key(hex_list(48))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TdxDemands:
     """Demands on a TDX Attester; None: no demand. See docs/policy.md for each key."""
@@ -47,16 +53,18 @@ class TdxDemands:
     tcb: TcbDemands
     rtmrs: Mapping[str, Demand[tuple[str, ...]] | None]
     td_attributes: Mapping[str, Demand[bool]]
-    unnamed_attributes: Demand[bool]
-    unknown_xfam: Demand[bool]
+    unnamed_attributes: Demand[bool] = field(default=OFF, metadata=STRICT_OFF)
+    unknown_xfam: Demand[bool] = field(default=OFF, metadata=STRICT_OFF)
     service_td: Demand[bool] | None
-    mr_service_td: Demand[tuple[bytes, ...]] | None = None
-    mr_seam: Demand[tuple[bytes, ...]] | None = None
-    mr_config_id: Demand[tuple[bytes, ...]] | None = None
-    mr_owner: Demand[tuple[bytes, ...]] | None = None
-    mr_owner_config: Demand[tuple[bytes, ...]] | None = None
-    minimum_tdx_module_svn: Demand[Mapping[str, int]] | None = None
-    event_log: EventLogDemands | None = None
+    mr_service_td: Demand[tuple[bytes, ...]] | None
+    mr_seam: Demand[tuple[bytes, ...]] | None = field(default=None, metadata=_DIGESTS)
+    mr_config_id: Demand[tuple[bytes, ...]] | None = field(default=None, metadata=_DIGESTS)
+    mr_owner: Demand[tuple[bytes, ...]] | None = field(default=None, metadata=_DIGESTS)
+    mr_owner_config: Demand[tuple[bytes, ...]] | None = field(default=None, metadata=_DIGESTS)
+    minimum_tdx_module_svn: Demand[Mapping[str, int]] | None = field(
+        default=None, metadata=key(demand(table_of(integer(0, 255), keys=_MODULE_VERSIONS)))
+    )
+    event_log: EventLogDemands | None = field(default=None, metadata=key(partial(decode_event_log, key=TDX_LOG)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +74,10 @@ class SgxDemands:
     mr_enclave: Demand[tuple[str, ...]]
     tcb: TcbDemands
     attributes: Mapping[str, Demand[bool]]
-    mr_signer: Demand[tuple[bytes, ...]] | None = None
-    isv_prod_id: Demand[tuple[int, ...]] | None = None
-    minimum_isv_svn: int | None = None
-    config_id: Demand[tuple[bytes, ...]] | None = None
+    mr_signer: Demand[tuple[bytes, ...]] | None = field(default=None, metadata=key(hex_list(32)))
+    isv_prod_id: Demand[tuple[int, ...]] | None = field(default=None, metadata=key(demand(list_of(integer(0, 0xFFFF)))))
+    minimum_isv_svn: int | None = field(default=None, metadata=key(integer(0, 0xFFFF)))
+    config_id: Demand[tuple[bytes, ...]] | None = field(default=None, metadata=key(hex_list(64)))
 
 
 # -- reading
@@ -79,25 +87,15 @@ def decode_tdx(value: JsonValue, path: str, references: Mapping[str, ReferenceVa
     """Read the key ``tdx`` of a policy."""
     section = Section(value, path)
     named = demand(list_of(names_in(references)))
-    digests = demand(list_of(hex_of(48)))
-    mr_service_td: Demand[tuple[bytes, ...]] | None = section.stated("mr_service_td", digests)
-    demands = TdxDemands(
-        mr_td=section.required("mr_td", named),
+    mr_service_td = section.stated("mr_service_td", hex_list(48))
+    demands = section.record(
+        TdxDemands,
+        {"mr_td": named},
         tcb=decode_tcb(section),
         rtmrs={f"rtmr{i}": section.stated(f"rtmr{i}", named) for i in range(4)},
         td_attributes=named_bits(section, "td_attributes", dict(TD_ATTRIBUTE_BITS), strict=_STRICT_TD_ATTRIBUTES),
-        unnamed_attributes=section.switch("unnamed_attributes", strict=False),
-        unknown_xfam=section.switch("unknown_xfam", strict=False),
         service_td=section.optional("service_td", must_be(strict=False), default=_no_service_td(mr_service_td)),
         mr_service_td=mr_service_td,
-        mr_seam=section.stated("mr_seam", digests),
-        mr_config_id=section.stated("mr_config_id", digests),
-        mr_owner=section.stated("mr_owner", digests),
-        mr_owner_config=section.stated("mr_owner_config", digests),
-        minimum_tdx_module_svn=section.stated(
-            "minimum_tdx_module_svn", demand(table_of(integer(0, 255), keys=_MODULE_VERSIONS))
-        ),
-        event_log=section.stated("event_log", partial(decode_event_log, key=TDX_LOG)),
     )
     section.finish()
     return demands
@@ -106,14 +104,11 @@ def decode_tdx(value: JsonValue, path: str, references: Mapping[str, ReferenceVa
 def decode_sgx(value: JsonValue, path: str, references: Mapping[str, ReferenceValues]) -> SgxDemands:
     """Read the key ``sgx`` of a policy."""
     section = Section(value, path)
-    demands = SgxDemands(
-        mr_enclave=section.required("mr_enclave", demand(list_of(names_in(references, size=_MRENCLAVE_BYTES)))),
+    demands = section.record(
+        SgxDemands,
+        {"mr_enclave": demand(list_of(names_in(references, size=_MRENCLAVE_BYTES)))},
         tcb=decode_tcb(section),
         attributes=named_bits(section, "attributes", dict(ATTRIBUTE_BITS), strict=_STRICT_ENCLAVE_ATTRIBUTES),
-        mr_signer=section.stated("mr_signer", demand(list_of(hex_of(32)))),
-        isv_prod_id=section.stated("isv_prod_id", demand(list_of(integer(0, 0xFFFF)))),
-        minimum_isv_svn=section.stated("minimum_isv_svn", integer(0, 0xFFFF)),
-        config_id=section.stated("config_id", demand(list_of(hex_of(64)))),
     )
     section.finish()
     return demands
@@ -121,9 +116,7 @@ def decode_sgx(value: JsonValue, path: str, references: Mapping[str, ReferenceVa
 
 def _no_service_td(mr_service_td: Demand[tuple[bytes, ...]] | None) -> Demand[bool] | None:
     """Demand that none is bound, unless the policy names those that may be."""
-    if mr_service_td is None or isinstance(mr_service_td.value, RelaxedDemand):
-        return Demand(False)  # noqa: FBT003
-    return None
+    return OFF if stated(mr_service_td) is None else None
 
 
 # -- rules
@@ -209,13 +202,7 @@ def _module(verified: VerifiedIntelQuote) -> dict[str, int]:
     return {"version": cast("int", version), "SVN": cast("int", svn)}  # both claims are integers of every TD report
 
 
-_TDX_MODULE = Claim(
-    name="tdx_module",
-    type=ClaimType.TCB,
-    origin=tdx_claim("tdx_module.svn").origin,
-    clause=tdx_claim("tdx_module.svn").clause,
-    get=_module,
-)
+_TDX_MODULE = replace(tdx_claim("tdx_module.svn"), name="tdx_module", type=ClaimType.TCB, get=_module)
 
 
 def _enclave_rules(sgx: SgxDemands, references: Mapping[str, ReferenceValues]) -> Iterator[Rule]:
@@ -232,16 +219,15 @@ def _enclave_rules(sgx: SgxDemands, references: Mapping[str, ReferenceValues]) -
         yield from _SGX.rule(f"attributes.{bit}", switch, is_, category="configuration")
 
 
-_OFF = Demand(False)  # noqa: FBT003
 _SOUND: Demand[tuple[str, ...]] = Demand((str(TcbStatus.UP_TO_DATE), str(TcbStatus.SW_HARDENING_NEEDED)))
 
 BASELINE_TDX_RULES: tuple[Rule, ...] = (
-    *_under_debug(_OFF),
-    *_TDX.rule("service_td", _OFF, is_, category="configuration", claim="service_td_bound"),
+    *_under_debug(OFF),
+    *_TDX.rule("service_td", OFF, is_, category="configuration", claim="service_td_bound"),
     *tcb_status_rule(_TDX, _SOUND),
 )
 BASELINE_SGX_RULES: tuple[Rule, ...] = (
-    *_SGX.rule("attributes.debug", _OFF, is_, category="configuration"),
+    *_SGX.rule("attributes.debug", OFF, is_, category="configuration"),
     *tcb_status_rule(_SGX, _SOUND),
 )
 """Demands that no policy should relax. No production policy."""

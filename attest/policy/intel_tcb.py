@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 
 from attest.encoding import JsonValue, rfc3339, rfc3339_text
 from attest.evidence.intel.status import TcbStatus
@@ -14,11 +15,14 @@ from attest.policy.decoder import (
     Section,
     choice,
     demand,
+    hex_list,
     hex_of,
     integer,
+    key,
     list_of,
     moment,
     named_bits,
+    record_of,
     refuse,
     table_of,
     text,
@@ -37,67 +41,39 @@ _PLATFORM_SWITCHES = ("dynamic_platform", "cached_keys", "smt_enabled")
 class AcceptedAdvisory:
     """A tolerated advisory: the reason, and the last moment, which is included. No tolerance is without an end."""
 
-    reason: str
-    expires: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TcbDemands:
-    """Demands on the platform's TCB, for TDX and SGX alike.
-
-    Attributes:
-        tcb_status: statuses that are accepted.
-        accepted_advisories: advisory id to why it is tolerated; every other one refuses.
-        minimum_tcb_date: least date of the TCB level that the platform reaches, or None.
-        minimum_tcb_evaluation_data_number: least number of both TCB info and QE identity, or None.
-        fmspcs: platform families that are accepted, 6 bytes each.
-        ppids: machines that are accepted, 16 bytes each.
-        denied_ppids: machines that are refused.
-        platform: ``dynamic_platform``, ``cached_keys``, ``smt_enabled`` as required in the PCK certificate.
-    """
-
-    tcb_status: Demand[tuple[str, ...]]
-    accepted_advisories: Demand[Mapping[str, AcceptedAdvisory]]
-    minimum_tcb_date: Demand[datetime] | None
-    minimum_tcb_evaluation_data_number: int | None
-    fmspcs: Demand[tuple[bytes, ...]] | None
-    ppids: Demand[tuple[bytes, ...]] | None
-    denied_ppids: tuple[bytes, ...]
-    platform: Mapping[str, Demand[bool]]
-
-
-# -- reading
-
-
-def decode_tcb(section: Section) -> TcbDemands:
-    """Read the keys of a policy that TDX and SGX share."""
-    up_to_date: Demand[tuple[str, ...]] = Demand((str(TcbStatus.UP_TO_DATE),))
-    nothing: Demand[Mapping[str, AcceptedAdvisory]] = Demand({})
-    return TcbDemands(
-        tcb_status=section.optional("tcb_status", demand(list_of(choice(ALLOWED_STATUSES))), default=up_to_date),
-        accepted_advisories=section.optional("accepted_advisories", demand(_advisories), default=nothing),
-        minimum_tcb_date=section.stated("minimum_tcb_date", demand(moment)),
-        minimum_tcb_evaluation_data_number=section.stated("minimum_tcb_evaluation_data_number", integer(1, 2**31)),
-        fmspcs=section.stated("fmspcs", demand(list_of(hex_of(6)))),
-        ppids=section.stated("ppids", demand(list_of(hex_of(16)))),
-        denied_ppids=section.stated("denied_ppids", list_of(hex_of(16))) or (),
-        platform=named_bits(section, "platform", _PLATFORM_SWITCHES, strict={}),
-    )
+    reason: str = field(metadata=key(text))
+    expires: datetime = field(metadata=key(moment))
 
 
 def _advisories(value: JsonValue, path: str) -> Mapping[str, AcceptedAdvisory]:
-    accepted = table_of(_advisory)(value, path)
+    accepted = table_of(record_of(AcceptedAdvisory))(value, path)
     for name in accepted:
         if not ADVISORY_ID.fullmatch(name):
             raise refuse(f"{path}.{name}", "an advisory such as INTEL-SA-00837", name, at_key=True)
     return accepted
 
 
-def _advisory(value: JsonValue, path: str) -> AcceptedAdvisory:
-    section = Section(value, path)
-    found = AcceptedAdvisory(reason=section.required("reason", text), expires=section.required("expires", moment))
-    section.finish()
-    return found
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TcbDemands:
+    """Demands on the platform's TCB, for TDX and SGX alike; None: no demand. See docs/policy.md for each key."""
+
+    tcb_status: Demand[tuple[str, ...]] = field(
+        default=Demand((str(TcbStatus.UP_TO_DATE),)), metadata=key(demand(list_of(choice(ALLOWED_STATUSES))))
+    )
+    accepted_advisories: Demand[Mapping[str, AcceptedAdvisory]] = field(
+        default=Demand(MappingProxyType({})), metadata=key(demand(_advisories))
+    )
+    minimum_tcb_date: Demand[datetime] | None = field(default=None, metadata=key(demand(moment)))
+    minimum_tcb_evaluation_data_number: int | None = field(default=None, metadata=key(integer(1, 2**31)))
+    fmspcs: Demand[tuple[bytes, ...]] | None = field(default=None, metadata=key(hex_list(6)))
+    ppids: Demand[tuple[bytes, ...]] | None = field(default=None, metadata=key(hex_list(16)))
+    denied_ppids: tuple[bytes, ...] = field(default=(), metadata=key(list_of(hex_of(16))))
+    platform: Mapping[str, Demand[bool]]
+
+
+def decode_tcb(section: Section) -> TcbDemands:
+    """Read the keys of a policy that TDX and SGX share."""
+    return section.record(TcbDemands, platform=named_bits(section, "platform", _PLATFORM_SWITCHES, strict={}))
 
 
 # -- rules

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, cast
-
-import rfc8785
 
 from attest.checks import Unchecked
 from attest.errors import InvalidValueError
 from attest.evidence.tolerances import NO_TOLERANCES, DeviceTolerances, GpuTolerances
 from attest.policy.azure import rules_of_cpu
 from attest.policy.decoder import RelaxedDemand
-from attest.policy.document import placed, read_document
+from attest.policy.document import canonical_json, placed, read_document
 from attest.policy.gpu import BASELINE_GPU_RULES, BASELINE_SWITCH_RULES
 from attest.policy.intel import BASELINE_SGX_RULES, BASELINE_TDX_RULES
 from attest.policy.model import decode_policy
@@ -46,7 +43,6 @@ class Policy:
     """An Appraisal Policy for Evidence, ready to use.
 
     Attributes:
-        name: the author's name for it.
         version: the author's number, which only grows.
         digest: SHA-256 of the document's canonical JSON (RFC 8785), 32 bytes.
         tree: every rule, in the place where it stands. Kinds of Attesters that none of them is about are refused.
@@ -129,10 +125,8 @@ def load_policy(
 ) -> Policy:
     """Read a policy from YAML or JSON; both of one content have one digest.
 
-    Args:
-        data: the document.
-        name: its name in errors, such as the path of its file.
-        references: documents of reference values that are at hand, by name; only those that the policy accepts count.
+    ``name`` is the document's name in errors, such as the path of its file. Of ``references``, the documents of
+    reference values at hand, only those that the policy accepts count.
 
     Raises:
         ConfigurationError: ``policy-unreadable`` or ``policy-invalid``, with line and column; ``references-missing``,
@@ -149,7 +143,7 @@ def load_policy(
     return Policy(
         name=policy.name,
         version=policy.version,
-        digest=sha256(rfc8785.dumps(cast("dict[str, Any]", document))).digest(),  # Any: JSON that was decoded above
+        digest=sha256(canonical_json(document)).digest(),
         tree=tree,
         simulated=simulated.reason if isinstance(simulated, RelaxedDemand) else None,
         unchecked=policy.unchecked,

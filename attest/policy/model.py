@@ -7,7 +7,7 @@ in place of a demand relaxes it; the reason then shows in every result.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
@@ -27,6 +27,7 @@ from attest.policy.decoder import (
     refuse,
     table_of,
     text,
+    unchecked_of,
 )
 from attest.policy.devices import DeviceSetDemands, decode_devices
 from attest.policy.gpu import GpuDemands, SwitchDemands, decode_gpu, decode_nvswitch
@@ -58,8 +59,6 @@ class PolicyBody:
         name: its author's name for it; empty for a branch without a name.
         azure: demands on an Azure VM. Then ``snp`` and ``tdx`` judge the report within such evidence, and no machine of
             another cloud.
-        any_of: branches of which one has to hold; empty for no such choice.
-        all_of: branches that all have to hold.
     """
 
     name: str
@@ -73,6 +72,14 @@ class PolicyBody:
     any_of: tuple[PolicyBody, ...]
     all_of: tuple[PolicyBody, ...]
     at_least: AtLeastOf | None
+
+    def branches(self, path: str) -> Iterator[tuple[str, str, PolicyBody]]:
+        """Yield each branch of this body, whose path is given: its combinator, its path, and the branch itself."""
+        start = f"{path}." if path else ""
+        some = () if self.at_least is None else self.at_least.of
+        for combinator, of in (("any_of", self.any_of), ("all_of", self.all_of), ("at_least.of", some)):
+            for index, branch in enumerate(of):
+                yield combinator, f"{start}{combinator}[{index}]", branch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +95,6 @@ class PolicyDocument(PolicyBody):
     """A policy as its author wrote it, with its strict defaults filled in.
 
     Attributes:
-        verifiers: the Verifiers whose tokens it accepts in the place of evidence.
-        references: the documents of reference values that it accepts.
         reference_values: its own, and those of the accepted documents.
     """
 
@@ -113,10 +118,8 @@ def decode_policy(
 ) -> PolicyDocument:
     """Read a policy document.
 
-    Args:
-        document: JSON or YAML, parsed.
-        documents: reference documents that are at hand, by name; only those that the policy accepts count.
-        incomplete: read it for inspection, with or without its documents; see ``merge_at_hand``.
+    Of ``documents``, the reference documents at hand, only those that the policy accepts count. ``incomplete`` reads it
+    for inspection, with or without its documents; see ``merge_at_hand``.
 
     Raises:
         ConfigurationError: ``policy-invalid``, with the path of the value and what was expected there; or as
@@ -132,7 +135,7 @@ def decode_policy(
     if accepted:
         merge = merge_at_hand if incomplete else merge_references
         references = merge(references, accepted, documents)
-    unchecked = top.stated("unchecked", _unchecked) or ()
+    unchecked = top.stated("unchecked", unchecked_of) or ()
     reader = _Reader(references=references, unchecked=unchecked)
     policy = PolicyDocument(
         name=top.required("name", _name),
@@ -252,8 +255,3 @@ def _name(value: JsonValue, path: str) -> str:
     if not _NAME.fullmatch(text(value, path)):
         raise refuse(path, "lower-case letters, digits, '.', '_' and '-', at most 64", value)
     return text(value, path)
-
-
-def _unchecked(value: JsonValue, path: str) -> tuple[Unchecked, ...]:
-    reasons = table_of(text, keys=Unchecked.NAMES)(value, path)
-    return tuple(Unchecked(check=name, reason=reason) for name, reason in reasons.items())

@@ -9,7 +9,8 @@ from attest.evidence.tolerances import NO_TOLERANCES, GpuTolerances
 from attest.policy.azure import azure_rules, rules_of_cpu
 from attest.policy.decoder import refuse
 from attest.policy.devices import cpu_rule, device_set_rules
-from attest.policy.gpu import GpuDemands, SwitchDemands, gpu_rules, switch_rules, tolerances_of
+from attest.policy.gpu import gpu_rules, switch_rules, tolerances_of
+from attest.policy.gpu_references import DeviceDemands
 from attest.policy.intel import sgx_rules, tdx_rules
 from attest.policy.model import AtLeastOf, PolicyBody, PolicyDocument
 from attest.policy.references import ReferenceValues
@@ -116,15 +117,10 @@ def _alike(one: GpuTolerances, other: GpuTolerances) -> bool:
     return waived and one.held_rim_signers == other.held_rim_signers
 
 
-def _demands(
-    body: PolicyBody, path: str, kind: Literal["gpu", "nvswitch"]
-) -> Iterator[tuple[str, GpuDemands | SwitchDemands]]:
+def _demands(body: PolicyBody, path: str, kind: Literal["gpu", "nvswitch"]) -> Iterator[tuple[str, DeviceDemands]]:
     """Yield the section of this name of each body, with its path in the document."""
-    start = f"{path}." if path else ""
     found = body.gpu if kind == "gpu" else body.nvswitch
     if found is not None:
-        yield f"{start}{kind}", found
-    of = () if body.at_least is None else body.at_least.of
-    for combinator, branches in (("any_of", body.any_of), ("all_of", body.all_of), ("at_least.of", of)):
-        for index, branch in enumerate(branches):
-            yield from _demands(branch, f"{start}{combinator}[{index}]", kind)
+        yield f"{path}.{kind}" if path else kind, found
+    for _, place, branch in body.branches(path):
+        yield from _demands(branch, place, kind)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
 
 import rfc8785
 
 from attest.encoding import JsonValue, rfc3339_text
-from attest.policy.decoder import Decoder, Section, choice, hex_of, list_of, moment, refuse, text
+from attest.policy.decoder import Decoder, choice, hex_of, key, list_of, moment, record_of, refuse, text
 
 _SHA256_BYTES = 32
 SHA384_BYTES = 48
+
+
+def _digests(value: JsonValue, path: str) -> tuple[bytes, ...]:
+    first = value[0] if isinstance(value, list) and value else None
+    short = isinstance(first, str) and len(first) == 2 * _SHA256_BYTES
+    return list_of(hex_of(_SHA256_BYTES if short else SHA384_BYTES))(value, path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +33,9 @@ class ReferenceValues:
         document: the document of reference values that brings them; None for the policy's own.
     """
 
-    values: tuple[bytes, ...]
-    origin: str
-    expires: datetime | None
+    values: tuple[bytes, ...] = field(metadata=key(_digests))
+    origin: str = field(metadata=key(text))
+    expires: datetime | None = field(default=None, metadata=key(moment))
     document: str | None = None
 
 
@@ -44,22 +50,8 @@ class IncompleteReferences(dict[str, ReferenceValues]):
         return ReferenceValues(values=(), origin=f"{name} stands in a document that was not given", expires=None)
 
 
-def decode_reference_values(value: JsonValue, path: str) -> ReferenceValues:
-    """Read one entry of ``reference_values``; its values are all SHA-256 or all SHA-384 digests."""
-    section = Section(value, path)
-    found = ReferenceValues(
-        values=section.required("values", _digests),
-        origin=section.required("origin", text),
-        expires=section.stated("expires", moment),
-    )
-    section.finish()
-    return found
-
-
-def _digests(value: JsonValue, path: str) -> tuple[bytes, ...]:
-    first = value[0] if isinstance(value, list) and value else None
-    short = isinstance(first, str) and len(first) == 2 * _SHA256_BYTES
-    return list_of(hex_of(_SHA256_BYTES if short else SHA384_BYTES))(value, path)
+decode_reference_values = record_of(ReferenceValues)
+"""Reads one entry of ``reference_values``; its values are all SHA-256 or all SHA-384 digests."""
 
 
 def names_in(references: Mapping[str, ReferenceValues], *, size: int = SHA384_BYTES) -> Decoder[str]:
@@ -69,7 +61,8 @@ def names_in(references: Mapping[str, ReferenceValues], *, size: int = SHA384_BY
     """
     fitting = [name for name, reference in references.items() if len(reference.values[0]) == size]
     if isinstance(references, IncompleteReferences):
-        return lambda value, path: _perhaps_elsewhere(text(value, path), path, references, fitting)
+        misfits = references.keys() - fitting
+        return lambda value, path: choice(fitting)(value, path) if text(value, path) in misfits else text(value, path)
     if fitting:
         return choice(fitting)
 
@@ -87,10 +80,6 @@ def ends_of(references: Iterable[ReferenceValues]) -> Mapping[bytes, datetime | 
             known, end = ends.get(value, reference.expires), reference.expires
             ends[value] = None if known is None or end is None else max(known, end)
     return ends
-
-
-def _perhaps_elsewhere(name: str, path: str, references: IncompleteReferences, fitting: list[str]) -> str:
-    return choice(fitting)(name, path) if name in references and name not in fitting else name
 
 
 def reference_text(name: str, reference: ReferenceValues) -> str:

@@ -38,7 +38,6 @@ class Rule:
         id: stable dotted name of the check (``policy.snp.measurement``).
         category: the AR4SI trustworthiness claim that it contributes to.
         claim: the claim under test; if the evidence does not carry it, the rule fails.
-        expected: the demand, for people.
         holds: the test, given the value and the moment of appraisal.
         otherwise: how a test that does not hold counts: ``FAIL``, or ``WARNING`` for information.
         relaxed: the reason of the policy's author to leave the test out, or None.
@@ -70,12 +69,8 @@ class Rule:
     ) -> Check:
         """Return the check for one device, or for all of them together.
 
-        Args:
-            subject: the object that ``self.subject`` names.
-            at: moment of appraisal.
-            item: the device's name in the evidence; None for a rule over the evidence as a whole.
-            reasons: the relaxations in force: name in ``Unchecked.NAMES`` to its reason.
-            branch: the rule's branch of the policy; None for the policy itself.
+        ``item`` is None for a rule over the evidence as a whole, and ``branch`` for the policy itself. ``reasons`` has
+        the relaxations in force: name in ``Unchecked.NAMES`` to its reason.
         """
         value = self.claim.read(subject)
         reason = self._relaxation(subject, value, reasons)
@@ -153,7 +148,6 @@ class RuleMaker:
 
     Attributes:
         section: the section as in the ids of its rules: ``snp`` for ``policy.snp.measurement``.
-        claim_of: the section's claims, by name.
     """
 
     section: str

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, Final, cast
-
-import rfc8785
+from typing import Final
 
 from attest.encoding import JsonValue, base64_bytes, json_value, rfc3339_text
 from attest.errors import ConfigurationError, EvidenceError, SignatureError
-from attest.policy.decoder import Section, choice, hex_of, integer, moment, refuse, text
+from attest.policy.decoder import Section, choice, hex_of, integer, key, moment, refuse, text
+from attest.policy.document import canonical_json
 from attest.policy.model import SCHEMA, decode_policy
 from attest.policy.reference_values.reference_documents import REFERENCES_SCHEMA, decode_reference_document
 from attest.policy.signing_keys import (
@@ -47,13 +46,16 @@ _HIGHEST_VERSION = (1 << 53) - 1
 class DocumentIdentity:
     """The identity of a document: its name, its version, and SHA-256 of its canonical JSON."""
 
-    name: str
-    version: int
-    digest: bytes
+    name: str = field(metadata=key(text))
+    version: int = field(metadata=key(integer(1, _HIGHEST_VERSION)))
+    digest: bytes = field(metadata=key(hex_of(32)))
 
     def __str__(self) -> str:
-        """Write it for people."""
         return f"{self.name} version {self.version} ({self.digest.hex()})"
+
+
+def _base64(value: JsonValue, path: str) -> bytes:
+    return base64_bytes(text(value, path), what=path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +63,6 @@ class DocumentSignature:
     """One signature as in its file; nothing of it is trusted yet.
 
     Attributes:
-        document: the signed document.
         key_id: SHA-256 of the key's SubjectPublicKeyInfo, 32 bytes.
         algorithm: one of ``ALGORITHMS``.
         signature: 64 bytes for Ed25519, DER for ECDSA.
@@ -69,10 +70,10 @@ class DocumentSignature:
     """
 
     document: DocumentIdentity
-    key_id: bytes
-    algorithm: str
-    signature: bytes
-    signed_at: datetime
+    key_id: bytes = field(metadata=key(hex_of(32)))
+    algorithm: str = field(metadata=key(choice(ALGORITHMS)))
+    signature: bytes = field(metadata=key(_base64))
+    signed_at: datetime = field(metadata=key(moment))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +82,6 @@ class VerifiedSignatures:
 
     Attributes:
         signers: ids of the keys, each once, in the order of the keys that were given.
-        threshold: the required number of signatures.
         ignored: ids of untrusted keys, whose signatures do not count.
     """
 
@@ -106,7 +106,7 @@ def identity_of(document: JsonValue) -> DocumentIdentity:
     else:
         policy = decode_policy(document, incomplete=True)  # a signer need not have the policy's documents
         name, version = policy.name, policy.version
-    return DocumentIdentity(name=name, version=version, digest=sha256(_canonical(document)).digest())
+    return DocumentIdentity(name=name, version=version, digest=sha256(canonical_json(document)).digest())
 
 
 def signed_bytes(document: JsonValue) -> bytes:
@@ -119,19 +119,12 @@ def signed_bytes(document: JsonValue) -> bytes:
     domain = _DOMAINS.get(schema)
     if domain is None:
         raise refuse("schema", " or ".join(map(repr, _DOMAINS)), schema)
-    return domain + _canonical(document)
+    return domain + canonical_json(document)
 
 
 def _schema(document: JsonValue) -> str:
     schema = document.get("schema") if isinstance(document, dict) else None
     return schema if isinstance(schema, str) else ""
-
-
-def _canonical(document: JsonValue) -> bytes:
-    try:
-        return rfc8785.dumps(cast("dict[str, Any]", document))  # Any: JSON
-    except (ValueError, RecursionError) as exc:  # rfc8785's errors are ValueErrors
-        raise refuse("policy", "values that canonical JSON has", str(exc)[:80]) from exc
 
 
 # -- signing
@@ -140,10 +133,8 @@ def _canonical(document: JsonValue) -> bytes:
 def sign_policy(document: JsonValue, *, key: PolicyPrivateKey, at: datetime) -> DocumentSignature:
     """Sign a policy or a document of reference values.
 
-    Args:
-        document: parsed YAML or JSON; one that does not load is not signed.
-        key: Ed25519, P-256 or P-384. ECDSA is deterministic (RFC 6979).
-        at: the moment to note; the signature does not cover it.
+    A document that does not load is not signed. The signature does not cover ``at``, which is noted beside it; ECDSA is
+    deterministic (RFC 6979).
 
     Raises:
         ConfigurationError: ``policy-invalid``.
@@ -194,23 +185,9 @@ def read_signature(data: bytes) -> DocumentSignature:
 def _decode_signature(document: JsonValue) -> DocumentSignature:
     section = Section(document, "")
     section.required("schema", choice([SIGNATURE_SCHEMA]))
-    found = DocumentSignature(
-        document=DocumentIdentity(
-            name=section.required("name", text),
-            version=section.required("version", integer(1, _HIGHEST_VERSION)),
-            digest=section.required("digest", hex_of(32)),
-        ),
-        key_id=section.required("key_id", hex_of(32)),
-        algorithm=section.required("algorithm", choice(ALGORITHMS)),
-        signature=section.required("signature", _base64),
-        signed_at=section.required("signed_at", moment),
-    )
+    found = section.record(DocumentSignature, document=section.record(DocumentIdentity))
     section.finish()
     return found
-
-
-def _base64(value: JsonValue, path: str) -> bytes:
-    return base64_bytes(text(value, path), what=path)
 
 
 def _unreadable(problem: str) -> ConfigurationError:
@@ -236,11 +213,7 @@ def verify_signatures(
     A key counts once, however many signatures of it there are. Signatures of other keys do not count. A signature that
     claims one of these keys and does not verify, or that is over another document, refuses.
 
-    Args:
-        document: parsed YAML or JSON.
-        signatures: as ``read_signature`` returns them.
-        keys: accepted signers; a key that is given twice is one key.
-        threshold: the required number of signers: 1 to their number.
+    ``threshold`` is the required number of signers: 1 to the number of different keys.
 
     Raises:
         ConfigurationError: ``policy-invalid``, or ``policy-threshold-invalid``.

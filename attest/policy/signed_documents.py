@@ -16,11 +16,7 @@ def read_signed_document(
 ) -> ReferenceDocument:
     """Read a document, and verify its signatures under these keys.
 
-    Args:
-        data: YAML or JSON.
-        signatures: those that name other documents are ignored.
-        keys: the keys whose signatures are verified; each policy decides which of them it requires.
-        name: its name in errors, such as the path of its file.
+    Signatures that name other documents are ignored. Each policy decides which of the keys it requires.
 
     Raises:
         ConfigurationError: ``policy-unreadable`` or ``policy-invalid``; ``references-not-accepted``, a signature that

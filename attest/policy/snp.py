@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 
 from attest.checks import Outcome
 from attest.encoding import JsonValue
@@ -11,7 +11,25 @@ from attest.evidence.claims import Claim, ClaimType, Origin
 from attest.evidence.snp.claims import snp_claim
 from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
 from attest.evidence.snp.tcb import SnpProduct
-from attest.policy.decoder import Demand, Section, choice, demand, hex_of, integer, list_of, named_bits, refuse, text
+from attest.policy.decoder import (
+    OFF,
+    ON,
+    STRICT_OFF,
+    STRICT_ON,
+    Demand,
+    Section,
+    choice,
+    demand,
+    hex_list,
+    hex_of,
+    integer,
+    key,
+    list_of,
+    named_bits,
+    record_of,
+    refuse,
+    text,
+)
 from attest.policy.references import ReferenceValues, names_in
 from attest.policy.rules import Rule, RuleMaker, at_least, has_bits, is_, none_of, one_of
 from attest.policy.snp_tcb import (
@@ -38,12 +56,16 @@ _LARGEST_EXACT = 2**53 - 1
 class SnpAbi:
     """Version of the firmware's interface, as the guest policy demands one at least; major counts before minor."""
 
-    major: int
-    minor: int
+    major: int = field(metadata=key(integer(0, 255)))
+    minor: int = field(metadata=key(integer(0, 255)))
 
     def __str__(self) -> str:
-        """Write it as AMD does."""
         return f"{self.major}.{self.minor}"
+
+
+_MINIMUM_TCBS, _EXACT_TCBS = key(demand(minimum_tcbs)), key(demand(exact_tcbs))
+_VALUES_16, _VALUES_32, _VALUES_48, _VALUES_64 = (key(hex_list(length)) for length in (16, 32, 48, 64))
+_SIGNING_KEYS = ("vcek", "vlek")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,33 +75,37 @@ class SnpDemands:
     One of ``minimum_tcb`` and ``exact_tcb`` is always stated.
     """
 
-    products: Demand[tuple[str, ...]]
+    products: Demand[tuple[str, ...]] = field(metadata=key(demand(list_of(choice(SnpProduct)))))
     measurement: Demand[tuple[str, ...]]
-    vmpl: Demand[tuple[int, ...]]
-    signing_key: Demand[tuple[str, ...]]
-    provisional_firmware: Demand[bool]
-    masked_chip_id: Demand[bool]
-    rollback_protection: Demand[bool]
+    vmpl: Demand[tuple[int, ...]] = field(
+        default=Demand((0,)), metadata=key(demand(list_of(integer(0, _HIGHEST_VMPL))))
+    )
+    signing_key: Demand[tuple[str, ...]] = field(
+        default=Demand(_SIGNING_KEYS), metadata=key(demand(list_of(choice(_SIGNING_KEYS))))
+    )
+    provisional_firmware: Demand[bool] = field(default=OFF, metadata=STRICT_OFF)
+    masked_chip_id: Demand[bool] = field(default=OFF, metadata=STRICT_OFF)
+    rollback_protection: Demand[bool] = field(default=ON, metadata=STRICT_ON)
     guest_policy: Mapping[str, Demand[bool]]
     platform_info: Mapping[str, Demand[bool]]
-    minimum_tcb: Demand[TcbMinimums] | None = None
-    minimum_committed_tcb: Demand[TcbMinimums] | None = None
-    minimum_launch_tcb: Demand[TcbMinimums] | None = None
-    exact_tcb: Demand[ExactTcbs] | None = None
-    exact_committed_tcb: Demand[ExactTcbs] | None = None
-    exact_launch_tcb: Demand[ExactTcbs] | None = None
-    chip_ids: Demand[tuple[bytes, ...]] | None = None
-    denied_chip_ids: tuple[bytes, ...] = ()
-    host_data: Demand[tuple[bytes, ...]] | None = None
-    id_key_digests: Demand[tuple[bytes, ...]] | None = None
-    author_key_digests: Demand[tuple[bytes, ...]] | None = None
-    family_ids: Demand[tuple[bytes, ...]] | None = None
-    image_ids: Demand[tuple[bytes, ...]] | None = None
-    csp_ids: Demand[tuple[str, ...]] | None = None
-    minimum_abi: Demand[SnpAbi] | None = None
-    minimum_guest_svn: int | None = None
-    mitigations_at_launch: int | None = None
-    mitigations_now: int | None = None
+    minimum_tcb: Demand[TcbMinimums] | None = field(default=None, metadata=_MINIMUM_TCBS)
+    minimum_committed_tcb: Demand[TcbMinimums] | None = field(default=None, metadata=_MINIMUM_TCBS)
+    minimum_launch_tcb: Demand[TcbMinimums] | None = field(default=None, metadata=_MINIMUM_TCBS)
+    exact_tcb: Demand[ExactTcbs] | None = field(default=None, metadata=_EXACT_TCBS)
+    exact_committed_tcb: Demand[ExactTcbs] | None = field(default=None, metadata=_EXACT_TCBS)
+    exact_launch_tcb: Demand[ExactTcbs] | None = field(default=None, metadata=_EXACT_TCBS)
+    chip_ids: Demand[tuple[bytes, ...]] | None = field(default=None, metadata=_VALUES_64)
+    denied_chip_ids: tuple[bytes, ...] = field(default=(), metadata=key(list_of(hex_of(64))))
+    host_data: Demand[tuple[bytes, ...]] | None = field(default=None, metadata=_VALUES_32)
+    id_key_digests: Demand[tuple[bytes, ...]] | None = field(default=None, metadata=_VALUES_48)
+    author_key_digests: Demand[tuple[bytes, ...]] | None = field(default=None, metadata=_VALUES_48)
+    family_ids: Demand[tuple[bytes, ...]] | None = field(default=None, metadata=_VALUES_16)
+    image_ids: Demand[tuple[bytes, ...]] | None = field(default=None, metadata=_VALUES_16)
+    csp_ids: Demand[tuple[str, ...]] | None = field(default=None, metadata=key(demand(list_of(text))))
+    minimum_abi: Demand[SnpAbi] | None = field(default=None, metadata=key(demand(record_of(SnpAbi))))
+    minimum_guest_svn: int | None = field(default=None, metadata=key(integer(0, 2**32 - 1)))
+    mitigations_at_launch: int | None = field(default=None, metadata=key(integer(1, _LARGEST_EXACT)))
+    mitigations_now: int | None = field(default=None, metadata=key(integer(1, _LARGEST_EXACT)))
 
 
 _STRICT_GUEST_POLICY = {"debug": False, "migrate_ma": False}
@@ -89,51 +115,17 @@ _STRICT_PLATFORM_INFO = {"alias_check_complete": True}
 def decode_snp(value: JsonValue, path: str, references: Mapping[str, ReferenceValues]) -> SnpDemands:
     """Read the key ``snp`` of a policy."""
     section = Section(value, path)
-    named = names_in(references)
-    section.require_known(field.name for field in fields(SnpDemands))
-    minimums, exact = demand(minimum_tcbs), demand(exact_tcbs)
-    demands = SnpDemands(
-        products=section.required("products", demand(list_of(choice(SnpProduct)))),
-        measurement=section.required("measurement", demand(list_of(named))),
-        minimum_tcb=section.stated("minimum_tcb", minimums),
-        minimum_committed_tcb=section.stated("minimum_committed_tcb", minimums),
-        minimum_launch_tcb=section.stated("minimum_launch_tcb", minimums),
-        exact_tcb=section.stated("exact_tcb", exact),
-        exact_committed_tcb=section.stated("exact_committed_tcb", exact),
-        exact_launch_tcb=section.stated("exact_launch_tcb", exact),
-        vmpl=section.optional("vmpl", demand(list_of(integer(0, _HIGHEST_VMPL))), default=Demand((0,))),
-        signing_key=section.optional(
-            "signing_key", demand(list_of(choice(["vcek", "vlek"]))), default=Demand(("vcek", "vlek"))
-        ),
+    section.require_known(one.name for one in fields(SnpDemands))
+    demands = section.record(
+        SnpDemands,
+        {"measurement": demand(list_of(names_in(references)))},
         guest_policy=named_bits(section, "guest_policy", dict(GUEST_POLICY_BITS), strict=_STRICT_GUEST_POLICY),
         platform_info=named_bits(section, "platform_info", dict(PLATFORM_INFO_BITS), strict=_STRICT_PLATFORM_INFO),
-        provisional_firmware=section.switch("provisional_firmware", strict=False),
-        masked_chip_id=section.switch("masked_chip_id", strict=False),
-        rollback_protection=section.switch("rollback_protection", strict=True),
-        chip_ids=section.stated("chip_ids", demand(list_of(hex_of(64)))),
-        denied_chip_ids=section.stated("denied_chip_ids", list_of(hex_of(64))) or (),
-        host_data=section.stated("host_data", demand(list_of(hex_of(32)))),
-        id_key_digests=section.stated("id_key_digests", demand(list_of(hex_of(48)))),
-        author_key_digests=section.stated("author_key_digests", demand(list_of(hex_of(48)))),
-        family_ids=section.stated("family_ids", demand(list_of(hex_of(16)))),
-        image_ids=section.stated("image_ids", demand(list_of(hex_of(16)))),
-        csp_ids=section.stated("csp_ids", demand(list_of(text))),
-        minimum_abi=section.stated("minimum_abi", demand(_abi)),
-        minimum_guest_svn=section.stated("minimum_guest_svn", integer(0, 2**32 - 1)),
-        mitigations_at_launch=section.stated("mitigations_at_launch", integer(1, _LARGEST_EXACT)),
-        mitigations_now=section.stated("mitigations_now", integer(1, _LARGEST_EXACT)),
     )
     section.finish()
     if demands.minimum_tcb is None and demands.exact_tcb is None:
         raise refuse(section.path("minimum_tcb"), "a value, or one of exact_tcb", shown="nothing", at_key=True)
     return demands
-
-
-def _abi(value: JsonValue, path: str) -> SnpAbi:
-    section, number = Section(value, path), integer(0, 255)
-    found = SnpAbi(major=section.required("major", number), minor=section.required("minor", number))
-    section.finish()
-    return found
 
 
 # -- rules
@@ -206,11 +198,10 @@ def _firmware_rules(snp: SnpDemands) -> Iterator[Rule]:
         yield from _SNP.rule(name, bits, has_bits, category="hardware", expected=lambda bits: f"every bit of {bits:#x}")
 
 
-_ABI = Claim(
+_ABI = replace(
+    snp_claim("policy.abi_major"),
     name="policy.abi",
     type=ClaimType.TCB,
-    origin=snp_claim("policy.abi_major").origin,
-    clause=snp_claim("policy.abi_major").clause,
     get=lambda v: SnpAbi(  # type: ignore[arg-type,return-value]  # two integers of every report, for a comparison
         major=snp_claim("policy.abi_major").get(v),  # type: ignore[arg-type]
         minor=snp_claim("policy.abi_minor").get(v),  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ firmware is replaced, the list has to have both levels.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import TypeVar
@@ -20,7 +20,7 @@ from attest.policy.decoder import Section, integer, list_of, refuse, table_of
 from attest.policy.rules import Test
 
 _T = TypeVar("_T")
-_PARTS = frozenset({"bootloader", "tee", "snp", "microcode"})
+_PARTS = ("bootloader", "tee", "snp", "microcode")
 TcbMinimums = Mapping[SnpProduct, SnpTcbVersion]
 ExactTcbs = Mapping[SnpProduct, tuple[SnpTcbVersion, ...]]
 
@@ -69,10 +69,7 @@ def _tcb(value: JsonValue, path: str, product: SnpProduct) -> SnpTcbVersion:
     section, level = Section(value, path), integer(0, 255)
     tcb = SnpTcbVersion(
         fmc=section.required("fmc", level) if product.has_fmc else None,
-        bootloader=section.required("bootloader", level),
-        tee=section.required("tee", level),
-        snp=section.required("snp", level),
-        microcode=section.required("microcode", level),
+        **{part: section.required(part, level) for part in _PARTS},
     )
     section.finish()
     return tcb
@@ -89,7 +86,6 @@ class ProductTcb:
     tcb: SnpTcbVersion
 
     def __str__(self) -> str:
-        """Write it as demands are written."""
         return f"{self.tcb} on {self.product or 'an unnamed product line'}"
 
 
@@ -102,17 +98,15 @@ def tcb_of_product(which: str) -> Claim:
         line = subject.values.get("product")
         if not isinstance(levels, Mapping) or not all(type(level) is int for level in levels.values()):
             return None
-        if not _PARTS <= set(levels) <= {"fmc", *_PARTS} or line not in (None, *SnpProduct):
+        if not set(_PARTS) <= set(levels) <= {"fmc", *_PARTS} or line not in (None, *SnpProduct):
             return None
         tcb = SnpTcbVersion(**{"fmc": None, **levels})  # type: ignore[arg-type]  # integers, as just required
         product = None if line is None else SnpProduct(str(line))
         return ProductTcb(product=product, tcb=tcb)  # type: ignore[return-value]  # for the tests below
 
-    return Claim(
-        name=which,
+    return replace(
+        plain,
         type=ClaimType.TCB,
-        origin=plain.origin,
-        clause=plain.clause,
         get=lambda v: ProductTcb(product=v.product, tcb=getattr(v, which)),  # type: ignore[arg-type,return-value]  # for the tests below
         stated=stated,
     )

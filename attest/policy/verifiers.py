@@ -7,14 +7,25 @@ configures them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from attest.checks import Check, Outcome
+from attest.checks import Check, Outcome, judged
 from attest.encoding import JsonValue
 from attest.evidence.claims import ClaimTree, value_text
-from attest.policy.decoder import Demand, RelaxedDemand, Section, demand, integer, list_of, refuse, table_of, text
+from attest.policy.decoder import (
+    Demand,
+    RelaxedDemand,
+    demand,
+    integer,
+    key,
+    list_of,
+    record_of,
+    refuse,
+    table_of,
+    text,
+)
 
 _CLAUSE = "RFC 9334, 5.1; docs/policy.md, verifiers"
 LARGEST_STATED = 2**53 - 1
@@ -24,6 +35,15 @@ _SHOWN = 200
 """Characters of a token's statement in a check; the result shows the whole token besides."""
 LONGEST_AGE = 24 * 3600
 """Seconds. A token older than a day does not show the machine's present state."""
+
+
+StatementValue: TypeAlias = str | int | bool
+
+
+def _value(value: JsonValue, path: str) -> StatementValue:
+    if isinstance(value, bool):
+        return value
+    return integer(0, LARGEST_STATED)(value, path) if isinstance(value, int) else text(value, path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,40 +59,21 @@ class AcceptedVerifier:
             (``container.image_digest``): the values of which its own has to be one.
     """
 
-    issuer: str
-    maximum_age: int
-    policy_ids: Demand[tuple[str, ...]] | None
-    statements: Mapping[str, tuple[StatementValue, ...]]
-
-
-StatementValue: TypeAlias = str | int | bool
+    issuer: str = field(metadata=key(text))
+    maximum_age: int = field(default=_DEFAULT_AGE, metadata=key(integer(1, LONGEST_AGE)))
+    policy_ids: Demand[tuple[str, ...]] | None = field(default=None, metadata=key(demand(list_of(text))))
+    statements: Mapping[str, tuple[StatementValue, ...]] = field(
+        default_factory=dict[str, tuple[StatementValue, ...]], metadata=key(table_of(list_of(_value)))
+    )
 
 
 def decode_verifiers(value: JsonValue, path: str) -> tuple[AcceptedVerifier, ...]:
     """Read the key ``verifiers`` of a policy."""
-    found = list_of(_verifier)(value, path)
+    found = list_of(record_of(AcceptedVerifier))(value, path)
     for index, one in enumerate(found):
         if any(other.issuer == one.issuer for other in found[:index]):
             raise refuse(f"{path}[{index}].issuer", "an issuer that is not listed yet", one.issuer)
     return found
-
-
-def _verifier(value: JsonValue, path: str) -> AcceptedVerifier:
-    section = Section(value, path)
-    found = AcceptedVerifier(
-        issuer=section.required("issuer", text),
-        maximum_age=section.optional("maximum_age", integer(1, LONGEST_AGE), default=_DEFAULT_AGE),
-        policy_ids=section.stated("policy_ids", demand(list_of(text))),
-        statements=section.stated("statements", table_of(list_of(_value))) or {},
-    )
-    section.finish()
-    return found
-
-
-def _value(value: JsonValue, path: str) -> StatementValue:
-    if isinstance(value, bool):
-        return value
-    return integer(0, LARGEST_STATED)(value, path) if isinstance(value, int) else text(value, path)
 
 
 def verifier_checks(
@@ -86,13 +87,8 @@ def verifier_checks(
 ) -> tuple[Check, ...]:
     """Judge a token's issuer, age, applied policies and further statements.
 
-    Args:
-        accepted: the Verifiers of a policy.
-        issuer: the issuer of the token.
-        issued: its time of issue; None for a token that states none, which fails.
-        policy_ids: the policies that the token names as applied.
-        at: the moment of appraisal.
-        statements: the Verifier's statements beyond the report of each TEE and device.
+    A token without a time of issue fails. ``statements`` are the Verifier's statements beyond the report of each TEE
+    and device.
     """
     names = ", ".join(one.issuer for one in accepted)
     verifier = next((one for one in accepted if one.issuer == issuer), None)
@@ -100,7 +96,7 @@ def verifier_checks(
         "policy.verifier",
         f"one of {names}" if names else "Evidence: the policy takes no token",
         issuer,
-        _outcome(verifier is not None),
+        holds=verifier is not None,
     )
     if verifier is None:
         return (known,)
@@ -110,7 +106,7 @@ def verifier_checks(
         "policy.verifier.age",
         f"at most {verifier.maximum_age} s",
         "not stated" if age is None else f"{int(age.total_seconds())} s",
-        _outcome(age is not None and age <= limit),
+        holds=age is not None and age <= limit,
     )
     return (known, recent, *_policy_checks(verifier, policy_ids), *_statement_checks(verifier, statements))
 
@@ -121,9 +117,11 @@ def _policy_checks(verifier: AcceptedVerifier, policy_ids: tuple[str, ...]) -> I
     check_id, applied = "policy.verifier.policy_ids", ", ".join(policy_ids)[:_SHOWN] or "none"
     wanted = verifier.policy_ids.value
     if isinstance(wanted, RelaxedDemand):
-        yield _check(check_id, f"unchecked: {wanted.reason}", applied, Outcome.NOT_EVALUATED)
+        relaxed = f"unchecked: {wanted.reason}"
+        yield Check(id=check_id, outcome=Outcome.NOT_EVALUATED, expected=relaxed, got=applied, clause=_CLAUSE)
     else:
-        yield _check(check_id, f"one of {', '.join(wanted)}", applied, _outcome(not set(wanted).isdisjoint(policy_ids)))
+        holds = not set(wanted).isdisjoint(policy_ids)
+        yield _check(check_id, f"one of {', '.join(wanted)}", applied, holds=holds)
 
 
 def _statement_checks(verifier: AcceptedVerifier, statements: Sequence[Mapping[str, ClaimTree]]) -> Iterator[Check]:
@@ -134,7 +132,7 @@ def _statement_checks(verifier: AcceptedVerifier, statements: Sequence[Mapping[s
             f"policy.verifier.statements.{name}",
             f"one of {', '.join(map(value_text, wanted))}",
             "; ".join(map(value_text, found))[:_SHOWN] or "absent",
-            _outcome(bool(found) and all(_fits(value, wanted) for value in found)),
+            holds=bool(found) and all(_fits(value, wanted) for value in found),
         )
 
 
@@ -146,9 +144,5 @@ def _fits(value: ClaimTree, wanted: tuple[StatementValue, ...]) -> bool:
     return any(type(plain) is type(one) and plain == one for one in wanted)
 
 
-def _outcome(holds: bool) -> Outcome:  # noqa: FBT001
-    return Outcome.PASS if holds else Outcome.FAIL
-
-
-def _check(check_id: str, expected: str, got: str, outcome: Outcome) -> Check:
-    return Check(id=check_id, outcome=outcome, expected=expected, got=got, clause=_CLAUSE)
+def _check(check_id: str, expected: str, got: str, *, holds: bool) -> Check:
+    return judged(check_id, holds=holds, expected=expected, got=got, clause=_CLAUSE)

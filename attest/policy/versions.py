@@ -29,7 +29,6 @@ class Numbering(enum.Enum):
     """VBIOS and BIOS: one byte each, ``96.00.A5.00.01`` (nvidia-gpu.md 4.2); case makes no difference."""
 
     def __init__(self, base: int, component: str, example: str) -> None:
-        """Prepare the grammar of one numbering."""
         self.base = base
         self.example = example
         self.grammar = re.compile(rf"{component}(?:\.{component}){{0,{MAX_COMPONENTS - 1}}}")
@@ -48,7 +47,6 @@ class Version:
     components: tuple[int, ...]
 
     def __str__(self) -> str:
-        """Write it as it was read."""
         return self.text
 
 
@@ -78,7 +76,6 @@ class VersionRange:
         return low and (self.below is None or version.components < self.below.components)
 
     def __str__(self) -> str:
-        """Write it for people."""
         parts = (("exactly", self.exactly), ("at least", self.at_least), ("below", self.below))
         return " and ".join(f"{word} {version}" for word, version in parts if version is not None)
 

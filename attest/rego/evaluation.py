@@ -67,7 +67,6 @@ class RegoOutcome:
 
     Attributes:
         refused: the policy refuses, or could not be asked.
-        reason: in words.
         claims: the trust claims that an attestation policy gave, by AR4SI name.
         digest: SHA-256 of the policy's text, 32 bytes.
     """
@@ -89,7 +88,6 @@ class RegoOutcome:
         )
 
     def __bool__(self) -> NoReturn:
-        """Refuse to be a condition."""
         raise TypeError("a RegoOutcome is no condition; ask .refused")
 
 

@@ -74,8 +74,6 @@ class RegoPolicy:
     """A policy whose text has the shape of one. Made by ``read_rego_policy`` only.
 
     Attributes:
-        source: the text.
-        form: what it answers.
         rules: of those that the form asks for, the ones that it has.
         mentions: what is looked at before the engine is asked.
         digest: SHA-256 of the text, 32 bytes.

@@ -44,11 +44,8 @@ def rego_checks(
 
     The caller combines them with the typed policies' by AND: each that fails is one more refusal.
 
-    Args:
-        results: of one evidence, one for each typed policy.
-        policy: an attestation policy is evaluated for each CPU, a resource policy once for all.
-        data: reference values by name for an attestation policy; ``data`` of a resource policy.
-        limits: of each evaluation.
+    ``results`` has one for each typed policy. An attestation policy is evaluated for each CPU, with ``data`` as its
+    reference values by name; a resource policy once for all, with ``data`` as such.
     """
     if policy.form is RegoForm.RESOURCE:
         return (also_refuses(policy, ear_document(results), data=data, limits=limits).check(),)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from attest.encoding import base64url_bytes, base64url_text, cbor_bytes
@@ -20,7 +21,7 @@ from attest.errors import EvidenceError
 from attest.results.cbor import CborClaims, claims_bytes, claims_value
 from attest.results.jose import MAX_TOKEN_BYTES, TokenKey
 from attest.results.raw_signatures import SigningKey, public_key_of, signature_holds
-from attest.results.token_refusal import algorithm_refused, key_unknown, signature_invalid
+from attest.results.token_refusal import algorithm_refused, key_unknown, signature_invalid, token_malformed
 
 CWT_TYPE: Final = "application/eat+cwt"
 _CWT_TYPES = frozenset({"application/eat+cwt", "application/eat-cwt", "application/cwt"})
@@ -33,6 +34,7 @@ _UNPROTECTED_LABELS = frozenset({_KID})
 _ALGORITHMS = {-7: "ES256", -9: "ES256", -35: "ES384", -51: "ES384", -8: "EdDSA", -19: "Ed25519"}
 COSE_NUMBERS = {"ES256": -7, "ES384": -35, "EdDSA": -8, "Ed25519": -19}
 _CLAUSE = "RFC 9052, section 4.2; eat-ear.md 6"
+_malformed = partial(token_malformed, clause=_CLAUSE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +164,3 @@ def _holds(parts: _Parts, key: TokenKey, algorithm: str) -> bool:
 
 def _sig_structure(protected: bytes, payload: bytes) -> bytes:
     return cbor_bytes(("Signature1", protected, b"", payload))
-
-
-def _malformed(problem: str) -> EvidenceError:
-    return EvidenceError(f"the token: {problem}", code="token-malformed", field="token", clause=_CLAUSE)

@@ -22,7 +22,7 @@ from attest.results.nras import VerifiedNrasToken
 from attest.results.relied_on import relied_on
 from attest.results.service_token import VerifiedServiceToken
 from attest.results.token_facts import TokenFacts
-from attest.verification import Freshness, VerifiedEvidence, VerifiedItem
+from attest.verification import Freshness, VerifiedEvidence
 
 RESULT_SCHEMA = "attest.result/1"
 
@@ -33,12 +33,8 @@ def verified_document(verified: VerifiedEvidence) -> dict[str, JsonValue]:
     """Return the document of genuine evidence."""
     return {
         **_head(command="verify", outcome="verified", at=verified.at, unchecked=verified.unchecked),
-        "simulated": verified.simulated,
-        "freshness": str(verified.freshness),
-        "error": None,
-        "evidence_digest": verified.evidence.digest.hex(),
-        "ignored_items": list(verified.ignored),
-        "items": [_item(item) for item in verified.items],
+        **_state(verified),
+        **_evidence(verified),
         "checks": _checks(verified.checks),
     }
 
@@ -49,68 +45,24 @@ def appraised_document(result: AttestationResult) -> dict[str, JsonValue]:
     outcome = "affirmed" if result.affirmed else "not-affirmed"
     return {
         **_head(command="appraise", outcome=outcome, at=result.at, unchecked=result.unchecked),
-        "simulated": verified.simulated,
-        "freshness": str(verified.freshness),
-        "error": None,
+        **_state(verified),
         **_by_policy(result),
-        "evidence_digest": verified.evidence.digest.hex(),
-        "ignored_items": list(verified.ignored),
-        "items": [_item(item) for item in verified.items],
+        **_evidence(verified),
         "endorsements": [_relied_on(entry) for entry in relied_on(verified)],
         "checks": _checks(result.checks, set_aside=result.set_aside),
     }
 
 
 def token_document(
-    token: VerifiedNrasToken,
-    *,
-    unchecked: tuple[Unchecked, ...] = (),
-    policy_checks: tuple[Check, ...] | None = None,
-) -> dict[str, JsonValue]:
-    """Return the document of a genuine token of NVIDIA; with ``policy_checks``, that of its appraisal."""
-    submodules: dict[str, JsonValue] = {name: dict(claims) for name, claims in token.submodules.items()}
-    claims: dict[str, JsonValue] = {
-        "issuer": token.issuer,
-        "key_id": token.key_id,
-        "nonce": token.nonce.hex(),
-        "overall": dict(token.claims),
-        "submodules": submodules,
-        "facts": {facts.name: _facts(facts) for facts in token.facts},
-    }
-    return _token(token, claims, unchecked=unchecked, policy_checks=policy_checks)
-
-
-def service_token_document(
-    token: VerifiedServiceToken,
-    *,
-    unchecked: tuple[Unchecked, ...] = (),
-    policy_checks: tuple[Check, ...] | None = None,
-) -> dict[str, JsonValue]:
-    """Return the document of a token of Azure, Intel or Google; with ``policy_checks``, that of its appraisal."""
-    claims: dict[str, JsonValue] = {
-        "service": token.frame.service,
-        "issuer": token.frame.issuer,
-        "key_id": token.key_id,
-        "algorithm": token.algorithm,
-        "issued": rfc3339_text(token.frame.issued),
-        "expires": rfc3339_text(token.frame.expires),
-        "audience": list(token.audience),
-        "nonces": [nonce.hex() for nonce in token.nonces],
-        "facts": {facts.name: _facts(facts) for facts in token.facts},
-        "token": dict(token.claims),
-    }
-    return _token(token, claims, unchecked=unchecked, policy_checks=policy_checks)
-
-
-def _token(
     token: VerifiedNrasToken | VerifiedServiceToken | VerifiedEar,
-    claims: dict[str, JsonValue],
     *,
-    unchecked: tuple[Unchecked, ...],
-    policy_checks: tuple[Check, ...] | None,
-    simulated: bool = False,
+    unchecked: tuple[Unchecked, ...] = (),
+    policy_checks: tuple[Check, ...] | None = None,
 ) -> dict[str, JsonValue]:
-    """Return the document of a verified token, or of an appraised one; its freshness is then the policy's."""
+    """Return the document of a genuine token; with ``policy_checks``, that of its appraisal.
+
+    The freshness of an appraised token is the policy's.
+    """
     command, outcome, checks = "verify", "verified", token.checks
     if policy_checks is not None:
         failed = any(check.outcome is Outcome.FAIL for check in policy_checks)
@@ -118,12 +70,47 @@ def _token(
         checks = (*_but_freshness(checks), *policy_checks)
     return {
         **_head(command=command, outcome=outcome, at=token.at, unchecked=unchecked),
-        "simulated": simulated,
-        "freshness": str(token.freshness),
-        "error": None,
-        "items": [{"name": "token", "kind": "token", "claims": claims}],
+        **_state(token),
+        "items": [{"name": "token", "kind": "token", "claims": _token_claims(token)}],
         "checks": _checks(checks),
     }
+
+
+def _token_claims(token: VerifiedNrasToken | VerifiedServiceToken | VerifiedEar) -> dict[str, JsonValue]:
+    match token:
+        case VerifiedNrasToken():
+            return {
+                "issuer": token.issuer,
+                "key_id": token.key_id,
+                "nonce": token.nonce.hex(),
+                "overall": dict(token.claims),
+                "submodules": {name: dict(claims) for name, claims in token.submodules.items()},
+                "facts": {facts.name: _facts(facts) for facts in token.facts},
+            }
+        case VerifiedServiceToken():
+            return {
+                "service": token.frame.service,
+                "issuer": token.frame.issuer,
+                "key_id": token.key_id,
+                "algorithm": token.algorithm,
+                "issued": rfc3339_text(token.frame.issued),
+                "expires": rfc3339_text(token.frame.expires),
+                "audience": list(token.audience),
+                "nonces": [nonce.hex() for nonce in token.nonces],
+                "facts": {facts.name: _facts(facts) for facts in token.facts},
+                "token": dict(token.claims),
+            }
+        case VerifiedEar():
+            return {
+                "issuer": token.issuer,
+                "key_id": token.key_id,
+                "algorithm": token.algorithm,
+                "form": token.form,
+                "profile": token.ear.profile,
+                "status": str(token.status),
+                "ignored": list(token.ear.ignored),
+                "ear": ear_to_json(replace(token.ear, profile=EAR_PROFILE)),
+            }
 
 
 def _but_freshness(checks: Iterable[Check]) -> Iterator[Check]:
@@ -145,10 +132,7 @@ def judged_document(
 ) -> dict[str, JsonValue]:
     """Return the document of a genuine token with the outcome of a policy.
 
-    Args:
-        verified: the document of the genuine token.
-        judgement: of a policy.
-        checks: those of the token's verification. Freshness appears once, as the policy judges it.
+    ``checks`` are those of the token's verification. Freshness appears once, as the policy judges it.
     """
     made = (*_but_freshness(checks), *judgement.policy_checks)
     return {
@@ -175,27 +159,6 @@ def _by_policy(judgement: Judgement) -> dict[str, JsonValue]:
         },
         "trustworthiness": {category: str(tier) for category, tier in sorted(judgement.trustworthiness.items())},
     }
-
-
-def ear_document(
-    token: VerifiedEar,
-    *,
-    unchecked: tuple[Unchecked, ...] = (),
-    policy_checks: tuple[Check, ...] | None = None,
-) -> dict[str, JsonValue]:
-    """Return the document of a genuine EAR; with ``policy_checks``, that of its appraisal."""
-    claims: dict[str, JsonValue] = {
-        "issuer": token.issuer,
-        "key_id": token.key_id,
-        "algorithm": token.algorithm,
-        "form": token.form,
-        "profile": token.ear.profile,
-        "status": str(token.status),
-        "ignored": list(token.ear.ignored),
-        "ear": ear_to_json(replace(token.ear, profile=EAR_PROFILE)),
-    }
-    simulated = token.simulated is True
-    return _token(token, claims, unchecked=unchecked, policy_checks=policy_checks, simulated=simulated)
 
 
 def refused_document(
@@ -226,8 +189,17 @@ def _head(*, command: str, outcome: str, at: datetime, unchecked: tuple[Unchecke
     }
 
 
-def _item(item: VerifiedItem) -> JsonValue:
-    return {"name": item.name, "kind": item.kind, "claims": item.claims}
+def _state(verified: VerifiedEvidence | VerifiedNrasToken | VerifiedServiceToken | VerifiedEar) -> dict[str, JsonValue]:
+    simulated = isinstance(verified, VerifiedEvidence | VerifiedEar) and verified.simulated is True
+    return {"simulated": simulated, "freshness": str(verified.freshness), "error": None}
+
+
+def _evidence(verified: VerifiedEvidence) -> dict[str, JsonValue]:
+    return {
+        "evidence_digest": verified.evidence.digest.hex(),
+        "ignored_items": list(verified.ignored),
+        "items": [{"name": item.name, "kind": item.kind, "claims": item.claims} for item in verified.items],
+    }
 
 
 def _relied_on(entry: ReliedOn) -> JsonValue:

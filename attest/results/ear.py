@@ -133,7 +133,6 @@ class EarAppraisal:
     Attributes:
         status: as stated; a reader compares it with ``founded``.
         vector: the basis of the status; None when nothing is asserted.
-        policy_ids: the applied policies, in their order.
         profile: of further claims, if they have one.
         nonce: what was found in the Evidence, 8 to 64 bytes each.
         key_attestation: SubjectPublicKeyInfo in DER of a key that this Attester attested, in Veraison's extension.
@@ -170,15 +169,12 @@ class Ear:
         submods: the appraisal of each Attester, at least one.
         profile: as received; under an older one, names were translated.
         status: of all together, as stated; None if absent.
-        issuer: ``iss``.
-        subject: ``sub``.
         audience: ``aud``; empty for any Relying Party.
         expires: ``exp``, excluded.
         not_before: ``nbf``, included.
         token_id: ``jti``; as ``cti`` its bytes, of which this is the base64url.
         nonce: of the Relying Party, 8 to 64 bytes each.
         raw_evidence: the evidence; None unless requested.
-        details: our own extension.
         ignored: names of claims that were present and are not understood.
     """
 

@@ -61,11 +61,10 @@ VALUES: Final[Mapping[str, _Values]] = {
     "instance-identity": _Values(passed=2, warning=RELAXED, failed=97),
     "configuration": _Values(passed=2, warning=32, failed=96, relaxed=36),
     "executables": _Values(passed=3, warning=32, failed=33),
-    "file-system": _Values(passed=2, warning=32, failed=96),
-    "hardware": _Values(passed=2, warning=32, failed=96),
-    "runtime-opaque": _Values(passed=2, warning=32, failed=96),
-    "storage-opaque": _Values(passed=2, warning=32, failed=96),
-    "sourced-data": _Values(passed=2, warning=32, failed=96),
+    **dict.fromkeys(
+        ("file-system", "hardware", "runtime-opaque", "storage-opaque", "sourced-data"),
+        _Values(passed=2, warning=32, failed=96),
+    ),
 }
 """By AR4SI claim, for the policy's checks; 3 for executables means: approved at boot. No rule of this version covers
 file-system, storage-opaque or sourced-data."""
@@ -94,15 +93,9 @@ def build_ear(
 ) -> Ear:
     """Return the EAR of one or several appraisals of the same evidence, all of which count.
 
-    Args:
-        results: one for each policy, in the order applied; of one moment, which becomes ``iat``.
-        verifier: of the appraisals.
-        issuer: ``iss``.
-        lifetime: from the moment of appraisal; None for a result without an end.
-        token_id: random, from the caller; base64url.
-        nonce: the Relying Party's, as received, 8 to 64 bytes.
-        audience: names of Relying Parties.
-        raw_evidence: include the evidence, as its JSON collection; with GPUs some 100 KiB.
+    ``results`` has one for each policy, in the order applied. Their moment becomes ``iat``; without a ``lifetime`` the
+    result has no end. ``token_id`` is random base64url from the caller; ``nonce`` is the Relying Party's, as received,
+    8 to 64 bytes. ``raw_evidence`` includes the evidence as its JSON collection: with GPUs some 100 KiB.
 
     Raises:
         ValueError: no result, results of different evidence or moments, or a value that no EAR may have.

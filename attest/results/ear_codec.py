@@ -10,7 +10,7 @@ elsewhere are ignored and their names kept. Names of older profiles are accepted
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from typing import Any, Final
 
 from attest.encoding import JsonValue
@@ -138,29 +138,19 @@ def _modern(claims: Mapping[str, JsonValue], form: EarEncoding, path: str) -> Ma
         old = name.startswith("ear.")
         if old != form.old and (old or name in _NAMES):
             raise malformed(f"{path}{name[:60]}: a name of another profile")
-        new = "ear_appraisal_policy_ids" if name == _OLD_POLICY_ID else _new_name(name) if old else name
+        new = name.replace(".", "_").replace("-", "_") if old else name
+        if name == _OLD_POLICY_ID:
+            new = "ear_appraisal_policy_ids"
         if new in modern:
             raise malformed(f"{path}{name[:60]}: is present under two names")
         modern[new] = [value] if name == _OLD_POLICY_ID else value
     return modern
 
 
-def _new_name(name: str) -> str:
-    return name.replace(".", "_").replace("-", "_")
-
-
-def _write_key_attestation(value: bytes, form: EarEncoding) -> dict[str, bytes | str]:
-    return {"akpub": write_bytes(value, form)}
-
-
 def _read_key_attestation(value: object, form: EarEncoding, path: str) -> bytes:
     if not isinstance(value, Mapping) or set(value) != {"akpub"}:
         raise malformed(f"{path}: expected exactly akpub")
     return read_bytes(value["akpub"], form, f"{path}.akpub")
-
-
-def _write_submods(value: Mapping[str, EarAppraisal], form: EarEncoding) -> dict[str, Any]:
-    return {label: write_record(one, APPRAISAL_CLAIMS, form) for label, one in value.items()}
 
 
 def _read_submods(value: object, form: EarEncoding, path: str) -> dict[str, EarAppraisal]:
@@ -191,57 +181,33 @@ def _read_details(value: object, form: EarEncoding, path: str) -> EarDetails:
     return details
 
 
-def _own(name: str, kind: ValueKind, *, required: bool = False) -> Row:
-    """Return a row of our extension, whose members have one name everywhere."""
-    return Row(name, name, name, kind, required)
+def _own(cls: type[Any], **kinds: ValueKind) -> tuple[Row, ...]:
+    """Return the rows of a class of our extension: members have one name everywhere, and a default if not required."""
+    required = {one.name for one in fields(cls) if one.default is MISSING}
+    return tuple(Row(name, name, name, kind, name in required) for name, kind in kinds.items())
 
 
-_POLICY = record(
-    PolicyRef,
-    _own("name", TEXT, required=True),
-    _own("version", INT, required=True),
-    _own("digest", DIGEST, required=True),
-    _own("references", DIGEST),
-)
-_RELIED_ON = record(
-    ReliedOn,
-    _own("kind", TEXT, required=True),
-    _own("item", TEXT, required=True),
-    _own("sha256", DIGEST),
-    _own("begins", INT),
-    _own("ends", INT),
-    _own("number", INT),
-)
-_BOUND = record(
-    BoundKey,
-    _own("context", TEXT, required=True),
-    _own("role", TEXT, required=True),
-    _own("audience", TEXT, required=True),
-    _own("key", DIGEST, required=True),
-)
-_CHECK = record(CheckRef, _own("check", TEXT, required=True), _own("item", TEXT))
-_RELAXED = record(Relaxation, _own("check", TEXT, required=True), _own("reason", TEXT, required=True))
-_TCB = record(
-    TcbState,
-    _own("item", TEXT, required=True),
-    _own("status", TEXT, required=True),
-    _own("date", INT),
-    _own("advisories", list_of(TEXT)),
-)
-_DETAILS = (
-    _own("version", INT, required=True),
-    _own("simulated", BOOL, required=True),
-    _own("affirmed", BOOL, required=True),
-    _own("freshness", TEXT, required=True),
-    _own("evidence", DIGEST, required=True),
-    _own("policies", list_of(_POLICY, least=1), required=True),
-    _own("endorsements", list_of(_RELIED_ON)),
-    _own("binding", _BOUND),
-    _own("failed", list_of(_CHECK)),
-    _own("not_evaluated", list_of(_CHECK)),
-    _own("relaxed", list_of(_RELAXED)),
-    _own("tcb", list_of(_TCB)),
-    _own("ignored_items", list_of(TEXT)),
+_POLICY = record(PolicyRef, *_own(PolicyRef, name=TEXT, version=INT, digest=DIGEST, references=DIGEST))
+_RELIED_ON = record(ReliedOn, *_own(ReliedOn, kind=TEXT, item=TEXT, sha256=DIGEST, begins=INT, ends=INT, number=INT))
+_BOUND = record(BoundKey, *_own(BoundKey, context=TEXT, role=TEXT, audience=TEXT, key=DIGEST))
+_CHECK = record(CheckRef, *_own(CheckRef, check=TEXT, item=TEXT))
+_RELAXED = record(Relaxation, *_own(Relaxation, check=TEXT, reason=TEXT))
+_TCB = record(TcbState, *_own(TcbState, item=TEXT, status=TEXT, date=INT, advisories=list_of(TEXT)))
+_DETAILS = _own(
+    EarDetails,
+    version=INT,
+    simulated=BOOL,
+    affirmed=BOOL,
+    freshness=TEXT,
+    evidence=DIGEST,
+    policies=list_of(_POLICY, least=1),
+    endorsements=list_of(_RELIED_ON),
+    binding=_BOUND,
+    failed=list_of(_CHECK),
+    not_evaluated=list_of(_CHECK),
+    relaxed=list_of(_RELAXED),
+    tcb=list_of(_TCB),
+    ignored_items=list_of(TEXT),
 )
 
 APPRAISAL_CLAIMS: Final = (
@@ -254,7 +220,7 @@ APPRAISAL_CLAIMS: Final = (
         "ear_veraison_key_attestation",
         -70002,
         "key_attestation",
-        ValueKind(_write_key_attestation, _read_key_attestation),
+        ValueKind(lambda value, form: {"akpub": write_bytes(value, form)}, _read_key_attestation),
     ),
 )
 """The claims of a submodule."""
@@ -282,7 +248,16 @@ EAR_CLAIMS: Final = (
         ),
         required=True,
     ),
-    Row("submods", 266, "submods", ValueKind(_write_submods, _read_submods), required=True),
+    Row(
+        "submods",
+        266,
+        "submods",
+        ValueKind(
+            lambda value, form: {label: write_record(one, APPRAISAL_CLAIMS, form) for label, one in value.items()},
+            _read_submods,
+        ),
+        required=True,
+    ),
     Row(
         DETAILS_NAME,
         DETAILS_KEY,

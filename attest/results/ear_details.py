@@ -33,7 +33,6 @@ class ReliedOn:
 
     Attributes:
         kind: ``vcek``, ``crl``, ``tcb-info``, ``rim``, ``ocsp`` and so on.
-        item: the evidence item that it endorses.
         sha256: of the document as it was received, where it was kept.
         begins: first second at which it counts, if it has one.
         ends: last or next-update second, if it has one.
@@ -94,14 +93,9 @@ class EarDetails:
     """Everything that a result rests on, by digest.
 
     Attributes:
-        version: of this map; a reader that does not know it refuses.
         simulated: true if any part rests on the simulator's roots; the result then proves nothing about hardware.
         affirmed: true if every policy affirmed. A relaxed check leaves this true and the status not affirming.
         freshness: ``matched``, or ``not evaluated``.
-        evidence: digest of the evidence as a whole.
-        policies: in the order applied.
-        endorsements: in the order of the evidence items.
-        tcb: of each platform whose vendor states one.
         ignored_items: names of evidence items from which nothing was concluded.
     """
 

@@ -154,10 +154,6 @@ def _read_digest(value: object, form: EarEncoding, path: str) -> bytes:
     return digest
 
 
-def _write_tier(value: Tier, form: EarEncoding) -> str | int:
-    return str(value) if form.json else _TIERS[value]
-
-
 def _read_tier(value: object, form: EarEncoding, path: str) -> Tier:
     tier: Tier | None = None
     if form.json and isinstance(value, str):
@@ -167,10 +163,6 @@ def _read_tier(value: object, form: EarEncoding, path: str) -> Tier:
     if tier is None:
         raise malformed(f"{path}: expected one of {', '.join(_TIER_OF_WORD if form.json else map(str, _TIER_OF))}")
     return tier
-
-
-def _write_vector(value: TrustVector, form: EarEncoding) -> dict[Any, int]:
-    return {label if form.json else VECTOR_LABELS.index(label): number for label, number in value.items()}
 
 
 def _read_vector(value: object, form: EarEncoding, path: str) -> TrustVector:
@@ -198,10 +190,6 @@ def _read_nonce(value: object, form: EarEncoding, path: str) -> tuple[bytes, ...
     return (read_bytes(value, form, path),)
 
 
-def _write_audience(value: tuple[str, ...], _form: EarEncoding) -> str | list[str]:
-    return value[0] if len(value) == 1 else list(value)
-
-
 def _read_audience(value: object, form: EarEncoding, path: str) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
@@ -218,10 +206,6 @@ def _write_token_id(value: str, form: EarEncoding) -> str | bytes:
         raise ValueError(exc.message) from exc
 
 
-def _read_token_id(value: object, form: EarEncoding, path: str) -> str:
-    return read_text(value, form, path) if form.json else base64url_text(read_bytes(value, form, path))
-
-
 def malformed(problem: str) -> EvidenceError:
     """Return the refusal; the part before the first colon is the path."""
     return EvidenceError(f"EAR: {problem}", code="ear-malformed", field=problem.split(":", 1)[0], clause=_CLAUSE)
@@ -232,8 +216,16 @@ INT: Final = ValueKind(_as_is, read_int)
 BOOL: Final = ValueKind(_as_is, _read_bool)
 BYTES: Final = ValueKind(write_bytes, read_bytes)
 DIGEST: Final = ValueKind(write_bytes, _read_digest)
-TIER: Final = ValueKind(_write_tier, _read_tier)
-VECTOR: Final = ValueKind(_write_vector, _read_vector)
+TIER: Final = ValueKind(lambda value, form: str(value) if form.json else _TIERS[value], _read_tier)
+VECTOR: Final = ValueKind(
+    lambda value, form: {label if form.json else VECTOR_LABELS.index(label): number for label, number in value.items()},
+    _read_vector,
+)
 NONCE: Final = ValueKind(_write_nonce, _read_nonce)
-AUDIENCE: Final = ValueKind(_write_audience, _read_audience)
-TOKEN_ID: Final = ValueKind(_write_token_id, _read_token_id)
+AUDIENCE: Final = ValueKind(lambda value, _form: value[0] if len(value) == 1 else list(value), _read_audience)
+TOKEN_ID: Final = ValueKind(
+    _write_token_id,
+    lambda value, form, path: (
+        read_text(value, form, path) if form.json else base64url_text(read_bytes(value, form, path))
+    ),
+)

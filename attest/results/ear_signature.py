@@ -8,19 +8,20 @@ from functools import partial
 from typing import Final, Literal
 
 from attest.encoding import JsonValue, base64url_bytes
-from attest.errors import EndorsementError, EvidenceError, SignatureError
+from attest.errors import EndorsementError, SignatureError
 from attest.results.cwt import is_cwt, peek_cwt, verify_cwt
 from attest.results.ear import Ear
 from attest.results.ear_codec import ear_from_cbor, ear_from_json
 from attest.results.jose import MAX_TOKEN_BYTES, TokenKey, unverified_claims, verify_token
 from attest.results.raw_signatures import SIGNING_ALGORITHMS
-from attest.results.token_refusal import issuer_untrusted
+from attest.results.token_refusal import issuer_untrusted, token_malformed
 
 EAR_ALGORITHMS: Final = frozenset(SIGNING_ALGORITHMS)
 _JWT_TYPES: Final = frozenset({None, "eat+jwt", "application/eat+jwt", "eat-jwt", "application/eat-jwt", "jwt"})
 """Accepted values of ``typ``, in lower case; None for a header without it."""
 _TRUSTEE = "tag:github.com,2024:confidential-containers/Trustee"
 _CLAUSE = "eat-ear.md 9"
+_malformed = partial(token_malformed, clause=_CLAUSE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +125,3 @@ def _require_use(key: TokenKey, algorithm: str) -> None:
 def unverified_jwt_claims(token: str) -> dict[str, JsonValue]:
     """Return the claims of a JWT; as ``unverified_claims``."""
     return unverified_claims(token, what="the token", refusal=_malformed)
-
-
-def _malformed(problem: str) -> EvidenceError:
-    return EvidenceError(f"the token: {problem}", code="token-malformed", field="token", clause=_CLAUSE)

@@ -2,18 +2,19 @@
 
 The stated status is never accepted as such: it is computed again from the vectors, and a token that states a better one
 is refused. Further requirements of the Relying Party (submodules, policies, a key) are part of the same procedure; an
-appraisal policy for the claims is applied afterwards.
+appraisal policy for the claims is applied afterwards. ``appraise_ear`` judges it without one.
 """
 
 from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
-from attest.checks import Check, Tier
+from attest.appraisal import simulation_check
+from attest.checks import Check, Tier, judged
 from attest.encoding import rfc3339_text
 from attest.errors import BindingError, EvidenceError, VerificationError
 from attest.results.cwt import is_cwt
@@ -64,8 +65,6 @@ class VerifiedEar:
     Attributes:
         issuer: the name under which the key that signed is trusted.
         algorithm: JWS name of what it signed with.
-        at: the moment for which all this holds.
-        freshness: outcome of the comparison with the expected nonce.
     """
 
     ear: Ear
@@ -139,17 +138,8 @@ def verify_ear(
 
 
 _CHECK_OF = {
-    "token-issuer-untrusted": "token.signature",
-    "token-key-unknown": "token.signature",
-    "token-signature-invalid": "token.signature",
-    "token-algorithm-refused": "token.signature",
     "ear-profile-unknown": "ear.profile",
     "ear-malformed": "ear.profile",
-    "token-expired": "token.time",
-    "token-not-yet-valid": "token.time",
-    "token-too-old": "token.time",
-    "token-audience-mismatch": "token.audience",
-    "nonce-mismatch": "freshness",
     "ear-status-unfounded": "ear.status",
     "ear-submodules-mismatch": "ear.submodules",
     "ear-policy-mismatch": "ear.policies",
@@ -182,7 +172,7 @@ class _Procedure:
         self._require_in_time(ear)
         self.checks.passed("token.time", "issued, and not expired", rfc3339_text(self.at))
         # (4) Audience and nonce.
-        self._require_audience(ear)
+        self.checks.require_audience(self.expected.audience, ear.audience, got=", ".join(ear.audience))
         freshness = self._require_nonce(ear)
         # (5) No status is better than what it rests on.
         _require_founded(ear)
@@ -220,22 +210,6 @@ class _Procedure:
     def _not_in_time(self, code: str, expected: str, problem: str) -> VerificationError:
         return not_in_time(code, problem=problem, at=self.at, expected=expected, clause=_CLAUSE)
 
-    def _require_audience(self, ear: Ear) -> None:
-        wanted = self.expected.audience
-        if wanted in ear.audience:
-            self.checks.passed("token.audience", str(wanted), ", ".join(ear.audience))
-            return
-        if not ear.audience and wanted is None:
-            return
-        raise BindingError(
-            "the token is for another Relying Party",
-            code="token-audience-mismatch",
-            field="aud",
-            expected=wanted or "a token for anybody, or the audience of this Relying Party",
-            got=", ".join(ear.audience) or "none",
-            clause="RFC 7519, section 4.1.3; must-check.md 20",
-        )
-
     def _require_nonce(self, ear: Ear) -> Freshness:
         return self.checks.require_nonce(
             self.expected.nonce,
@@ -247,36 +221,22 @@ class _Procedure:
 
     def _require_submods(self, ear: Ear) -> None:
         wanted = self.expected.submods
-        if wanted is None:
-            return
-        expected, got = (", ".join(sorted(names)) for names in (wanted, ear.submods))
-        if set(ear.submods) != wanted:
-            raise VerificationError(
-                "the token is not about exactly the required devices",
-                code="ear-submodules-mismatch",
-                field="submods",
-                expected=expected,
-                got=got,
-                clause=_CLAUSE,
-            )
-        self.checks.passed("ear.submodules", expected, got)
+        if wanted is not None:
+            expected, got = (", ".join(sorted(names)) for names in (wanted, ear.submods))
+            if set(ear.submods) != wanted:
+                problem = "the token is not about exactly the required devices"
+                raise _mismatch("ear-submodules-mismatch", problem, "submods", expected, got)
+            self.checks.passed("ear.submodules", expected, got)
 
     def _require_policies(self, ear: Ear) -> None:
         wanted = self.expected.policy_digests
-        if not wanted:
-            return
-        judged = () if ear.details is None else tuple(policy.digest for policy in ear.details.policies)
-        expected, got = (", ".join(digest.hex() for digest in digests) or "none" for digests in (wanted, judged))
-        if not set(wanted) <= set(judged):
-            raise VerificationError(
-                "the Verifier did not apply the required policy",
-                code="ear-policy-mismatch",
-                field="policies",
-                expected=expected,
-                got=got,
-                clause=_CLAUSE,
-            )
-        self.checks.passed("ear.policies", expected, got)
+        if wanted:
+            applied = () if ear.details is None else tuple(policy.digest for policy in ear.details.policies)
+            expected, got = (", ".join(one.hex() for one in digests) or "none" for digests in (wanted, applied))
+            if not set(wanted) <= set(applied):
+                problem = "the Verifier did not apply the required policy"
+                raise _mismatch("ear-policy-mismatch", problem, "policies", expected, got)
+            self.checks.passed("ear.policies", expected, got)
 
     def _require_bound_key(self, ear: Ear) -> None:
         wanted = self.expected.bound_key
@@ -293,6 +253,30 @@ class _Procedure:
                 clause=f"{_CLAUSE}; must-check.md 18",
             )
         self.checks.passed("ear.bound_key", wanted.hex(), bound.hex())
+
+
+def _mismatch(code: str, problem: str, field: str, expected: str, got: str) -> VerificationError:
+    return VerificationError(problem, code=code, field=field, expected=expected, got=got, clause=_CLAUSE)
+
+
+def appraise_ear(token: VerifiedEar, *, simulated: str | None = None) -> tuple[Check, ...]:
+    """Return the EAR's statements as checks: the overall status, that of each submodule, and that it is of hardware.
+
+    ``simulated`` is the reason to tolerate simulated evidence, or None to refuse it. ``freshness_check`` of
+    ``attest.appraisal`` makes the check of freshness.
+    """
+    clause = f"{_CLAUSE}; must-check.md 16"
+    stated: list[tuple[str, Tier, str | None]] = [("policy.token.status", token.status, None)]
+    # An affirming status without a vector never verifies, so what is stated here is founded.
+    stated += [("policy.token.submodule", one.status, label) for label, one in token.ear.submods.items()]
+    checks = [
+        judged(name, holds=tier is Tier.AFFIRMING, expected="affirming", got=str(tier), clause=clause, item=item)
+        for name, tier, item in stated
+    ]
+    if token.simulated is not None:  # other Verifiers do not state it; trust in their keys includes this
+        anchor = simulation_check(simulated=token.simulated, tolerated=simulated if token.simulated else None)
+        checks.append(replace(anchor, id="policy.token.not_simulated"))
+    return tuple(checks)
 
 
 def _require_founded(ear: Ear) -> None:

@@ -68,7 +68,6 @@ class TokenIssuer:
 
     Attributes:
         issuer: ``iss``: a URL or another name under which Relying Parties trust its keys.
-        verifier: its developer and build.
         keys: exactly one of them current.
         max_lifetime: the longest that any token may live, which is how long a retired key stays published.
 
@@ -107,14 +106,9 @@ class TokenIssuer:
     ) -> bytes:
         """Sign the EAR of one or several appraisals, affirmed or not; ``iat`` is their moment.
 
-        Args:
-            results: one for each policy, in the order applied.
-            token_id: at least 16 random bytes, which become ``jti``; the caller draws them.
-            lifetime: until ``exp``; at most ``max_lifetime``.
-            nonce: the Relying Party's, as received, 8 to 64 bytes.
-            audience: the Relying Parties that it is for; empty for any.
-            form: JWT (ASCII text), or CWT (COSE_Sign1 with tag 18).
-            raw_evidence: include the evidence itself.
+        ``results`` has one for each policy, in the order applied. ``token_id`` has at least 16 random bytes from the
+        caller, which become ``jti``. ``nonce`` is the Relying Party's, as received, 8 to 64 bytes; an empty
+        ``audience`` is any. The form is JWT (ASCII text), or CWT (COSE_Sign1 with tag 18).
 
         Raises:
             ValueError: a value that no token may have.

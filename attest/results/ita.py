@@ -20,22 +20,10 @@ _Read = Callable[[ClaimReader], dict[str, ClaimTree]]
 _CLAUSE = "Intel Trust Authority, EAT profile 1.0.1"
 
 
-def _tdx(token: ClaimReader) -> dict[str, ClaimTree]:
-    return {**tdx_claims(token), **evaluation_claims(token, collateral="tdx_collateral")}
-
-
-def _sgx(token: ClaimReader) -> dict[str, ClaimTree]:
-    return {**sgx_claims(token), **evaluation_claims(token, collateral="sgx_collateral")}
-
-
-def _gpu(token: ClaimReader) -> dict[str, ClaimTree]:
-    return nvidia_token_claims(token, "nvidia-gpu")
-
-
 _SECTIONS: Mapping[str, tuple[str, str, TokenKind, _Read]] = {
-    "tdx": ("TDX", "cpu", "tdx", _tdx),
-    "sgx": ("SGX", "cpu", "sgx", _sgx),
-    "nvgpu": ("NVGPU", "gpu0", "nvidia-gpu", _gpu),
+    "tdx": ("TDX", "cpu", "tdx", lambda tee: {**tdx_claims(tee), **evaluation_claims(tee, "tdx_collateral")}),
+    "sgx": ("SGX", "cpu", "sgx", lambda tee: {**sgx_claims(tee), **evaluation_claims(tee, "sgx_collateral")}),
+    "nvgpu": ("NVGPU", "gpu0", "nvidia-gpu", lambda gpu: nvidia_token_claims(gpu, "nvidia-gpu")),
 }
 """Member of the token: attester type, name of the item, its kind, and the reader of its claims."""
 _TEES = ("tdx", "sgx")

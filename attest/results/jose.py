@@ -65,9 +65,8 @@ class TokenKey:
     def is_certified_by(self, spki_sha256: bytes, *, at: datetime) -> bool:
         """Return True if a pinned certificate of the chain issued this key's certificate for this moment.
 
-        Args:
-            spki_sha256: SHA-256 of the SubjectPublicKeyInfo of the second certificate.
-            at: moment of appraisal, aware; bounds are inclusive.
+        ``spki_sha256`` is the SHA-256 of the SubjectPublicKeyInfo of the second certificate. ``at`` is aware; bounds
+        are inclusive.
         """
         if len(self.certificates) < 2:
             return False
@@ -233,10 +232,7 @@ def _bad_jwks(problem: str) -> ConfigurationError:
 def unverified_claims(token: str, *, what: str, refusal: Callable[[str], EvidenceError]) -> dict[str, JsonValue]:
     """Return the claims of a token, unverified: they only select the keys to verify it with.
 
-    Args:
-        token: compact serialisation.
-        what: name of the token in messages.
-        refusal: makes the error of a token that has no claims.
+    ``refusal`` makes the error of a token that has no claims.
 
     Raises:
         EvidenceError: ``json-invalid``, ``base64-invalid``, or as ``refusal``.

@@ -13,16 +13,17 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
 
-from attest.checks import Check, Outcome
+from attest.checks import Check, judged
 from attest.encoding import JsonValue, hex_bytes, json_value, rfc3339_text
-from attest.errors import BindingError, EvidenceError, SignatureError, VerificationError
+from attest.errors import BindingError, SignatureError, VerificationError
 from attest.results.ear import LATEST_SECONDS
 from attest.results.jose import MAX_TOKEN_BYTES, SignedToken, TokenKey, unverified_claims, verify_token
 from attest.results.nvidia_token_claims import nvidia_kind, nvidia_token_claims
 from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame
-from attest.results.token_refusal import TokenChecks, issuer_untrusted
+from attest.results.token_refusal import TokenChecks, issuer_untrusted, token_malformed
 from attest.verification import Freshness
 
 NRAS_ISSUER = "https://nras.attestation.nvidia.com"
@@ -34,6 +35,7 @@ _ALGORITHMS = frozenset({"ES384"})
 _DIGEST = "SHA-256"
 _NONCE_BYTES = 32
 _CLAUSE = "nvidia-gpu.md 17.1"
+_malformed = partial(token_malformed, clause=_CLAUSE, what="token")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +45,6 @@ class VerifiedNrasToken:
     Attributes:
         submodules: the claims of each device (``GPU-0``).
         nonce: the nonce that all of them state, 32 bytes.
-        at: the moment for which all this holds.
-        freshness: outcome of the comparison with the expected nonce.
         facts: what it states about each device, in the vocabulary of verified evidence.
     """
 
@@ -134,21 +134,22 @@ def appraise_nras(token: VerifiedNrasToken) -> tuple[Check, ...]:
     A missing claim fails like a negative one.
     """
     overall = token.claims.get("x-nvidia-overall-att-result")
-    results = [(name, claims.get("measres")) for name, claims in token.submodules.items()]
-    return (
-        _stated("policy.token.overall_result", "true", overall, holds=overall is True),
-        *(_stated("policy.token.measres", "success", one, holds=one == "success", item=name) for name, one in results),
-    )
-
-
-def _stated(check_id: str, expected: str, got: JsonValue, *, holds: bool, item: str | None = None) -> Check:
-    return Check(
-        id=check_id,
-        outcome=Outcome.PASS if holds else Outcome.FAIL,
-        expected=expected,
-        got="absent" if got is None else str(got).lower()[:120],
-        clause="nvidia-gpu.md 17.2",
-        item=item,
+    stated: list[tuple[str, str, JsonValue, bool, str | None]] = [
+        ("policy.token.overall_result", "true", overall, overall is True, None)
+    ]
+    for name, claims in token.submodules.items():
+        result = claims.get("measres")
+        stated.append(("policy.token.measres", "success", result, result == "success", name))
+    return tuple(
+        judged(
+            check_id,
+            holds=holds,
+            expected=expected,
+            got="absent" if got is None else str(got).lower()[:120],
+            clause="nvidia-gpu.md 17.2",
+            item=item,
+        )
+        for check_id, expected, got, holds, item in stated
     )
 
 
@@ -262,17 +263,7 @@ def _facts(overall: SignedToken, name: str, device: SignedToken, *, nonce: bytes
 
 
 _CHECK_OF = {
-    "token-issuer-untrusted": "token.signature",
-    "token-key-unknown": "token.signature",
-    "token-signature-invalid": "token.signature",
-    "token-algorithm-refused": "token.signature",
     "token-digest-mismatch": "token.submodules",
     "token-issuer-mismatch": "token.submodules",
     "token-nonce-mismatch": "token.submodules",
-    "token-expired": "token.time",
-    "token-not-yet-valid": "token.time",
 }
-
-
-def _malformed(problem: str) -> EvidenceError:
-    return EvidenceError(f"token: {problem}", code="token-malformed", field="token", clause=_CLAUSE)

@@ -55,7 +55,6 @@ class SigningKey:
     """A key that signs tokens; its private half may be elsewhere.
 
     Attributes:
-        public: the public half.
         algorithm: one of ``SIGNING_ALGORITHMS``, fitting the key. ``EdDSA`` is the older name of ``Ed25519``, for
             Relying Parties that do not know RFC 9864.
         sign: returns the raw signature of a message; for ECDSA ``r ‖ s``.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from attest.checks import Check, Outcome
+from attest.checks import Check, Outcome, judged
 from attest.evidence.claims import ClaimTree, value_text
 from attest.results.nvidia_token_claims import MEASUREMENTS_MATCH, members
 from attest.results.service_token import VerifiedServiceToken
@@ -119,11 +119,5 @@ def _says_no(words: Mapping[str, ClaimTree]) -> Iterator[str]:
 
 
 def _check(check_id: str, facts: TokenFacts, holds: bool, expected: str, got: ClaimTree | None) -> Check:  # noqa: FBT001
-    return Check(
-        id=check_id,
-        outcome=Outcome.PASS if holds else Outcome.FAIL,
-        expected=expected,
-        got=value_text(got)[:200],
-        clause=_CLAUSE,
-        item=facts.name,
-    )
+    shown = value_text(got)[:200]
+    return judged(check_id, holds=holds, expected=expected, got=shown, clause=_CLAUSE, item=facts.name)

@@ -93,12 +93,11 @@ def sgx_claims(token: ClaimReader) -> dict[str, ClaimTree]:
     )
 
 
-def evaluation_claims(token: ClaimReader, *, collateral: str | None = None) -> dict[str, ClaimTree]:
+def evaluation_claims(token: ClaimReader, collateral: str | None = None) -> dict[str, ClaimTree]:
     """Return the Verifier's conclusions about the platform's TCB.
 
-    Args:
-        token: the object that has ``attester_tcb_status``.
-        collateral: name of the member that describes Intel's collateral.
+    ``token`` is the object that has ``attester_tcb_status``; ``collateral`` names the member that describes Intel's
+    collateral.
     """
     documents = None if collateral is None else token.object(collateral)
     return present(

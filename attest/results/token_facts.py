@@ -48,7 +48,6 @@ class TokenFacts:
     """The statements of a token about one TEE or device, as reliable as their issuer.
 
     Attributes:
-        frame: service and issuer of the token, and its validity.
         name: of the item: ``cpu``, or a device's name in the token (``GPU-0``).
         kind: what it is; decides in which registry ``claims`` have their meaning.
         claims: dotted names of that registry (``policy.debug``, ``mr_td``) with values of its types.
@@ -79,7 +78,6 @@ class ClaimReader:
     """Members of one object of a token, each read as exactly one type; JSON ``null`` is the same as absent.
 
     Attributes:
-        members: the object.
         path: of the object in the token, for messages; empty for the token itself.
     """
 
@@ -96,28 +94,16 @@ class ClaimReader:
 
     def boolean(self, name: str) -> bool | None:
         """Read a boolean."""
-        value = self.members.get(name)
-        if value is not None and not isinstance(value, bool):
-            raise claim_invalid(self.where(name), "a boolean", value)
-        return value
+        return self._typed(name, bool, "a boolean")
 
     def integer(self, name: str, *, most: int = _MAX_INTEGER) -> int | None:
         """Read an integer of 0 to ``most``."""
-        value = self.members.get(name)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-            raise claim_invalid(self.where(name), f"an integer of 0 to {most}", value)
-        return value
+        return self._typed(name, int, f"an integer of 0 to {most}", lambda value: 0 <= value <= most)
 
     def text(self, name: str) -> str | None:
         """Read a text of 1 to ``MAX_TEXT_CHARACTERS`` characters."""
-        value = self.members.get(name)
-        if value is None:
-            return None
-        if not isinstance(value, str) or not 0 < len(value) <= MAX_TEXT_CHARACTERS:
-            raise claim_invalid(self.where(name), f"a text of 1 to {MAX_TEXT_CHARACTERS} characters", value)
-        return value
+        expected = f"a text of 1 to {MAX_TEXT_CHARACTERS} characters"
+        return self._typed(name, str, expected, lambda value: 0 < len(value) <= MAX_TEXT_CHARACTERS)
 
     def hexadecimal(self, name: str, length: int) -> bytes | None:
         """Read ``length`` bytes in hex."""
@@ -126,13 +112,9 @@ class ClaimReader:
 
     def encoded(self, name: str, *, url: bool) -> bytes | None:
         """Read base64: of URLs without padding, or the standard one with it. It may be as long as the token."""
-        value = self.members.get(name)
-        if value is None:
-            return None
-        if not isinstance(value, str):
-            raise claim_invalid(self.where(name), "base64", value)
+        value = self._typed(name, str, "base64")
         decode = base64url_bytes if url else base64_bytes
-        return self._decoded(name, lambda: decode(value, what=name))
+        return None if value is None else self._decoded(name, lambda: decode(value, what=name))
 
     def moment(self, name: str) -> str | None:
         """Read an RFC 3339 time, and return it in UTC as the claims of evidence spell it."""
@@ -151,10 +133,8 @@ class ClaimReader:
 
     def entries(self, name: str) -> list[JsonValue] | None:
         """Read a list of at most ``MAX_MEMBERS`` entries."""
-        value = self.members.get(name)
-        if value is not None and (not isinstance(value, list) or len(value) > MAX_MEMBERS):
-            raise claim_invalid(self.where(name), f"a list of at most {MAX_MEMBERS} entries", value)
-        return value
+        expected = f"a list of at most {MAX_MEMBERS} entries"
+        return self._typed(name, list, expected, lambda value: len(value) <= MAX_MEMBERS)
 
     def objects(self, name: str) -> tuple[ClaimReader, ...] | None:
         """Read a list of objects."""
@@ -169,12 +149,8 @@ class ClaimReader:
 
     def object(self, name: str) -> ClaimReader | None:
         """Read an object."""
-        value = self.members.get(name)
-        if value is None:
-            return None
-        if not isinstance(value, dict):
-            raise claim_invalid(self.where(name), "an object", value)
-        return ClaimReader(members=value, path=self.where(name))
+        value = self._typed(name, dict, "an object")
+        return None if value is None else ClaimReader(members=value, path=self.where(name))
 
     def tree(self, name: str) -> ClaimTree | None:
         """Read an object as the claims of evidence hold it."""
@@ -185,6 +161,17 @@ class ClaimReader:
         """Return what was read of a member that has to be there."""
         if value is None:
             raise claim_invalid(self.where(name), "a value", None)
+        return value
+
+    def _typed(
+        self, name: str, kind: type[_T], expected: str, fits: Callable[[_T], bool] = lambda _: True
+    ) -> _T | None:
+        """Read a value of exactly this type: a boolean is no integer."""
+        value = self.members.get(name)
+        if value is None:
+            return None
+        if type(value) is not kind or not fits(value):
+            raise claim_invalid(self.where(name), expected, value)
         return value
 
     def _decoded(self, name: str, decode: Callable[[], _T]) -> _T:

@@ -11,15 +11,14 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from attest.appraisal import Judgement, freshness_check, judge_items, reasons_of, simulation_check
-from attest.checks import Check, Outcome, Tier, Unchecked
+from attest.checks import Check, Tier, Unchecked, judged
 from attest.encoding import base64url_text
 from attest.evidence.claims import StatedClaims, StatedItem
 from attest.evidence.gpu.device_set import stated_devices
 from attest.policy.loader import Policy
 from attest.policy.verifiers import verifier_checks
-from attest.results.ear_appraise import appraise_ear
 from attest.results.ear_details import EarDetails, PolicyRef
-from attest.results.ear_verify import VerifiedEar
+from attest.results.ear_verify import VerifiedEar, appraise_ear
 from attest.results.nvidia_token_claims import MEASUREMENTS_DIFFER, members
 from attest.results.token_facts import TokenFacts
 from attest.verification import Freshness
@@ -41,14 +40,8 @@ def judge_facts(
 ) -> Judgement:
     """Judge what a genuine token states about an Attester.
 
-    Args:
-        facts: of one token, at least one.
-        freshness: of the token's nonce.
-        policy: has to name the token's issuer among its ``verifiers``.
-        at: moment of appraisal, that of the token's verification.
-        baseline: the checks of the token's baseline. The Verifier's own results among them count here too: a policy
-            that accepts its claims accepts its refusals.
-        unchecked: the caller's relaxations.
+    The policy has to name the token's issuer among its ``verifiers``. The Verifier's own results in ``baseline``, the
+    checks of the token's baseline, count here too: a policy that accepts its claims accepts its refusals.
     """
     whole = tuple(dict.fromkeys((*unchecked, *policy.unchecked)))
     reasons = reasons_of(whole)
@@ -94,14 +87,8 @@ def _negative(facts: Iterable[TokenFacts]) -> Iterator[Check]:
             ("policy.token.no_mismatch", words.get("measres"), MEASUREMENTS_DIFFER),
         ):
             if isinstance(word, str) and word in refused:
-                yield Check(
-                    id=check_id,
-                    outcome=Outcome.FAIL,
-                    expected=f"anything but {' or '.join(sorted(refused))}",
-                    got=word,
-                    clause=_CLAUSE,
-                    item=one.name,
-                )
+                expected = f"anything but {' or '.join(sorted(refused))}"
+                yield judged(check_id, holds=False, expected=expected, got=word, clause=_CLAUSE, item=one.name)
 
 
 def _each_once(facts: Iterable[TokenFacts]) -> Iterator[Check]:
@@ -110,9 +97,9 @@ def _each_once(facts: Iterable[TokenFacts]) -> Iterator[Check]:
     if len(devices) > 1:
         stated = [ueid for ueid in devices if isinstance(ueid, str)]
         different = len(set(stated))
-        yield Check(
-            id="policy.token.devices",
-            outcome=Outcome.PASS if different == len(devices) else Outcome.FAIL,
+        yield judged(
+            "policy.token.devices",
+            holds=different == len(devices),
             expected=f"{len(devices)} different devices, by their ueid",
             got=f"{different} different, {len(devices) - len(stated)} without one",
             clause="must-check.md 11",
@@ -141,13 +128,8 @@ def judge_ear(
 ) -> Judgement:
     """Judge a genuine EAR: its Verifier applied this very policy, or one that this policy names, and affirms.
 
-    Args:
-        token: the EAR.
-        policy: has to name the EAR's issuer among its ``verifiers``.
-        at: moment of appraisal, that of the EAR's verification.
-        unchecked: the caller's relaxations.
-        freshness: None takes that of the EAR's nonce. A caller whose own challenge was signed by the key that the
-            EAR names passes ``MATCHED``.
+    The policy has to name the EAR's issuer among its ``verifiers``. Without ``freshness`` that of the EAR's nonce
+    counts; a caller whose own challenge was signed by the key that the EAR names passes ``MATCHED``.
     """
     whole = tuple(dict.fromkeys((*unchecked, *policy.unchecked)))
     named, issued = _named_by_all(token), datetime.fromtimestamp(token.ear.issued_at, tz=UTC)
@@ -162,7 +144,8 @@ def judge_ear(
             *_as_by_ourselves(token, details, policy),
         )
     else:
-        outcome = (*verifier, _names_another(policy, token.issuer, named), *_affirming(token))
+        affirming = (check for check in appraise_ear(token) if check.id != "policy.token.not_simulated")
+        outcome = (*verifier, _names_another(policy, token.issuer, named), *affirming)
     simulated = token.simulated
     return Judgement(
         policy=policy,
@@ -209,10 +192,6 @@ def _as_by_ourselves(token: VerifiedEar, details: EarDetails, policy: Policy) ->
     yield _check("policy.token.status", "affirming, or warning of what is relaxed", str(token.status), holds=sound)
 
 
-def _affirming(token: VerifiedEar) -> Iterator[Check]:
-    return (check for check in appraise_ear(token) if check.id != "policy.token.not_simulated")
-
-
 def _named_by_all(token: VerifiedEar) -> tuple[str, ...]:
     """Return the policies that every submodule was judged by: one for the CPU alone does not count for a GPU."""
     first, *others = (one.policy_ids for one in token.ear.submods.values())
@@ -231,5 +210,4 @@ def _names_another(policy: Policy, issuer: str, named: tuple[str, ...]) -> Check
 
 
 def _check(check_id: str, expected: str, got: str, *, holds: bool) -> Check:
-    outcome = Outcome.PASS if holds else Outcome.FAIL
-    return Check(id=check_id, outcome=outcome, expected=expected, got=got, clause=_CLAUSE)
+    return judged(check_id, holds=holds, expected=expected, got=got, clause=_CLAUSE)

@@ -6,13 +6,35 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 
 from attest.checks import Check, Outcome
 from attest.encoding import rfc3339_text
-from attest.errors import AttestError, BindingError, EndorsementError, SignatureError, VerificationError
+from attest.errors import (
+    AttestError,
+    BindingError,
+    EndorsementError,
+    EvidenceError,
+    SignatureError,
+    VerificationError,
+)
 from attest.evidence.freshness import Freshness
 
 _FRESHNESS = "RFC 9334, section 10; must-check.md 1"
+CHECK_OF: Mapping[str, str] = MappingProxyType(
+    {
+        "token-issuer-untrusted": "token.signature",
+        "token-key-unknown": "token.signature",
+        "token-signature-invalid": "token.signature",
+        "token-algorithm-refused": "token.signature",
+        "token-expired": "token.time",
+        "token-not-yet-valid": "token.time",
+        "token-too-old": "token.time",
+        "token-audience-mismatch": "token.audience",
+        "nonce-mismatch": "freshness",
+    }
+)
+"""The failed check for the code of a refusal, the same for tokens of every kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +58,8 @@ class TokenChecks:
     ) -> Freshness:
         """Require that a token answers the expected nonce, and add the check.
 
-        Args:
-            nonce: the expected one; None leaves freshness not evaluated.
-            answers: compares in constant time.
-            got: the nonces of the token, in hex.
-            field: the claim that holds them.
+        Without a nonce freshness is not evaluated. ``answers`` compares in constant time; ``got`` shows the nonces of
+        the token in hex.
 
         Raises:
             BindingError: ``nonce-mismatch``.
@@ -62,16 +81,45 @@ class TokenChecks:
         self.passed("freshness", nonce.hex(), got, clause=_FRESHNESS)
         return Freshness.MATCHED
 
+    def require_audience(
+        self,
+        wanted: str | None,
+        stated: tuple[str, ...],
+        *,
+        got: str,
+        clause: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        """Require that a token is for this Relying Party, and add the check; without audience it is for any.
+
+        ``got`` shows what is stated; ``clause`` is that of the check.
+
+        Raises:
+            BindingError: ``token-audience-mismatch``.
+        """
+        if wanted in stated:
+            self.passed("token.audience", str(wanted), got, clause=clause)
+        elif stated or wanted is not None:
+            raise BindingError(
+                "the token is for another Relying Party",
+                code="token-audience-mismatch",
+                field="aud",
+                expected=wanted or "a token for anybody, or the audience of this Relying Party",
+                got=got or "none",
+                clause="RFC 7519, section 4.1.3; must-check.md 20",
+                hint=hint,
+            )
+
     @contextmanager
     def reported(self, check_of: Mapping[str, str], *, otherwise: str, expected: str) -> Iterator[None]:
         """Add all checks to a refusal in the block: those made, and the failed one.
 
-        ``check_of`` has the failed check for the code of a refusal; ``otherwise`` is the check of any other code.
+        ``check_of`` adds to ``CHECK_OF`` the failed checks for further codes; ``otherwise`` is that of any other code.
         """
         try:
             yield
         except AttestError as exc:
-            exc.check = exc.check or check_of.get(exc.code, otherwise)
+            exc.check = exc.check or {**CHECK_OF, **check_of}.get(exc.code, otherwise)
             wanted, got = exc.expected or expected, exc.got or exc.message
             self._add(exc.check, Outcome.FAIL, wanted, got, exc.clause or self.clause)
             exc.checks = tuple(self.made)
@@ -92,6 +140,11 @@ def issuer_untrusted(issuer: str, trusted: Iterable[str], *, clause: str, proble
         clause=clause,
         hint="if you trust it, say which keys may sign for it: --trust ISSUER=jwks.json",
     )
+
+
+def token_malformed(problem: str, *, clause: str, what: str = "the token", field: str = "token") -> EvidenceError:
+    """Return the refusal of a token that cannot be read."""
+    return EvidenceError(f"{what}: {problem}", code="token-malformed", field=field, clause=clause)
 
 
 def algorithm_refused(what: str, *, algorithms: Iterable[str], got: str, clause: str) -> SignatureError:

@@ -27,6 +27,7 @@ from attest.encoding import JsonValue, base64_bytes, base64url_bytes, json_value
 from attest.endorsements.x509 import MAX_CERTIFICATE_BYTES, pem_blocks
 from attest.errors import ChainError, ConfigurationError, EvidenceError
 from attest.results.jose import CERTIFICATE_ERRORS, RSA_BITS, TokenKey, rsa_jwk
+from attest.results.token_refusal import token_malformed
 
 MAX_ROOTS = 8
 CHAIN_CERTIFICATES = range(2, 6)
@@ -76,10 +77,8 @@ def _bad_root(problem: str) -> ConfigurationError:
 def certified_key(text: str, roots: Sequence[x509.Certificate], *, at: datetime) -> TokenKey | None:
     """Return the key that the chain in a token's header certifies, or None when the header has no chain.
 
-    Args:
-        text: a JWT in compact form; not verified yet.
-        roots: those that the caller trusts for its issuer.
-        at: moment of appraisal, aware; validity bounds are inclusive.
+    The token is a JWT in compact form, not verified yet; the caller trusts the roots for its issuer. ``at`` is aware;
+    validity bounds are inclusive.
 
     Raises:
         EvidenceError: ``token-malformed``, ``json-invalid`` or ``base64-invalid``: no header, or no list of
@@ -91,12 +90,8 @@ def certified_key(text: str, roots: Sequence[x509.Certificate], *, at: datetime)
     if chain is None:
         return None
     if not isinstance(chain, list) or len(chain) not in CHAIN_CERTIFICATES:
-        raise EvidenceError(
-            f"the token: x5c: expected {CHAIN_CERTIFICATES.start} to {CHAIN_CERTIFICATES.stop - 1} certificates",
-            code="token-malformed",
-            field="x5c",
-            clause=_CLAUSE,
-        )
+        expected = f"{CHAIN_CERTIFICATES.start} to {CHAIN_CERTIFICATES.stop - 1} certificates"
+        raise token_malformed(f"x5c: expected {expected}", field="x5c", clause=_CLAUSE)
     certificates = [_certificate(_der(entry)) for entry in chain]
     root = _root_of(certificates[-1], roots)
     # The root may be sent along. What counts is the one that the caller named.
@@ -110,7 +105,7 @@ def certified_key(text: str, roots: Sequence[x509.Certificate], *, at: datetime)
 
 def _der(entry: JsonValue) -> bytes:
     if not isinstance(entry, str):
-        raise EvidenceError("the token: x5c: expected base64", code="token-malformed", field="x5c", clause=_CLAUSE)
+        raise token_malformed("x5c: expected base64", field="x5c", clause=_CLAUSE)
     return base64_bytes(entry, what="x5c")
 
 

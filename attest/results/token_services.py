@@ -7,7 +7,8 @@ they never select another key or an address.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from attest.encoding import JsonValue
 from attest.errors import EvidenceError
@@ -16,8 +17,10 @@ from attest.results.ita import ita_facts, ita_nonces
 from attest.results.jose import MAX_TOKEN_BYTES, unverified_claims
 from attest.results.maa import maa_facts, maa_nonces
 from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenService, claim_invalid
+from attest.results.token_refusal import token_malformed
 
-_CLAUSE = "RFC 7519, section 4.1; must-check.md 20"
+malformed = partial(token_malformed, clause="RFC 7519, section 4.1; must-check.md 20")
+"""Makes the refusal of a token that cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,13 +81,8 @@ _SERVICES: Mapping[TokenService, TokenServiceProfile] = {
         facts=google_facts,
     ),
 }
-_BY_INTEL_FOR_GOOGLE = TokenServiceProfile(
-    title="Intel Trust Authority, for Google Cloud",
-    algorithms=_SERVICES["ita"].algorithms,
-    ignored=_SERVICES["ita"].ignored,
-    issuers=_SERVICES["ita"].issuers,
-    nonces=google_nonces,
-    facts=google_facts,
+_BY_INTEL_FOR_GOOGLE = replace(
+    _SERVICES["ita"], title="Intel Trust Authority, for Google Cloud", nonces=google_nonces, facts=google_facts
 )
 """Confidential Space lets a workload choose Intel as its Verifier; the token then has Google's claims."""
 
@@ -101,19 +99,18 @@ def service_of(data: bytes) -> TokenService | None:
 def read_unverified(data: bytes) -> tuple[str, dict[str, JsonValue]]:
     """Return the token's text and its claims, unverified.
 
-    Args:
-        data: a JWT in compact form, ASCII, perhaps with white space around it.
+    The token is a JWT in compact form, ASCII, perhaps with white space around it.
 
     Raises:
         EvidenceError: ``token-malformed``, ``json-invalid`` or ``base64-invalid``.
     """
     if len(data) > MAX_TOKEN_BYTES:
-        raise token_malformed(f"{len(data)} bytes, more than {MAX_TOKEN_BYTES}")
+        raise malformed(f"{len(data)} bytes, more than {MAX_TOKEN_BYTES}")
     try:
         text = data.decode("ascii").strip()
     except UnicodeDecodeError as exc:
-        raise token_malformed("it is no ASCII text") from exc
-    return text, unverified_claims(text, what="the token", refusal=token_malformed)
+        raise malformed("it is no ASCII text") from exc
+    return text, unverified_claims(text, what="the token", refusal=malformed)
 
 
 def _shape(claims: Mapping[str, JsonValue]) -> TokenService | None:
@@ -138,7 +135,7 @@ def claimed_service(claims: Mapping[str, JsonValue]) -> tuple[TokenService, Toke
     """
     name = _shape(claims)
     if name is None:
-        raise token_malformed("its claims are those of no service, or of several")
+        raise malformed("its claims are those of no service, or of several")
     issuer = ClaimReader(members=claims).text("iss")
     if issuer is None:
         raise claim_invalid("iss", "the issuer", None)
@@ -149,8 +146,3 @@ def claimed_service(claims: Mapping[str, JsonValue]) -> tuple[TokenService, Toke
     if owner is not service:
         raise claim_invalid("iss", f"an issuer of {service.title}", issuer)
     return name, service, issuer
-
-
-def token_malformed(problem: str) -> EvidenceError:
-    """Return the refusal of a token that cannot be read."""
-    return EvidenceError(f"the token: {problem}", code="token-malformed", field="token", clause=_CLAUSE)

@@ -122,9 +122,11 @@ CONSTANTS: dict[str, dict[str, object]] = {
             "tdx.td_attributes.sept_ve_disable": ("tdx_td_attributes_septve_disable", True),
         },
     },
-    "attest.policy.gpu": {
+    "attest.policy.gpu_references": {
         "IDENTITY_BYTES": 9,
         "FWID_BYTES": 48,
+    },
+    "attest.policy.gpu": {
         "GPU_MEASUREMENTS": 64,
         "SWITCH_MEASUREMENTS": 31,
     },

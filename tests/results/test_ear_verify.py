@@ -19,9 +19,8 @@ from attest.checks import Outcome, Tier
 from attest.errors import AttestError, EndorsementError
 from attest.results.cwt import sign_cwt
 from attest.results.ear import EAR_PROFILE, Ear, EarAppraisal, TrustVector
-from attest.results.ear_appraise import appraise_ear
 from attest.results.ear_codec import ear_to_cbor, ear_to_json
-from attest.results.ear_verify import SKEW, ExpectedEar, VerifiedEar, is_ear, verify_ear
+from attest.results.ear_verify import SKEW, ExpectedEar, VerifiedEar, appraise_ear, is_ear, verify_ear
 from attest.results.issuer import sign_jwt
 from attest.results.jose import MAX_TOKEN_BYTES, TokenKey, read_jwks
 from attest.results.raw_signatures import SigningKey

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from typing import Any, TypeGuard, cast
+from typing import Any, cast
 
 from attest.policy.authoring.comparison import Resolved
 from attest.policy.azure import PCR_KEYS
@@ -52,15 +52,8 @@ def demands_of(body: PolicyBody, path: str = "") -> Iterator[tuple[str, str, Any
     """
     for section in (*SECTIONS, "devices"):
         yield from _demands_in(getattr(body, section), join(path, section))
-    for place, branches in _placed(body, path):
-        for index, branch in enumerate(branches):
-            yield from demands_of(branch, f"{place}[{index}]")
-
-
-def _placed(body: PolicyBody, path: str) -> Iterator[tuple[str, tuple[PolicyBody, ...]]]:
-    yield join(path, "any_of"), body.any_of
-    yield join(path, "all_of"), body.all_of
-    yield join(path, "at_least.of"), () if body.at_least is None else body.at_least.of
+    for _, place, branch in body.branches(path):
+        yield from demands_of(branch, place)
 
 
 def _demands_in(section: object, path: str) -> Iterator[tuple[str, str, Any]]:
@@ -80,11 +73,7 @@ def _demands_in(section: object, path: str) -> Iterator[tuple[str, str, Any]]:
 
 def value_of(demand: object) -> Any:  # noqa: ANN401  the value of any demand
     """Return the value of a demand, or its relaxation; for a key that cannot be relaxed, its value."""
-    return demand.value if _is_demand(demand) else demand
-
-
-def _is_demand(value: object) -> TypeGuard[Demand[Any]]:
-    return isinstance(value, Demand)
+    return demand.value if isinstance(demand, Demand) else demand
 
 
 def members(section: object) -> Iterator[tuple[str, Any]]:

@@ -44,7 +44,6 @@ class DraftField:
 
     Attributes:
         name: the key of its section, and what of it (``gpu.driver``).
-        about: the question, for people.
         follows_default: ``--default`` applies to it too.
     """
 
@@ -84,7 +83,6 @@ class SourceItem:
     Attributes:
         verified: the result of the procedure of its format.
         silicon: of an Azure VM the CPU's report within; of every other device the same as ``verified``.
-        facts: the facts of its event log, or None.
     """
 
     name: str
@@ -100,9 +98,7 @@ class DraftSource:
 
     Attributes:
         devices: GPUs and NVSwitches together.
-        digest: of the evidence.
         at: the moment for which it was verified.
-        simulated: true if a part of it rests on the simulator's roots.
         unchecked: the caller's relaxations of the verification; the draft does not take them over.
     """
 
@@ -173,11 +169,7 @@ def choose(
 ) -> dict[str, str]:
     """Return the demand for each field of these kinds of devices.
 
-    Args:
-        kinds: kinds of devices in the evidence.
-        exactly: fields that must stay as they are.
-        or_newer: fields that may become newer.
-        default: for versions of firmware and drivers that neither names; None for each field's own.
+    ``default`` is for versions of firmware and drivers that neither list names; None for each field's own.
 
     Raises:
         ConfigurationError: ``policy-draft-field``: a field is unknown, named twice, of no device in the evidence, or
@@ -225,11 +217,8 @@ _ABOUT_REFERENCES = (
 def draft_policy(source: DraftSource, *, name: str, reference: str, chosen: Mapping[str, str]) -> PolicyDraft:
     """Write the policy that affirms exactly this source.
 
-    Args:
-        source: verified evidence.
-        name: of the policy.
-        reference: name of the reference values; those of registers have it in front.
-        chosen: the result of ``choose``.
+    ``chosen`` is a result of ``choose``. ``reference`` is the name of the reference values; those of registers have it
+    in front.
 
     Raises:
         ConfigurationError: ``policy-invalid``: a name is none.

@@ -61,10 +61,8 @@ def lint_policy(
 ) -> tuple[LintFinding, ...]:
     """Return the findings, the worst first, then in the order of the document.
 
-    Args:
-        policy: the document, read with these documents as far as they are at hand.
-        at: the moment by which expiry is judged.
-        documents: documents of reference values, by name; what cannot be judged without one is a finding.
+    ``documents`` are the documents of reference values at hand, by name. A demand that cannot be judged without one is
+    a finding.
     """
     context = LintContext(policy=policy, at=at)
     found = (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from attest.encoding import rfc3339_text
-from attest.policy.decoder import Demand, RelaxedDemand
+from attest.policy.decoder import Demand, RelaxedDemand, stated
 from attest.policy.eventlog import EventLogDemands
 from attest.policy.model import PolicyBody, PolicyDocument
 
@@ -38,10 +38,7 @@ class LintFinding:
 
     Attributes:
         rule: stable name of the rule (``reference-expired``).
-        severity: how bad it is.
         path: its place in the document (``any_of[0].snp.products``).
-        why: the problem, for people.
-        remedy: the remedy, for people.
     """
 
     rule: str
@@ -115,6 +112,6 @@ def _identifies(body: PolicyBody, kind: str) -> bool:
         return False
     demands: list[Demand[object] | None] = []
     for name in _IDENTITY[kind]:
-        stated = getattr(section, name)
-        demands += stated.values() if isinstance(stated, Mapping) else [stated]
-    return any(demand is not None and not isinstance(demand.value, RelaxedDemand) for demand in demands)
+        found = getattr(section, name)
+        demands += found.values() if isinstance(found, Mapping) else [found]
+    return any(stated(demand) is not None for demand in demands)

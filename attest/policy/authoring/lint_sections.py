@@ -14,7 +14,7 @@ from attest.policy.authoring.lint_findings import LintContext, LintFinding, Seve
 from attest.policy.authoring.lint_identity import identity_findings
 from attest.policy.authoring.lint_tcbs import tcb_findings
 from attest.policy.azure import PCR_KEYS, AzureDemands
-from attest.policy.decoder import Demand, RelaxedDemand
+from attest.policy.decoder import Demand, RelaxedDemand, stated
 from attest.policy.devices import Count
 from attest.policy.gpu import GpuDemands
 from attest.policy.intel import SgxDemands, TdxDemands
@@ -78,7 +78,7 @@ def section_findings(
 
 def _stated(demand: Demand[tuple[_T, ...]] | None) -> tuple[_T, ...]:
     """Return the values of a list that is demanded; nothing for one that is relaxed or not there."""
-    return () if demand is None or isinstance(demand.value, RelaxedDemand) else demand.value
+    return stated(demand) or ()
 
 
 # -- lists

@@ -7,7 +7,7 @@ from typing import Any
 
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.policy.authoring.lint_findings import LintFinding, Severity
-from attest.policy.authoring.tcb_sets import stated
+from attest.policy.decoder import stated
 from attest.policy.snp import SnpDemands
 from attest.policy.snp_tcb import TCB_DEMANDS, ExactTcbs, TcbMinimums
 

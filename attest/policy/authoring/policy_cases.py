@@ -7,13 +7,24 @@ The command line and the pytest plugin read the files and judge the evidence; th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from attest.checks import Unchecked
 from attest.encoding import JsonValue, hex_bytes
 from attest.errors import EvidenceError, InvalidValueError
-from attest.policy.decoder import Section, boolean, choice, list_of, moment, refuse, table_of, text
+from attest.policy.decoder import (
+    Section,
+    boolean,
+    choice,
+    key,
+    list_of,
+    moment,
+    record_of,
+    refuse,
+    text,
+    unchecked_of,
+)
 from attest.policy.document import placed, read_document
 
 SCHEMA = "attest.policy-tests/1"
@@ -23,16 +34,27 @@ AFFIRMED, NOT_AFFIRMED, REFUSED = "affirmed", "not-affirmed", "refused"
 _LONGEST_NONCE = 64
 
 
+def _one_or_more(value: JsonValue, path: str) -> tuple[str, ...]:
+    return (text(value, path),) if isinstance(value, str) else list_of(text)(value, path)
+
+
+def _nonce(value: JsonValue, path: str) -> bytes:
+    expected = f"1 to {_LONGEST_NONCE} bytes of hex in quotes"
+    try:
+        nonce = hex_bytes(text(value, path), what=path)
+    except EvidenceError as exc:
+        raise refuse(path, expected, value) from exc
+    if len(nonce) > _LONGEST_NONCE:
+        raise refuse(path, expected, value)
+    return nonce
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyCase:
     """One case. Paths are relative to the file of cases.
 
     Attributes:
         name: its name in reports; unique in its file.
-        evidence: files of one Attester.
-        endorsements: files and directories.
-        event_log: an event log beside the evidence, or None.
-        at: moment of appraisal.
         nonce: the freshness value that the evidence carries, or None.
         unchecked: the caller's relaxations.
         allow_simulated: accept the simulator's roots for verification; the policy decides for itself.
@@ -41,17 +63,17 @@ class PolicyCase:
         error: the code of the refusal; for ``refused`` only. None: any.
     """
 
-    name: str
-    evidence: tuple[str, ...]
-    endorsements: tuple[str, ...]
-    event_log: str | None
-    at: datetime
-    nonce: bytes | None
-    unchecked: tuple[Unchecked, ...]
-    allow_simulated: bool
-    expect: str
-    failed: tuple[str, ...]
-    error: str | None
+    name: str = field(metadata=key(text))
+    evidence: tuple[str, ...] = field(metadata=key(_one_or_more))
+    endorsements: tuple[str, ...] = field(default=(), metadata=key(list_of(text)))
+    event_log: str | None = field(default=None, metadata=key(text))
+    at: datetime = field(metadata=key(moment))
+    nonce: bytes | None = field(default=None, metadata=key(_nonce))
+    unchecked: tuple[Unchecked, ...] = field(default=(), metadata=key(unchecked_of))
+    allow_simulated: bool = field(default=False, metadata=key(boolean))
+    expect: str = field(metadata=key(choice([AFFIRMED, NOT_AFFIRMED, REFUSED])))
+    failed: tuple[str, ...] = field(default=(), metadata=key(list_of(text)))
+    error: str | None = field(default=None, metadata=key(text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +83,9 @@ class ReferenceFiles:
     The paths are relative to the file of cases. The policy decides which signers it requires.
     """
 
-    document: str
-    signatures: tuple[str, ...]
-    keys: tuple[str, ...]
+    document: str = field(metadata=key(text))
+    signatures: tuple[str, ...] = field(default=(), metadata=key(list_of(text)))
+    keys: tuple[str, ...] = field(default=(), metadata=key(list_of(text)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +107,6 @@ class CaseResult:
 
     Attributes:
         outcome: ``affirmed``, ``not-affirmed`` or ``refused``.
-        failed: ids of the checks that failed.
         error: the code of the refusal, or None.
         details: the reasons for people, one line each.
     """
@@ -136,68 +157,27 @@ def _tests(document: JsonValue) -> PolicyTests:
 
 
 def _reference_files(value: JsonValue, path: str) -> ReferenceFiles:
-    section, files = Section(value, path), list_of(text)
-    found = ReferenceFiles(
-        document=section.required("document", text),
-        signatures=section.stated("signatures", files) or (),
-        keys=section.stated("keys", files) or (),
-    )
-    section.finish()
+    found = record_of(ReferenceFiles)(value, path)
     if bool(found.signatures) is not bool(found.keys):
         missing = "keys" if found.signatures else "signatures"
-        raise refuse(section.path(missing), "signatures and the keys that made them, or neither", shown="nothing")
+        raise refuse(f"{path}.{missing}", "signatures and the keys that made them, or neither", shown="nothing")
     return found
 
 
 def _case(value: JsonValue, path: str) -> PolicyCase:
-    section = Section(value, path)
-    files = list_of(text)
-    case = PolicyCase(
-        name=section.required("name", text),
-        evidence=section.required("evidence", _one_or_more),
-        endorsements=section.stated("endorsements", files) or (),
-        event_log=section.stated("event_log", text),
-        at=section.required("at", moment),
-        nonce=section.stated("nonce", _nonce),
-        unchecked=section.stated("unchecked", _unchecked) or (),
-        allow_simulated=section.optional("allow_simulated", boolean, default=False),
-        expect=section.required("expect", choice([AFFIRMED, NOT_AFFIRMED, REFUSED])),
-        failed=section.stated("failed", files) or (),
-        error=section.stated("error", text),
-    )
-    section.finish()
-    _require_sense(case, section)
+    case = record_of(PolicyCase)(value, path)
+    _require_sense(case, path)
     return case
 
 
-def _require_sense(case: PolicyCase, section: Section) -> None:
+def _require_sense(case: PolicyCase, path: str) -> None:
     """Refuse a case that could never be compared, or that would hide an unevaluated check."""
     if case.failed and case.expect != NOT_AFFIRMED:
-        raise refuse(section.path("failed"), f"nothing beside 'expect: {case.expect}'", [*case.failed])
+        raise refuse(f"{path}.failed", f"nothing beside 'expect: {case.expect}'", [*case.failed])
     if case.error is not None and case.expect != REFUSED:
-        raise refuse(section.path("error"), f"nothing beside 'expect: {case.expect}'", case.error)
+        raise refuse(f"{path}.error", f"nothing beside 'expect: {case.expect}'", case.error)
     if case.nonce is not None and any(entry.check == "freshness" for entry in case.unchecked):
-        raise refuse(section.path("nonce"), "a nonce, or freshness unchecked; not both", case.nonce.hex())
-
-
-def _one_or_more(value: JsonValue, path: str) -> tuple[str, ...]:
-    return (text(value, path),) if isinstance(value, str) else list_of(text)(value, path)
-
-
-def _nonce(value: JsonValue, path: str) -> bytes:
-    expected = f"1 to {_LONGEST_NONCE} bytes of hex in quotes"
-    try:
-        nonce = hex_bytes(text(value, path), what=path)
-    except EvidenceError as exc:
-        raise refuse(path, expected, value) from exc
-    if len(nonce) > _LONGEST_NONCE:
-        raise refuse(path, expected, value)
-    return nonce
-
-
-def _unchecked(value: JsonValue, path: str) -> tuple[Unchecked, ...]:
-    reasons = table_of(text, keys=Unchecked.NAMES)(value, path)
-    return tuple(Unchecked(check=name, reason=reason) for name, reason in reasons.items())
+        raise refuse(f"{path}.nonce", "a nonce, or freshness unchecked; not both", case.nonce.hex())
 
 
 def differences(case: PolicyCase, answer: CaseResult) -> tuple[str, ...]:

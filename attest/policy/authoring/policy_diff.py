@@ -52,8 +52,6 @@ class PolicyChange:
     Attributes:
         path: the demand, as the document spells it (``snp.minimum_tcb``, ``any_of[1].tdx.mr_td``). Branches have the
             number that they have in the new policy; those that are gone, the one that they had.
-        effect: its effect on the accepted evidence.
-        text: the difference, for people.
     """
 
     path: str
@@ -125,7 +123,7 @@ def _cpus(body: PolicyBody) -> tuple[str, ...]:
 
 
 def _branches(body: PolicyBody) -> tuple[PolicyBody, ...]:
-    return (*body.any_of, *body.all_of, *(() if body.at_least is None else body.at_least.of))
+    return tuple(branch for *_, branch in body.branches(""))
 
 
 # -- the top level

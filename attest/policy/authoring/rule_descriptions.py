@@ -29,7 +29,20 @@ _SETTING = "Set the GPU's mode and restart it; a report alone says nothing of se
 _LOG = "Send the event log along (--eventlog) and compare it with a good boot: --reference-log names the first event."
 _SET = "Send the evidence of every device of the machine, collected together: 'attest collect'."
 
+_INTEL_FIXES: Mapping[str, str] = {
+    "tcb_status": _INTEL,
+    "accepted_advisories": _INTEL,
+    "minimum_tcb_date": _INTEL,
+    "minimum_tcb_evaluation": _COLLATERAL,
+    "minimum_qe_identity": _COLLATERAL,
+    "fmspc": _OTHER_MACHINE,
+    "ppid": _OTHER_MACHINE,
+    "denied_ppids": "Run on another machine: the policy refuses this one.",
+    "platform.": _HOST,
+}
+"""Remedies that TDX and SGX share."""
 FIXES: Mapping[str, str] = {
+    **{f"policy.{section}.{name}": text for section in ("tdx", "sgx") for name, text in _INTEL_FIXES.items()},
     "freshness": "Send a new nonce and collect again: --nonce. Recorded evidence: --unchecked freshness=REASON.",
     "policy.not_simulated": "Use evidence of hardware. Only a laboratory's policy says simulated: {unchecked: reason}.",
     "policy.kind": "Add a section for this kind of device to the policy; or leave the device out of the machine.",
@@ -76,28 +89,10 @@ FIXES: Mapping[str, str] = {
     "policy.tdx.mr_seam": "Have the host load a TDX module that the policy names; or add this measurement.",
     "policy.tdx.minimum_tdx_module_svn": "Have the host load a newer TDX module.",
     "policy.tdx.event_log.": _LOG,
-    "policy.tdx.tcb_status": _INTEL,
-    "policy.tdx.accepted_advisories": _INTEL,
-    "policy.tdx.minimum_tcb_date": _INTEL,
-    "policy.tdx.minimum_tcb_evaluation": _COLLATERAL,
-    "policy.tdx.minimum_qe_identity": _COLLATERAL,
-    "policy.tdx.fmspc": _OTHER_MACHINE,
-    "policy.tdx.ppid": _OTHER_MACHINE,
-    "policy.tdx.denied_ppids": "Run on another machine: the policy refuses this one.",
-    "policy.tdx.platform.": _HOST,
     "policy.sgx.": "Load the enclave that is wanted; or change what the policy says of it.",
     "policy.sgx.mr_enclave": "Compare the build of the enclave. If this one is wanted, add it under reference_values.",
     "policy.sgx.minimum_isv_svn": "Load a newer version of the enclave.",
     "policy.sgx.attributes.": "Build and launch the enclave with these attributes: debug enclaves hide nothing.",
-    "policy.sgx.tcb_status": _INTEL,
-    "policy.sgx.accepted_advisories": _INTEL,
-    "policy.sgx.minimum_tcb_date": _INTEL,
-    "policy.sgx.minimum_tcb_evaluation": _COLLATERAL,
-    "policy.sgx.minimum_qe_identity": _COLLATERAL,
-    "policy.sgx.fmspc": _OTHER_MACHINE,
-    "policy.sgx.ppid": _OTHER_MACHINE,
-    "policy.sgx.denied_ppids": "Run on another machine: the policy refuses this one.",
-    "policy.sgx.platform.": _HOST,
     "policy.gpu.": _SETTING,
     "policy.gpu.architectures": "Use a GPU of an architecture that the policy names; or name this one.",
     "policy.gpu.driver_versions": _DRIVER,
@@ -124,7 +119,14 @@ FIXES: Mapping[str, str] = {
 }
 """What to do about a failed check, by the longest prefix of its id."""
 
+_INTEL_SENTENCES: Mapping[str, str] = {
+    "tcb_status": "Intel's word on the platform must be {expected}.",
+    "accepted_advisories": "Of Intel's advisories there may apply {expected}.",
+    "minimum_tcb_date": "The date of the platform's TCB must be {expected}.",
+    "platform.": "The platform's property {name} must be {expected}.",
+}
 SENTENCES: Mapping[str, str] = {
+    **{f"policy.{section}.{name}": text for section in ("tdx", "sgx") for name, text in _INTEL_SENTENCES.items()},
     "policy.": "{name} must be {expected}.",
     "policy.azure.pcr": "The register {name} of the virtual TPM must be that of {expected}.",
     "policy.azure.event_log.required": "With the evidence must come {expected}.",
@@ -169,17 +171,9 @@ SENTENCES: Mapping[str, str] = {
     "policy.tdx.event_log.required": "With the evidence must come {expected}.",
     "policy.tdx.event_log.secure_boot": "That Secure Boot is on, as the firmware measured it, must be {expected}.",
     "policy.tdx.event_log.": "The event log's {name} must be {expected}.",
-    "policy.tdx.accepted_advisories": "Of Intel's advisories there may apply {expected}.",
-    "policy.tdx.minimum_tcb_date": "The date of the platform's TCB must be {expected}.",
-    "policy.tdx.tcb_status": "Intel's word on the platform must be {expected}.",
-    "policy.tdx.platform.": "The platform's property {name} must be {expected}.",
     "policy.sgx.mr_enclave": "The enclave's measurement must be that of {expected}.",
     "policy.sgx.mr_signer": "The enclave's signer must be {expected}.",
     "policy.sgx.attributes.": "The enclave's attribute {name} must be {expected}.",
-    "policy.sgx.accepted_advisories": "Of Intel's advisories there may apply {expected}.",
-    "policy.sgx.minimum_tcb_date": "The date of the platform's TCB must be {expected}.",
-    "policy.sgx.tcb_status": "Intel's word on the platform must be {expected}.",
-    "policy.sgx.platform.": "The platform's property {name} must be {expected}.",
     "policy.gpu.architectures": "The GPU must be {expected}.",
     "policy.gpu.driver_versions": "The GPU's driver must be {expected}.",
     "policy.gpu.vbios_versions": "The GPU's VBIOS must be {expected}.",

@@ -12,16 +12,11 @@ from typing import Any
 
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.policy.authoring.comparison import Compared, Effect
-from attest.policy.decoder import Demand, RelaxedDemand
+from attest.policy.decoder import Demand, RelaxedDemand, stated
 from attest.policy.snp import SnpDemands
 from attest.policy.snp_tcb import TCB_DEMANDS, ExactTcbs, TcbMinimums, exact_tcbs_text, minimum_tcbs_text
 
 _Pair = tuple[Demand[TcbMinimums] | None, Demand[ExactTcbs] | None]
-
-
-def stated(demand: Demand[Any] | None) -> Any:  # noqa: ANN401  the demand's own type
-    """Return the demanded value; None for a demand that is relaxed or not made."""
-    return None if demand is None or isinstance(demand.value, RelaxedDemand) else demand.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ A body is compared with its ``all_of`` branches, and every alternative with the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,6 @@ from attest.policy.devices import Count
 from attest.policy.model import PolicyBody, PolicyDocument
 from attest.policy.references import ReferenceValues
 from attest.policy.snp_tcb import TCB_DEMANDS
-from attest.policy.versions import VersionRange
 
 _NO_CHOICE = frozenset({"application_events", "waived_measurements", "accepted_advisories"})
 """Lists and tables that demand nothing of a single value."""
@@ -54,11 +53,9 @@ def _within(
                     yield _contradiction(demand, other)
         together |= own
     for inner, place in _conjuncts(body, path):
-        start = f"{place}." if place else ""
-        of = () if inner.at_least is None else inner.at_least.of
-        for name, branches in (("any_of", inner.any_of), ("at_least.of", of)):
-            for index, branch in enumerate(branches):
-                yield from _within(branch, f"{start}{name}[{index}]", together, references)
+        for combinator, at, branch in inner.branches(place):
+            if combinator != "all_of":
+                yield from _within(branch, at, together, references)
 
 
 def _same_claim(key: str) -> tuple[str, ...]:
@@ -70,9 +67,9 @@ def _same_claim(key: str) -> tuple[str, ...]:
 def _conjuncts(body: PolicyBody, path: str) -> Iterator[tuple[PolicyBody, str]]:
     """Yield a body and the branches of which all have to hold with it, at any depth."""
     yield body, path
-    start = f"{path}." if path else ""
-    for index, branch in enumerate(body.all_of):
-        yield from _conjuncts(branch, f"{start}all_of[{index}]")
+    for combinator, place, branch in body.branches(path):
+        if combinator == "all_of":
+            yield from _conjuncts(branch, place)
 
 
 def _own(body: PolicyBody, path: str) -> dict[str, _Placed]:
@@ -101,7 +98,7 @@ def _disjoint(one: _Placed, other: _Placed, references: Mapping[str, ReferenceVa
     if other.name.startswith("exact_"):
         return not _has_tcb_of(other, one)
     first, second = (resolved_names(each.name, each.value, references) for each in (one, other))
-    return _comparison(one, first)(first, second)
+    return _nothing_common(one, first, second)
 
 
 def _has_tcb_of(exact: _Placed, other: _Placed) -> bool:
@@ -111,36 +108,16 @@ def _has_tcb_of(exact: _Placed, other: _Placed) -> bool:
     return have_common_tcb(exact.value, minimums=other.value)
 
 
-def _comparison(demand: _Placed, value: object) -> Callable[[Any, Any], bool]:  # Any: values of that demand
-    """Return the test of two values of this demand."""
-    if isinstance(value, bool):
-        return _differ
-    if isinstance(value, Count):
-        return _apart
-    if isinstance(value, frozenset):
-        return _no_common
-    if isinstance(value, Mapping):
-        return _no_common if demand.name.startswith("minimum_") else _compatible
-    if isinstance(value, tuple) and not demand.name.startswith("denied_") and ".event_log." not in f".{demand.path}":
-        return _no_version if demand.name.endswith("_versions") else _no_common
-    return _compatible
-
-
-def _compatible(_first: object, _second: object) -> bool:
-    return False
-
-
-def _differ(first: object, second: object) -> bool:
-    return first is not second
-
-
-def _apart(first: Count, second: Count) -> bool:
-    return any(a.at_most is not None and a.at_most < b.at_least for a, b in ((first, second), (second, first)))
-
-
-def _no_common(first: Iterable[object], second: Iterable[object]) -> bool:
-    return set(first).isdisjoint(second)
-
-
-def _no_version(first: tuple[VersionRange, ...], second: tuple[VersionRange, ...]) -> bool:
-    return not any(a < d and c < b for a, b in spans(first) for c, d in spans(second))
+def _nothing_common(demand: _Placed, first: Any, second: Any) -> bool:  # noqa: ANN401  values of that demand
+    """Return True if no value meets two values of this demand."""
+    if isinstance(first, bool):
+        return first is not second
+    if isinstance(first, Count):
+        return any(a.at_most is not None and a.at_most < b.at_least for a, b in ((first, second), (second, first)))
+    is_choice = isinstance(first, tuple) and not demand.name.startswith("denied_")
+    if is_choice and ".event_log." not in f".{demand.path}":
+        if demand.name.endswith("_versions"):
+            return not any(a < d and c < b for a, b in spans(first) for c, d in spans(second))
+        return set(first).isdisjoint(second)
+    by_name = isinstance(first, Mapping) and demand.name.startswith("minimum_")
+    return (by_name or isinstance(first, frozenset)) and set(first).isdisjoint(second)

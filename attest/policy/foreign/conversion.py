@@ -34,9 +34,6 @@ class Loss:
 
     Attributes:
         name: the name to accept it by: a claim, a key, or the place of a list. Several may share a name.
-        demand: the demand, for people.
-        why: why it cannot be carried.
-        remedy: what to do instead.
         accepted: why its loss is accepted; None while it is not.
     """
 
@@ -86,7 +83,6 @@ class CannotCarryError(Exception):
     """One demand that the other language cannot express. Never leaves this package."""
 
     def __init__(self, why: str, remedy: str) -> None:
-        """Keep both texts."""
         super().__init__(why)
         self.why = why
         self.remedy = remedy
@@ -136,14 +132,7 @@ def finish_policy(
 ) -> Conversion:
     """Put a policy document of ours together, and load it.
 
-    Args:
-        body: its sections and reference values.
-        name: its name.
-        source: the origin of the conversion, for people.
-        parts: its sections, each by itself.
-        carried: the demands in ``body``.
-        losses: the others, the accepted ones marked.
-        notes: demands of ``body`` beyond its source that follow from the way in which it is written.
+    ``notes`` are demands of ``body`` beyond its source that follow from the way in which it is written.
 
     Raises:
         ConfigurationError: ``policy-invalid``, when the source's values fit its language and not ours.

@@ -100,10 +100,7 @@ _UNKNOWN = ("no claim of ours corresponds to it", "find out who determines it, a
 def convert_nvidia(policy: NvidiaPolicy, *, name: str, accept: Mapping[str, str] = MappingProxyType({})) -> Conversion:
     """Convert a policy of NVIDIA's Python tools into one of ours.
 
-    Args:
-        policy: that policy.
-        name: the name of the outcome.
-        accept: losses that are accepted, each with its reason.
+    ``accept`` has the losses that are accepted, each with its reason.
 
     Raises:
         ConfigurationError: ``policy-conversion-impossible``, nothing sensible would be left; ``loss-unknown``;

@@ -42,11 +42,8 @@ def convert_skr(
 ) -> Conversion:
     """Convert a release policy into one of ours.
 
-    Args:
-        policy: the release policy.
-        name: the name of the outcome.
-        accept: losses that are accepted, each with its reason.
-        authority: the issuer whose conditions are converted; None for those of all, of which one has to hold.
+    ``accept`` has the losses that are accepted, each with its reason. ``authority`` is the issuer whose conditions are
+    converted; None for those of all, of which one has to hold.
 
     Raises:
         ConfigurationError: ``policy-conversion-impossible``, nothing sensible would be left; ``loss-unknown``;
@@ -88,13 +85,10 @@ def _conditions(policy: SkrPolicy, chosen: Iterable[SkrAuthority]) -> Iterator[t
     """Yield conditions with their places, those that differ: a choice between equal ones is none."""
     forms: dict[bytes, SkrAuthority] = {}
     for one in chosen:
-        forms.setdefault(canonical_bytes(SkrPolicy(authorities=(_without_url(one),))), one)
+        without_url = SkrAuthority(url="https://any.example", conditions=one.conditions)
+        forms.setdefault(canonical_bytes(SkrPolicy(authorities=(without_url,))), one)
     for one in forms.values():
         yield f"anyOf[{policy.authorities.index(one)}]", one.conditions
-
-
-def _without_url(authority: SkrAuthority) -> SkrAuthority:
-    return SkrAuthority(url="https://any.example", conditions=authority.conditions)
 
 
 def _issuers(policy: SkrPolicy, chosen: tuple[SkrAuthority, ...]) -> Iterator[Loss]:

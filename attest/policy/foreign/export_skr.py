@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 
 from attest.encoding import JsonValue, json_value, rfc3339_text
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
-from attest.policy.decoder import Demand, RelaxedDemand
+from attest.policy.decoder import Demand, RelaxedDemand, stated
 from attest.policy.foreign.conversion import CannotCarryError, Carried, Conversion, Loss, accepted_losses, impossible
 from attest.policy.foreign.skr import (
     AllOf,
@@ -25,7 +25,6 @@ from attest.policy.foreign.skr import (
     Operator,
     SkrAuthority,
     SkrPolicy,
-    SkrValue,
     canonical_bytes,
     parse_skr,
 )
@@ -84,12 +83,8 @@ def export_skr(
 ) -> Conversion:
     """Write a policy of ours as a release policy of Azure's.
 
-    Args:
-        policy: our policy.
-        authority: URL of the issuer whose tokens are to count.
-        layout: what kind of guest; it decides where its tokens have the facts.
-        extended: use operators that Azure's service ignores and a service of ours honours.
-        accept: losses that are accepted, each with its reason.
+    ``authority`` is the URL of the issuer whose tokens are to count. ``extended`` uses operators that Azure's service
+    ignores and a service of ours honours. ``accept`` has the losses that are accepted, each with its reason.
 
     Raises:
         ConfigurationError: ``policy-conversion-impossible``; ``loss-unknown``; ``skr-policy-invalid``, the authority
@@ -222,12 +217,12 @@ def _lose_product_lines(draft: _Draft, demands: SnpDemands) -> None:
 
     Where ``products`` is demanded that is lost anyway, by the same name.
     """
-    if not isinstance(demands.products.value, RelaxedDemand):
+    if stated(demands.products) is not None:
         return
     for key in ("minimum_tcb", "exact_tcb"):
-        stated: Demand[Any] | None = getattr(demands, key)  # Any: a TCB, or several, of each product line
-        if stated is not None and not isinstance(stated.value, RelaxedDemand) and len(stated.value) < len(SnpProduct):
-            lines = ", ".join(stated.value)
+        levels = stated(getattr(demands, key))
+        if levels is not None and len(levels) < len(SnpProduct):
+            lines = ", ".join(levels)
             why = f"snp.{key} refuses every product line but {lines}, and no claim of Azure's names the line"
             draft.lose("snp.products", lines, why, "appraise the evidence with our own policy")
 
@@ -277,7 +272,8 @@ def _one_of(draft: _Draft, name: str, value: Any) -> Condition:  # noqa: ANN401 
         listed = tuple(digest for reference in listed for digest in _digests(draft, name, reference))
     path = draft.prefix + _VALUES[name]
     tests = tuple(
-        ClaimTest(path=path, operator=Operator.EQUALS, value=_skr_value(one)) for one in dict.fromkeys(listed)
+        ClaimTest(path=path, operator=Operator.EQUALS, value=one.hex() if isinstance(one, bytes) else one)
+        for one in dict.fromkeys(listed)
     )
     draft.carried.append(Carried(source=name, target=path))
     return tests[0] if len(tests) == 1 else AnyOf(conditions=tests)
@@ -290,10 +286,6 @@ def _digests(draft: _Draft, name: str, reference: str) -> tuple[bytes, ...]:
         until = f"{name} until {rfc3339_text(found.expires)}"
         draft.lose(f"reference_values.{reference}.expires", until, why, "replace the policy in time")
     return found.values
-
-
-def _skr_value(value: bytes | SkrValue) -> SkrValue:
-    return value.hex() if isinstance(value, bytes) else value
 
 
 def _minimum(draft: _Draft, name: str, claim: str, value: int) -> Condition:

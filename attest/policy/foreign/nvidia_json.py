@@ -33,7 +33,6 @@ class NvidiaPolicy:
     """The demands of a policy on NVIDIA's claims.
 
     Attributes:
-        version: ``3.0`` or ``4.0``.
         overall: claims of the overall token; perhaps none.
         detached: claims of every single device; one at least.
     """

@@ -245,10 +245,8 @@ def _list(value: JsonValue, path: str) -> list[JsonValue]:
 def parse_skr(data: bytes, *, extended: bool = False) -> SkrPolicy:
     """Read a release policy from UTF-8 JSON.
 
-    Args:
-        data: the document.
-        extended: accept the operators beside ``equals``, which Azure's grammar knows and its service ignores. A
-            policy that uses them is not portable; ``review_skr`` says so.
+    ``extended`` accepts the operators beside ``equals``, which Azure's grammar knows and its service ignores. A policy
+    that uses them is not portable; ``review_skr`` says so.
 
     Raises:
         ConfigurationError: ``skr-policy-invalid``, with the path of the value and what was expected there.

@@ -62,7 +62,6 @@ class WantedClaim:
     values: tuple[SkrValue, ...]
 
     def __str__(self) -> str:
-        """Write it for people."""
         return f"{self.path} {self.operator} {' or '.join(map(repr, self.values))}"
 
     def equals(self) -> tuple[SkrValue, ...]:

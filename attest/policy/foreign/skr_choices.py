@@ -50,8 +50,6 @@ class Factors:
     """The demands of a source: all of ``own``, and one alternative of each choice.
 
     Attributes:
-        own: demands that always have to hold.
-        choices: the choices between several alternatives.
         left_out: alternatives of which nothing can be carried, beside others of which something can.
         never: alternatives that no machine meets.
         losses: choices that are not carried.

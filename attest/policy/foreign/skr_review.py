@@ -29,7 +29,6 @@ class SkrFinding:
     Attributes:
         kind: ``not-portable``, ``guest-chosen``, ``unbound-init-data``, ``never-holds`` or ``no-evidence``.
         path: the claim, or the place of an authority.
-        message: the problem and the remedy.
     """
 
     kind: str

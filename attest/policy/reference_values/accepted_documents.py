@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
-from attest.policy.decoder import Section, hex_of, integer, list_of, refuse, text
+from attest.policy.decoder import hex_of, integer, key, list_of, record_of, refuse, text
 from attest.policy.reference_values.reference_documents import DIGEST_BYTES, MAX_VERSION, ReferenceDocument
 from attest.policy.references import IncompleteReferences, ReferenceValues
 
@@ -21,37 +21,25 @@ class AcceptedDocument:
     """One row of a policy's ``references``: a document that it accepts.
 
     Attributes:
-        document: its name.
         sha256: its digest; or None where ``signers`` are stated.
         signers: keys of which ``at_least`` must have signed it.
-        at_least: how many of them.
         minimum_version: the lowest version that is accepted, so that an old one with its signature is not.
     """
 
-    document: str
-    sha256: bytes | None
-    signers: tuple[bytes, ...] = ()
-    at_least: int = 1
-    minimum_version: int = 1
+    document: str = field(metadata=key(text))
+    sha256: bytes | None = field(default=None, metadata=key(hex_of(DIGEST_BYTES)))
+    signers: tuple[bytes, ...] = field(default=(), metadata=key(list_of(hex_of(DIGEST_BYTES))))
+    at_least: int = field(default=1, metadata=key(integer(1, 64)))
+    minimum_version: int = field(default=1, metadata=key(integer(1, MAX_VERSION)))
 
 
 def decode_accepted_document(value: JsonValue, path: str) -> AcceptedDocument:
     """Read one row of a policy's ``references``: ``list_of(decode_accepted_document)``."""
-    section = Section(value, path)
-    found = AcceptedDocument(
-        document=section.required("document", text),
-        sha256=section.stated("sha256", hex_of(DIGEST_BYTES)),
-        signers=section.stated("signers", list_of(hex_of(DIGEST_BYTES))) or (),
-        at_least=section.optional("at_least", integer(1, 64), default=1),
-        minimum_version=section.optional("minimum_version", integer(1, MAX_VERSION), default=1),
-    )
-    section.finish()
+    found = record_of(AcceptedDocument)(value, path)
     if (found.sha256 is None) == (not found.signers):
         raise refuse(path, "either sha256 or signers", "both" if found.signers else "neither")
     if found.at_least > len(set(found.signers) or (0,)):
-        raise refuse(
-            section.path("at_least"), f"at most {len(set(found.signers))}, the number of signers", found.at_least
-        )
+        raise refuse(f"{path}.at_least", f"at most {len(set(found.signers))}, the number of signers", found.at_least)
     return found
 
 
@@ -62,10 +50,7 @@ def merge_references(
 ) -> dict[str, ReferenceValues]:
     """Return the values that a policy may use: its own, and those of the documents that it accepts.
 
-    Args:
-        own: the policy's ``reference_values``.
-        accepted: the policy's ``references``.
-        documents: those at hand, by name; one that the policy does not name has no effect, its revocations included.
+    A document that the policy does not name has no effect, its revocations included.
 
     Raises:
         ConfigurationError: ``references-missing``, ``references-not-accepted``, ``references-collide`` or

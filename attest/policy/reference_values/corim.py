@@ -36,14 +36,9 @@ class ParsedCorim:
     """A parsed CoRIM, unverified until ``verify_corim``.
 
     Attributes:
-        id: as text.
         profile: the URI, the OID's bytes, or None.
-        not_before: of its validity.
         not_after: of its validity, included.
-        comids: its CoMIDs, as maps.
         protected: the signed header, with ``payload`` and ``signature``; None where the CoRIM is not signed.
-        payload: the signed bytes.
-        signature: as received.
         algorithm: COSE's number.
         signer: name in the header, for people.
         left_out: its content outside of ``comids``.

@@ -74,12 +74,9 @@ def references_from_corim(
 ) -> ImportedCorim:
     """Carry the reference values of a CoRIM over into a document of ours.
 
-    Args:
-        parsed: verified or not; the caller decides whether that matters.
-        at: when it is carried over; ``issued`` where the CoRIM names no beginning.
-        name: of the document; the CoRIM's id by default.
-        version: of the document.
-        how: the caller's proof of its author, for the document's origin.
+    The CoRIM may be verified or not: the caller decides whether that matters. ``at`` becomes ``issued`` where it names
+    no beginning, and its id is the default ``name``. ``how`` is the caller's proof of its author, for the document's
+    origin.
 
     Raises:
         EvidenceError: ``corim-malformed``; ``corim-empty``, nothing in it can be carried over.

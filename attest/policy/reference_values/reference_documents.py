@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Any, cast
-
-import rfc8785
 
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import InvalidValueError
@@ -27,13 +24,15 @@ from attest.policy.decoder import (
     demand,
     hex_of,
     integer,
+    key,
     list_of,
     moment,
+    record_of,
     refuse,
     table_of,
     text,
 )
-from attest.policy.document import placed, read_document
+from attest.policy.document import canonical_json, placed, read_document
 
 REFERENCES_SCHEMA = "attest.references/1"
 MAX_REFERENCE_BYTES = 1024 * 1024
@@ -88,12 +87,20 @@ class ReferenceEntry:
     expires: datetime | None = None
 
 
+def _any_value(value: JsonValue, path: str) -> bytes:
+    sizes = sorted(set(KIND_BYTES.values()))
+    for size in sizes:
+        if isinstance(value, str) and len(value) == 2 * size:
+            return hex_of(size)(value, path)
+    raise refuse(path, f"{' or '.join(map(str, sizes))} bytes of hex in quotes", value)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RevokedValue:
     """A value that no longer counts, with the reason."""
 
-    value: bytes
-    reason: str
+    value: bytes = field(metadata=key(_any_value))
+    reason: str = field(metadata=key(text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,24 +108,20 @@ class ReferenceDocument:
     """A document of reference values.
 
     Attributes:
-        name: its name in policies.
         version: the author's number, which only grows.
-        origin: the origin of its values, for people.
-        issued: the time of issue.
         expires: last moment at which it counts, included; or the reason why it does not expire.
-        entries: values by name.
         revoked: values that no longer count, in any document and any policy beside this one.
         digest: SHA-256 of its canonical JSON (RFC 8785), 32 bytes.
         signers: of keys whose signatures over it verify, SHA-256 of SubjectPublicKeyInfo; none until ``signed_by``.
     """
 
-    name: str
-    version: int
-    origin: str
-    issued: datetime
-    expires: Demand[datetime]
+    name: str = field(metadata=key(text))
+    version: int = field(metadata=key(integer(1, MAX_VERSION)))
+    origin: str = field(metadata=key(text))
+    issued: datetime = field(metadata=key(moment))
+    expires: Demand[datetime] = field(metadata=key(demand(moment)))
     entries: Mapping[str, ReferenceEntry]
-    revoked: tuple[RevokedValue, ...]
+    revoked: tuple[RevokedValue, ...] = field(default=(), metadata=key(list_of(record_of(RevokedValue))))
     digest: bytes
     signers: frozenset[bytes] = frozenset()
 
@@ -163,28 +166,16 @@ def decode_reference_document(document: JsonValue) -> ReferenceDocument:
     """
     section = Section(document, "")
     section.required("schema", choice([REFERENCES_SCHEMA]))
-    found = ReferenceDocument(
-        name=section.required("name", text),
-        version=section.required("version", integer(1, MAX_VERSION)),
-        origin=section.required("origin", text),
-        issued=section.required("issued", moment),
-        expires=section.required("expires", demand(moment)),
-        entries=section.required("values", table_of(_entry)),
-        revoked=section.stated("revoked", list_of(_revoked)) or (),
-        digest=_digest(document),
+    entries = section.required("values", table_of(_entry))
+    found = replace(
+        section.record(ReferenceDocument, entries=entries, digest=b""),
+        digest=sha256(canonical_json(document, what="references")).digest(),
     )
     section.finish()
     end = found.expires.value
     if isinstance(end, datetime) and end < found.issued:
         raise refuse("expires", f"a moment after issued ({rfc3339_text(found.issued)})", rfc3339_text(end))
     return found
-
-
-def _digest(document: JsonValue) -> bytes:
-    try:
-        return sha256(rfc8785.dumps(cast("dict[str, Any]", document))).digest()  # Any: JSON that was decoded
-    except (ValueError, RecursionError) as exc:  # an integer beyond 2^53, in a place that is refused anyway
-        raise refuse("references", "values that canonical JSON has", str(exc)[:80]) from exc
 
 
 def _entry(value: JsonValue, path: str) -> ReferenceEntry:
@@ -201,21 +192,6 @@ def _entry(value: JsonValue, path: str) -> ReferenceEntry:
     )
     section.finish()
     return found
-
-
-def _revoked(value: JsonValue, path: str) -> RevokedValue:
-    section = Section(value, path)
-    found = RevokedValue(value=section.required("value", _any_value), reason=section.required("reason", text))
-    section.finish()
-    return found
-
-
-def _any_value(value: JsonValue, path: str) -> bytes:
-    sizes = sorted(set(KIND_BYTES.values()))
-    for size in sizes:
-        if isinstance(value, str) and len(value) == 2 * size:
-            return hex_of(size)(value, path)
-    raise refuse(path, f"{' or '.join(map(str, sizes))} bytes of hex in quotes", value)
 
 
 def reference_json(document: ReferenceDocument) -> dict[str, JsonValue]:

@@ -24,9 +24,7 @@ def references_from(
 
     Devices of one kind share names, so that a fleet gives one list: ``cpu-snp-measurement`` has that of each CPU.
 
-    Args:
-        devices: name of the item and what its verification returned; indices at the end of a name are left out.
-        kinds: of ``KIND_BYTES``, those that are wanted; None for all.
+    ``kinds`` are those of ``KIND_BYTES`` that are wanted; None for all.
 
     Raises:
         ConfigurationError: ``references-empty``.
