@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from alembic import op
 
 from kms.domain.errors import LogBrokenError
-from kms.store.append_only import append_only
+from kms.store.migration_operations import make_append_only
 
 revision = "0003"
 down_revision = "0002"
@@ -43,8 +43,7 @@ def upgrade() -> None:
             connection.execute(nodes.insert().values(position=position, hash=digest))
     for name in ("previous", "hash"):
         op.drop_column("log_entries", name)
-    for statement in append_only(connection, "log_nodes"):
-        op.execute(statement)
+    make_append_only("log_nodes")
 
 
 def _rows(connection: sa.Connection, entries: sa.TableClause) -> Iterator[sa.Row[Any]]:

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from kms.store.append_only import append_only
+from kms.store.migration_operations import make_append_only
 
 revision = "0005"
 down_revision = "0012"
@@ -19,5 +19,4 @@ def upgrade() -> None:
     op.execute(
         "INSERT INTO tenants (name, created_at) SELECT 'default', MIN(created_at) FROM secrets HAVING COUNT(*) > 0"
     )
-    for statement in append_only(op.get_bind(), "tenants"):
-        op.execute(statement)
+    make_append_only("tenants")
