@@ -9,6 +9,7 @@ from sqlalchemy import Column, Integer, LargeBinary, String, Table, bindparam
 from attest.encoding import json_value, rfc3339_text
 from kms.domain.canonical_json import canonical_json
 from kms.domain.floors import Floor, no_floor, read_floor
+from kms.store.answers import require_answer
 from kms.store.repository import Repository, blob, readable
 from kms.store.schema import APPEND_ONLY, metadata, name_of
 from kms.store.state_rows import Values, authenticated, whole_rows
@@ -39,6 +40,7 @@ class FloorReader(Repository):
             return no_floor(scope)
         row = self._connection.execute(_NEWEST, {"scope": scope}).one_or_none()
         found = no_floor(scope) if row is None else _floor(self._genuine(floors, row))
+        require_answer(floors, holds=found.scope == scope)
         self._require_none(floors, scope=scope, version=found.version + 1)
         return found
 

@@ -26,6 +26,7 @@ from sqlalchemy import (
 
 from attest.release import KeyName
 from kms.domain.leases import Attester, Lease, LeaseEnd, LeaseFilter, LeaseState, LeaseStop
+from kms.store.answers import require_answer
 from kms.store.keys import of_key, stored_name
 from kms.store.lease_counts import LeaseCountReader, LeaseCountRepository
 from kms.store.lease_tables import lease_claims, lease_ends, lease_stops, leases
@@ -62,8 +63,10 @@ class LeaseReader(Repository):
     def held(self, names: Iterable[KeyName], *, holder: bytes, at: datetime) -> tuple[Lease, ...]:
         """Return a holder's live leases of these keys, the oldest first."""
         given = {"holder": holder, "at": milliseconds(at)}
-        found = (self._read(_HELD, {**given, **stored_name(one)}) for one in names)
-        return tuple(sorted((one.lease for each in found for one in each), key=lambda one: (one.log_seq, one.lease_id)))
+        wanted = set(names)
+        found = [one.lease for name in wanted for one in self._read(_HELD, {**given, **stored_name(name)})]
+        require_answer(leases, holds=all(one.holder == holder and one.name in wanted for one in found))
+        return tuple(sorted(found, key=lambda one: (one.log_seq, one.lease_id)))
 
     def states(self, lease_ids: Sequence[str]) -> dict[str, LeaseState]:
         """Return these leases with their ends and stops; unknown ones are absent."""

@@ -10,6 +10,7 @@ from attest.encoding import json_value, rfc3339_text
 from attest.release import KeyName
 from kms.domain.canonical_json import canonical_json
 from kms.domain.limits import NO_LIMITS, KeyLimits, read_limits
+from kms.store.answers import require_answer
 from kms.store.keys import stored_name
 from kms.store.repository import Repository, blob, readable
 from kms.store.schema import APPEND_ONLY, metadata, name_of
@@ -42,7 +43,9 @@ class LimitReader(Repository):
         if self._row(key_limits, **stored_name(name), version=1) is None:
             return NO_LIMITS
         row = self._connection.execute(_NEWEST, stored_name(name)).one_or_none()
-        found = NO_LIMITS if row is None else _limits(self._genuine(key_limits, row))
+        values = None if row is None else self._genuine(key_limits, row)
+        require_answer(key_limits, holds=values is None or stored_name(name).items() <= values.items())
+        found = NO_LIMITS if values is None else _limits(values)
         self._require_none(key_limits, **stored_name(name), version=found.version + 1)
         return found
 
