@@ -71,9 +71,7 @@ class KeyRecord:
     """One version of a key as it is stored, without its material.
 
     Attributes:
-        name: name of the key.
         version: from 1.
-        purpose: its purpose.
         algorithm: algorithm of the material (``symmetric-256``: 32 bytes).
         policy_digest: SHA-256 of the policy that a workload must meet, 32 bytes.
         enabled: False if no version of the key may be released.
@@ -81,10 +79,8 @@ class KeyRecord:
         overlap_until: end of its release after another version replaced it, excluded; None while it is the current
             version.
         destroy_at: scheduled destruction of its material, or None. It is not released once this is set.
-        created_at: when this version was made or imported, UTC.
         wrapped: the material, encrypted under a key-encryption key and bound to name, version, purpose, algorithm and
             policy; nothing once it is destroyed.
-        disclosure: detail of a refusal of the key.
         lease_seconds: lifetime of its leases; None: the service's default.
     """
 
@@ -129,13 +125,7 @@ class KeyRecord:
 class WrapContext:
     """Context to which a wrapped key is bound, so that two wrapped keys cannot be swapped (MC-28).
 
-    Attributes:
-        tenant: owner of the key.
-        key_id: its name.
-        version: from 1.
-        purpose: its purpose.
-        algorithm: algorithm of the material.
-        policy_digest: the policy, 32 bytes; None for the service's own keys.
+    ``policy_digest`` has 32 bytes; it is None for the service's own keys.
     """
 
     tenant: str
@@ -157,10 +147,7 @@ class RotationSchedule:
     """Automatic rotation of a key.
 
     Attributes:
-        name: the key.
-        every: interval between rotations.
         overlap: time for which the previous version is still released on request by its number.
-        due_at: moment of the next rotation.
     """
 
     name: KeyName

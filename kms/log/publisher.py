@@ -43,9 +43,7 @@ class Signer(Protocol):
 class EntryProof:
     """Proof that the log holds an entry.
 
-    Attributes:
-        inclusion: of the entry, with the checkpoint.
-        consistency: proof that the tree of an earlier size became that of the checkpoint; None if no size was given.
+    ``consistency`` proves that the tree of an earlier size became that of the checkpoint; None if no size was given.
     """
 
     inclusion: LogProof

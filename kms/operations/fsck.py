@@ -37,8 +37,6 @@ class FsckFinding:
     """The finding of one check.
 
     Attributes:
-        check: name of the check.
-        looked_at: number of things that it read.
         problems: damage, a line each.
         warning: an observation that is no damage, or None.
     """

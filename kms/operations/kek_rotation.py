@@ -41,7 +41,6 @@ class KekStatus:
     """A key-encryption key as this command sees it.
 
     Attributes:
-        record: its row of the database.
         wrapped: number of rows under it, by table.
         problem: code of the error that using it here raises; None when it works.
         main: True if the settings name it first.

@@ -18,10 +18,7 @@ from kms.store import WriteTransaction, migrate_database
 class Migration:
     """A migration that was done.
 
-    Attributes:
-        before: revision of the schema before.
-        after: revision of the schema now.
-        differences: what the database could not be vouched for, a line each; accepted with a reason.
+    ``before`` and ``after`` are revisions of the schema; ``differences`` were accepted with a reason, a line each.
     """
 
     before: str

@@ -157,11 +157,8 @@ def _make_administrator(tx: WriteTransaction, identity: Actor, *, at: datetime) 
 def open_vault(settings: Settings, *, random: RandomBytes, guarded: bool = True) -> Vault:
     """Open the database and the key-encryption key, and make sure that they belong together.
 
-    Args:
-        settings: name both, and the rollback guards.
-        random: source of nonces.
-        guarded: compare the guards of this machine with the database, and advance them after each change. False is
-            for what examines and repairs a database that they refuse.
+    Guarded, it compares the guards of this machine with the database, and advances them after each change. Not guarded
+    is for what examines and repairs a database that they refuse.
 
     Raises:
         ConfigurationError: as ``open_backend`` and ``open_store``; ``kek-mismatch``, ``kek-retired`` or
@@ -224,12 +221,7 @@ def open_services(
 ) -> Services:
     """Open everything that a running service needs.
 
-    Args:
-        settings: of the service.
-        clock: source of the time.
-        random: source of nonces and keys.
-        report: callback for messages to the operator.
-        not_before: challenges issued earlier are refused; the start of a service that may have been killed.
+    Challenges issued before ``not_before`` are refused: the start of a service that may have been killed.
 
     Raises:
         ConfigurationError: something that the settings name is missing, wrong or not ours; ``production-relaxed``; or

@@ -38,7 +38,6 @@ class QuorumService:
     """Dependencies of changes and proposals.
 
     Attributes:
-        vault: the database and the key-encryption key.
         audience: the service's verifier key: an approval for another service has no effect here.
         alone: the setting ``allow_thaw_by_one``.
         longest_relaxation: the setting ``break_glass_seconds``.
@@ -55,7 +54,6 @@ class ProposalStatus:
     """Status of a proposal.
 
     Attributes:
-        proposal: the proposal.
         state: ``open``, ``expired``, ``executed`` or ``withdrawn``.
         signed: the signers that are registered now.
         missing: a line for each rule that it does not meet; empty when it can be executed.

@@ -46,10 +46,7 @@ POLICY_CHANGED: Final = "key-policy-changed"
 class KeyPolicySet(ProposedChange):
     """A new policy.
 
-    Attributes:
-        name: the key.
-        policy: YAML or JSON, as its author wrote it.
-        references: documents of reference values that it names, as far as they are not in force already.
+    ``references`` are the documents that it names, as far as they are not in force already.
     """
 
     name: KeyName

@@ -29,10 +29,8 @@ class Decided:
     """A decision on a snapshot.
 
     Attributes:
-        snapshot: the state on which it was made.
         results: results of each key's policy, by requested key.
         floors: results of each floor, by its digest.
-        decision: allow or deny, with every reason.
         attester: the workload that receives the keys; None for a denial.
     """
 

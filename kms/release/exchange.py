@@ -22,13 +22,10 @@ class Exchange:
     """One request at one moment.
 
     Attributes:
-        request: evidence or a passport, with the requested keys.
-        challenge: the challenge that it answers.
         audience: the service's verifier key text.
         caller: identity of the caller; None if the service does not require one.
         allow_simulated: True if simulated evidence is accepted.
         log_size: size of the log that the workload has seen; None if it states none.
-        at: moment of verification, appraisal and decision.
     """
 
     request: ReleaseRequest | PassportRequest

@@ -53,8 +53,6 @@ class _Concluded:
 
     Attributes:
         decided: the decision, with the objections of leases and limits.
-        entry: its log entry.
-        sealed: the keys; none for a denial.
         refusal: reason why nothing can be sealed to the workload's key, or None.
     """
 

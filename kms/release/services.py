@@ -37,21 +37,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """The dependencies of a request, passed explicitly.
-
-    Attributes:
-        store: the database.
-        kek: wraps and unwraps keys.
-        identity: signs receipts.
-        log: checkpoints and proofs of the log.
-        challenges: issues and recognises challenges.
-        leases: makes the leases of released keys.
-        passports: verifies passports.
-        endorsements: provider of endorsements.
-        anchors: accepted roots.
-        clock: source of the time.
-        allow_simulated: True if simulated evidence is accepted.
-    """
+    """The dependencies of a request, passed explicitly."""
 
     store: Store
     kek: KekRing

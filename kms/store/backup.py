@@ -49,9 +49,7 @@ class BackupSummary:
     """Properties of a backup.
 
     Attributes:
-        origin: the service.
         created_at: moment of the backup, RFC 3339.
-        rows: number of rows of each table.
         head: state of the log, as ``SIZE:ROOT``.
         digest: SHA-256 of everything before the last line, 32 bytes.
         mac: code of that digest, 32 bytes.

@@ -106,11 +106,7 @@ def create_kek_file(path: Path, *, random: RandomBytes) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KekDraft:
-    """An unfinished key-encryption key file.
-
-    Attributes:
-        draft: the file.
-    """
+    """An unfinished key-encryption key file."""
 
     draft: UnfinishedFile
 

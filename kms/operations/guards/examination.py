@@ -22,10 +22,7 @@ from kms.store import Store, locate
 class GuardFinding:
     """The finding about a guard.
 
-    Attributes:
-        guard: its name.
-        remembers: the position that it remembers, or None.
-        problem: why the database is refused, or None.
+    ``problem`` is the reason why the database is refused, or None.
     """
 
     guard: str

@@ -47,11 +47,7 @@ class _ReadOnlyGuard:
 class WitnessGuard(_ReadOnlyGuard):
     """A witness that cosigns this log: it refuses a log that is shorter than one it cosigned, or another one.
 
-    Attributes:
-        witness: its key and address.
-        log: signs checkpoints of the database, without witnesses.
-        clock: source of the time.
-        post: sends requests.
+    ``log`` signs checkpoints of the database, without witnesses.
     """
 
     witness: Witness
@@ -95,12 +91,7 @@ def _noted(post: Post, statuses: list[int], url: str, body: bytes) -> WitnessAns
 
 @dataclass(frozen=True, kw_only=True)
 class ReplicaGuard(_ReadOnlyGuard):
-    """Another running replica of this service, which signs the checkpoint that it published last.
-
-    Attributes:
-        url: address of its release plane.
-        log: the service's verifier key.
-    """
+    """Another running replica of this service, which signs the checkpoint that it published last."""
 
     url: str
     log: VerifierKey

@@ -90,8 +90,7 @@ class GuardWatch:
     def round(self, ticks: float) -> None:
         """Advance the guards that are due.
 
-        Args:
-            ticks: the machine's monotonic clock.
+        ``ticks`` is of the machine's monotonic clock.
 
         Raises:
             UnavailableError: as ``advance``.
