@@ -36,7 +36,7 @@ from kms.keys.wrapping.backend import SingleKek, WrappingBackend
 from kms.keys.wrapping.backends import fresh_backend, identify, new_record, open_backend
 from kms.keys.wrapping.definitions import read_directory
 from kms.keys.wrapping.keyring import KekRing
-from kms.log.publisher import LogPublisher
+from kms.log.publisher import Identity, LogPublisher
 from kms.operations.continuity import RESTORED_AT, require_continuity
 from kms.operations.guards.opening import open_local_guards, open_remote_guards
 from kms.operations.guards.setting import mark_guards, prepare_guards
@@ -46,7 +46,7 @@ from kms.operations.state import STATE_SECRET_BYTES, authenticate
 from kms.quorum.anchors import require_approved
 from kms.release.challenges import MAC_KEY_BYTES, ChallengeIssuer
 from kms.release.passports import PassportVerifier
-from kms.release.services import Identity, Services
+from kms.release.services import Services
 from kms.release.verifiers import read_verifiers, verifier_lines
 from kms.store import ReadTransaction, Store, WriteTransaction, create_database, locate, open_store
 

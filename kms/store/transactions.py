@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from sqlalchemy import Connection
 
+from kms.domain.rollback import StatePosition
 from kms.domain.state_root import StateKeys
 from kms.store.audit_queries import AuditQueries
 from kms.store.break_glass import BreakGlassReader, BreakGlassRepository
@@ -81,6 +82,16 @@ class ReadTransaction:
     tags = _Part(TagReader)
     tenants = _Part(TenantReader)
     wrapped_rows = _Part(WrappedRowReader)
+
+    @property
+    def position(self) -> StatePosition:
+        """How far the database has come, for rollback guards.
+
+        Raises:
+            IntegrityError: ``state-forged`` or ``state-rolled-back``.
+        """
+        now = self.state.root
+        return StatePosition(counter=now.counter, log_size=now.log.size, log_root=now.log.root)
 
 
 class WriteTransaction(ReadTransaction):
