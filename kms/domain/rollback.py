@@ -33,6 +33,10 @@ class StatePosition:
     log_size: int
     log_root: bytes
 
+    def is_after(self, other: StatePosition) -> bool:
+        """Return True if the database went on from another position."""
+        return (other.counter, other.log_size) < (self.counter, self.log_size)
+
     @property
     def log(self) -> LogState:
         """State of the log."""
@@ -98,13 +102,18 @@ def read_guards(guards: Iterable[RollbackGuard]) -> tuple[Remembered, ...]:
     Raises:
         ConfigurationError: ``rollback-guard-missing``: one is missing, empty or unreadable.
     """
-    found = []
-    for guard in guards:
-        position = guard.read()
-        if position is None:
-            raise guard_missing(guard.name, "it is empty")
-        found.append(Remembered(guard=guard.name, position=position))
-    return tuple(found)
+    return tuple(Remembered(guard=one.name, position=require_written(one.name, one.read())) for one in guards)
+
+
+def require_written(name: str, position: StatePosition | None) -> StatePosition:
+    """Return the position that a guard of this name remembers.
+
+    Raises:
+        ConfigurationError: ``rollback-guard-missing``: it is empty.
+    """
+    if position is None:
+        raise guard_missing(name, "it is empty")
+    return position
 
 
 def require_not_behind(position: StatePosition, remembered: Iterable[Remembered], *, root_at: ReadRoot) -> None:

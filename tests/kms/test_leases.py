@@ -28,6 +28,7 @@ from tests.kms.support import (
     Harness,
     TdWorkload,
     Workload,
+    live_leases,
     open_release,
     policy_text,
     tdx_policy_text,
@@ -78,7 +79,7 @@ def states(harness: Harness) -> list[LeaseState]:
 
 def live(harness: Harness, key_id: str = "model") -> list[Lease]:
     with harness.services.store.reading() as tx:
-        return list(tx.leases.live(KeyName.parse(key_id), at=harness.clock()))
+        return list(live_leases(tx, KeyName.parse(key_id), at=harness.clock()))
 
 
 def holders(harness: Harness, *, beside: bytes | None = None) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
 
 import httpx
 
@@ -21,17 +21,13 @@ from kms.log.publisher import LogPublisher
 from kms.log.witness_client import Post, Witness, WitnessAnswer, WitnessPanel
 
 REPLICA_SECONDS: Final = 5.0
-_NEVER: Final = math.inf
 _COSIGNED: Final = 200
 
 
 class _ReadOnlyGuard:
     """A guard that others keep: nothing is written here."""
 
-    @property
-    def background_seconds(self) -> float:
-        """Never."""
-        return _NEVER
+    background_seconds: ClassVar[float] = math.inf
 
     def make(self) -> None:
         """Do nothing."""
