@@ -78,14 +78,14 @@ class BreakGlassRelaxations(Noun):
     check = "break-glass"
 
     def _rules(self) -> Mapping[str, Rule]:
-        return {GLASS_OPENED: self._opened, GLASS_CLOSED: self._closed}
+        return {
+            GLASS_OPENED: self._opened,
+            GLASS_CLOSED: lambda entry: self.change(_glass(entry.number("number")), entry, state="closed"),
+        }
 
     def _opened(self, entry: ReplayedEntry) -> None:
         said = entry.known(opened_at="opened_at")
         self.make(_glass(entry.number("number")), entry, digest=entry.text("sha256"), state="not closed", **said)
-
-    def _closed(self, entry: ReplayedEntry) -> None:
-        self.change(_glass(entry.number("number")), entry, state="closed")
 
     def _stored(self, tx: ReadTransaction) -> Subjects:
         for one, closed in tx.break_glass.all():
