@@ -181,7 +181,7 @@ def test_a_tcb_that_was_never_evaluated_is_concerned_by_every_advisory(harness: 
     harness.add_key("model")
     release(harness)
     (one,) = found(harness)
-    item = KeptItem(name="cpu", kind="tdx", values={"mr_td": bytes(48)})
+    item = StatedItem(name="cpu", kind="tdx", verified=StatedClaims(values={"mr_td": bytes(48)}))
     lease = replace(one.state.lease, tee="tdx")
     why = lists_advisory("INTEL-SA-00001")(lease, KeptClaims(items=(item,), bound=True))
     assert list(why) == ["INTEL-SA-00001: the TCB was not evaluated"]
