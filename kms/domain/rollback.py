@@ -1,7 +1,7 @@
-"""Rollback guards: a memory outside of the database that tells an older copy of it from the newest state (MC-36).
+"""Rollback guards: a memory outside of the database by which an older copy of it is found (MC-36).
 
-A guard never knows more than the database: it is advanced after a commit. So a database that is behind its guard was
-replaced by an older copy, and one whose log went another way was rewritten.
+A guard is advanced after a commit, and is never ahead of the newest database. So a database that is behind its guard
+was replaced by an older copy, and one whose log went another way was rewritten.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class StatePosition:
 
 
 class RollbackGuard(Protocol):
-    """A memory of the newest position. What it remembers never goes back, unless a person accepts that."""
+    """A memory of the newest position, which never goes back unless a person accepts that."""
 
     @property
     def name(self) -> str:
@@ -147,7 +147,7 @@ def _rolled_back(remembered: Remembered, problem: str, position: StatePosition) 
 
 
 def guard_missing(name: str, problem: str) -> ConfigurationError:
-    """Return the refusal of a guard that does not answer: it says nothing about the database, so nothing is served."""
+    """Return the refusal of a guard that does not answer: without it, the database may be an older copy."""
     return ConfigurationError(
         f"the rollback guard {name} cannot be used: {problem}",
         code="rollback-guard-missing",

@@ -1,7 +1,7 @@
 """The root of the authenticated state: one record that stands for every row on which a decision rests, and for the log.
 
 Each writing transaction makes the next root. It is authenticated with a key that the key-encryption key wraps, so that
-whoever writes to the database without that key makes none.
+a writer of the database without that key makes none.
 """
 
 from __future__ import annotations

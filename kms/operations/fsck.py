@@ -70,7 +70,7 @@ def examine(
         yield _found("rollback-guard", partial(_guards, remembered=read_memories(guards)), tx)
 
     yield from _examined(vault.store.reading(), state)
-    # The state says that rows differ, and these say which.
+    # The check of the state counts the rows that differ, and these name them.
     look = partial(findings, kek=vault.kek, origin=origin, noted=noted)
     yield from _examined(vault.store.examining(), look)
 
@@ -199,7 +199,7 @@ def _claims(tx: ReadTransaction) -> _Seen:
 
 
 def _keks(tx: ReadTransaction) -> _Seen:
-    """Read what is known of key-encryption keys: exactly one wraps, and under a retired one nothing is left."""
+    """Read the records of key-encryption keys: exactly one wraps, and no secret is under a retired one."""
     records, under = tx.keks.all(), tx.wrapped_rows.counts()
     wrapping = sum(record.wraps for record in records)
     problems = [] if wrapping == 1 else [f"{wrapping} key-encryption keys wrap what is new, and one should"]

@@ -61,12 +61,12 @@ class Moved:
 
 
 def create_kek(vault: Vault, definition: Definition, *, random: RandomBytes, actor: Actor, at: datetime) -> KekRecord:
-    """Make a key where the definition says, and let the database know of it. Nothing is wrapped under it yet.
+    """Make the key of a definition, and add its record to the database. Nothing is wrapped under it yet.
 
     Raises:
         ConfigurationError: as ``create_backend`` and ``new_record``.
-        KeyConflictError: ``kek-exists``: the database knows this very key.
-        UnavailableError: what is to hold it does not answer, or the database is in use.
+        KeyConflictError: ``kek-exists``: the database has a record of this very key.
+        UnavailableError: the back-end does not answer, or the database is in use.
     """
     backend = create_backend(definition, random=random)
     try:
@@ -123,7 +123,7 @@ def kek_named(store: Store, text: str) -> KekRecord:
 
 
 def status(vault: Vault) -> tuple[KekStatus, ...]:
-    """Return for each key what is wrapped under it, and whether it can be used here and now."""
+    """Return the status of each key: the number of rows under it, and the problem of using it here, if any."""
     with vault.store.reading() as tx:
         records, under = tx.keks.all(), tx.wrapped_rows.counts()
     return tuple(

@@ -288,7 +288,7 @@ def _require_origin(tx: ReadTransaction, settings: Settings) -> None:
 
 
 def _restored_at(tx: ReadTransaction) -> datetime | None:
-    """Return when the database was made from a backup, or None. What cannot be read is damage, and no None."""
+    """Return when the database was made from a backup, or None. An unreadable moment is damage, not None."""
     found = tx.facts.find(RESTORED_AT)
     try:
         return None if found is None else rfc3339(found.decode(), what=RESTORED_AT)

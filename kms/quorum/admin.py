@@ -87,7 +87,7 @@ def change_now(service: QuorumService, change: ProposedChange, *, actor: Actor, 
 
 
 def thaw_mode(tx: ReadTransaction, *, alone: bool) -> ThawMode:
-    """Return who can end a freeze now: a quorum, one person (``alone`` is the setting), or nobody."""
+    """Return the way to end a freeze now: by a quorum, by one person (``alone`` is the setting), or none."""
     if tx.quorum.current().demanded(ChangeKind.THAW):
         return "quorum"
     return "one" if _counts_alone(tx, alone=alone) else "none"

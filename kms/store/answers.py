@@ -1,7 +1,7 @@
 """Answers of the database to queries.
 
-A row that the authenticated state holds is genuine, and may still not be one that a query asked for: whoever
-administers a server can give its operators another meaning, or put a view in the place of a table.
+A row that the authenticated state holds is genuine, and may still not be one that a query asked for: an
+administrator of the server can give its operators another meaning, or put a view in the place of a table.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The leases of a key, and those of a key on one chip, are numbered from 1. The newest number is authenticated, so that
 the number of releases since a moment is the difference to the number of the newest lease from before it.
 
-Of the leases that may be live, a sum of authentication codes is kept. Whoever removes a lease, or ends one early,
-changes the sum of those that are found.
+Of the leases that may be live, a sum of authentication codes is kept. The removal of a lease, or its early end, changes
+the sum of those that are found.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def guard_places(settings: Settings) -> tuple[GuardPlace, ...]:
 def refused_before(settings: Settings, started: datetime) -> datetime | None:
     """Return the moment before which challenges are refused by a service that started then; None without a guard.
 
-    A service that was killed may have used challenges that no guard was told of. An older copy of the database, put
+    A service that was killed may have used challenges that no guard has noted. An older copy of the database, put
     back before the start, would accept them once more.
     """
     return moment_of(milliseconds(started)) if guard_places(settings) else None

@@ -74,7 +74,7 @@ class WitnessGuard(_ReadOnlyGuard):
             return StatePosition(counter=0, log_size=checkpoint.size + 1, log_root=b"")
         if not found.lines:
             raise guard_missing(self.name, "; ".join(problems).removeprefix("warning: "))
-        if statuses[0] == _COSIGNED:  # without being told of an older size, so there was none
+        if statuses[0] == _COSIGNED:  # the witness stated no older size, so there was none
             return None
         return StatePosition(counter=0, log_size=checkpoint.size, log_root=checkpoint.root)
 

@@ -55,7 +55,7 @@ class Proposals(Noun):
             yield from ((_approval(digest, one.key_id), {}) for one in tx.proposals.approvals(digest))
 
     def differences(self, tx: ReadTransaction, looked_at: list[str]) -> Iterator[str]:
-        """Yield also what is wrong with the proposals and their signatures themselves."""
+        """Yield also the proposals that were altered, and the signatures that do not verify."""
         yield from super().differences(tx, looked_at)
         quorum = tx.quorum.current()
         for digest in tx.proposals.digests():

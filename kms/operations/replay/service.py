@@ -58,7 +58,7 @@ class Facts(Noun):
         return {
             INITIALISED: self._initialised,
             SETTINGS_CHANGED: lambda entry: self.make(FACT, entry, digest=entry.text("configuration_sha256")),
-            ANCHORS_CHANGED: lambda _: None,  # says more of the change of settings before it
+            ANCHORS_CHANGED: lambda _: None,  # a detail of the change of settings before it
             ANCHORS_APPROVED: lambda entry: self.make(APPROVED_ANCHORS, entry, value=entry.text("sha256")),
             RESTORED: lambda entry: self.make(RESTORED_AT, entry, **entry.known(text="restored_at")),
             ROLLBACK_ACCEPTED: lambda entry: self.make(RESTORED_AT, entry, text=entry.text("restored_at")),

@@ -56,7 +56,7 @@ def _rows(connection: sa.Connection, entries: sa.TableClause) -> Iterator[sa.Row
 
 
 def _blob(value: object) -> bytes:
-    """Read a column; what is no bytes at all has the hash of nothing, and is found."""
+    """Read a column; a value that is not bytes gets the hash of nothing, and is found."""
     return bytes(value) if isinstance(value, (bytes, memoryview)) else b""
 
 

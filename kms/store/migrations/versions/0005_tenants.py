@@ -1,4 +1,4 @@
-"""Whose keys there are. A database that is there already has keys of one tenant, ``default``."""
+"""Tenants. An existing database has keys of one tenant, ``default``."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -15,7 +15,7 @@ def upgrade() -> None:
         sa.Column("name", sa.String(64).with_variant(sa.String(64, collation="C"), "postgresql"), primary_key=True),
         sa.Column("created_at", sa.String(40), nullable=False),
     )
-    # A new database has no rows yet: whoever fills it says since when there is a tenant, a backup among them.
+    # A new database has no rows yet; the program that fills it adds its tenants, also from a backup.
     op.execute(
         "INSERT INTO tenants (name, created_at) SELECT 'default', MIN(created_at) FROM secrets HAVING COUNT(*) > 0"
     )

@@ -1,4 +1,4 @@
-"""Leases: what was released to whom and until when, how that ended, and what is not renewed."""
+"""Leases, their early ends, and stops of their renewal."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Who may administer what."""
+"""Grants of roles."""
 
 import sqlalchemy as sa
 from alembic import op
