@@ -23,6 +23,7 @@ __all__ = [
     "RotationSchedule",
     "WrapContext",
     "Wrapped",
+    "own_context",
 ]
 
 SYMMETRIC_256 = "symmetric-256"
@@ -140,6 +141,13 @@ class WrapContext:
         return cbor_bytes(
             (_FORMAT, self.tenant, self.key_id, self.version, self.purpose, self.algorithm, self.policy_digest)
         )
+
+
+def own_context(origin: str, name: str, algorithm: str) -> WrapContext:
+    """Return the context to which one of the service's own keys is bound."""
+    return WrapContext(
+        tenant=origin, key_id=name, version=1, purpose="service", algorithm=algorithm, policy_digest=None
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

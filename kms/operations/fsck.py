@@ -13,7 +13,7 @@ from attest.errors import AttestError
 from kms.domain.errors import IntegrityError, UnavailableError, damaged
 from kms.domain.kek import KeyEncryptionKey
 from kms.domain.kek_records import KekState
-from kms.domain.keys import KeyRecord, Wrapped
+from kms.domain.keys import KeyRecord, Wrapped, own_context
 from kms.domain.lease_claims import read_claims
 from kms.domain.log_verification import LogState, verify_log
 from kms.domain.material import public_half
@@ -21,7 +21,7 @@ from kms.domain.rollback import Remembered, RollbackGuard, StatePosition
 from kms.keys.vault import Vault
 from kms.operations.guards.setting import read_memories
 from kms.operations.guards.watch import require_current_in
-from kms.operations.own_keys import OWN_KEYS, own_context
+from kms.operations.own_keys import OWN_KEYS
 from kms.operations.replay import REPLAY, Difference, LoggedState
 from kms.operations.state import state_problems
 from kms.references.intake import list_documents

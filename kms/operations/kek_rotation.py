@@ -20,13 +20,12 @@ from kms.domain.actors import Actor
 from kms.domain.errors import IntegrityError, KeyConflictError
 from kms.domain.kek import RandomBytes
 from kms.domain.kek_records import KekRecord, KekState
-from kms.domain.keys import WrapContext, Wrapped
+from kms.domain.keys import WrapContext, Wrapped, own_context
 from kms.keys.vault import Vault
 from kms.keys.wrapping.backend import SingleKek
 from kms.keys.wrapping.backends import create_backend, identify, new_record
 from kms.keys.wrapping.definitions import Definition, FileDefinition
 from kms.keys.wrapping.keyring import KekRing
-from kms.operations.own_keys import own_context
 from kms.quorum.keks import KEK_ROTATED, find_kek
 from kms.store import ReadTransaction, Store, WriteTransaction
 from kms.store.wrapped_rows import WRAPPED_TABLES

@@ -10,10 +10,11 @@ from kms.config.settings import Settings
 from kms.domain.actors import Actor
 from kms.domain.errors import KmsError
 from kms.domain.kek import RandomBytes
+from kms.domain.keys import own_context
 from kms.domain.secret import SecretBytes
 from kms.domain.state_root import StateKeys
 from kms.operations.fsck import findings
-from kms.operations.own_keys import STATE, opened_ring, own_context
+from kms.operations.own_keys import STATE, opened_ring
 from kms.operations.state import STATE_BEGUN, STATE_SECRET_BYTES
 from kms.store import WriteTransaction, authenticated_tables, migrate_database
 

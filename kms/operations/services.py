@@ -25,7 +25,7 @@ from kms.domain.anchors import anchor_lines, anchors_digest
 from kms.domain.errors import IntegrityError, damaged
 from kms.domain.kek import RandomBytes
 from kms.domain.kek_records import KekRecord, KekState
-from kms.domain.keys import DEFAULT_TENANT
+from kms.domain.keys import DEFAULT_TENANT, own_context
 from kms.domain.lease_grants import LeaseIssuer
 from kms.domain.permissions import EVERY_TENANT, Role
 from kms.domain.rollback import read_guards
@@ -41,7 +41,7 @@ from kms.operations.continuity import RESTORED_AT, require_continuity
 from kms.operations.guards.opening import open_local_guards, open_remote_guards
 from kms.operations.guards.setting import mark_guards, prepare_guards
 from kms.operations.guards.watch import GuardWatch, read_remote, require_current
-from kms.operations.own_keys import CHALLENGE_MAC, IDENTITY, STATE, own_context, own_secret
+from kms.operations.own_keys import CHALLENGE_MAC, IDENTITY, STATE, own_secret
 from kms.operations.state import STATE_SECRET_BYTES, authenticate
 from kms.quorum.anchors import require_approved
 from kms.release.challenges import MAC_KEY_BYTES, ChallengeIssuer
