@@ -10,7 +10,7 @@ from kms.admin_api.models.keys import PolicyListModel, PolicyModel, PolicySummar
 from kms.admin_api.routes import AdminRoute, reads
 from kms.domain.errors import PolicyUnknownError
 from kms.domain.permissions import Operation
-from kms.references.resolution import find_guard
+from kms.references.resolution import find_guard, stored_policy
 from kms.store import ReadTransaction
 
 router = APIRouter(route_class=AdminRoute, prefix="/v1/policies", tags=["policies"])
@@ -31,7 +31,7 @@ def read_policy(tenant: Tenant, digest: Digest, caller: WithCaller) -> PolicyMod
     caller.require(Operation.POLICIES_READ, tenant=tenant)
     wanted = bytes.fromhex(digest)
     with caller.vault.store.reading() as reader:
-        document = reader.policies.document(wanted) if wanted in _held(reader, tenant) else None
+        document = stored_policy(reader, wanted)[0] if wanted in _held(reader, tenant) else None
     if document is None:
         raise PolicyUnknownError(
             f"no key of the tenant {tenant!r} is guarded by such a policy", code="policy-unknown", field=digest

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from attest.clock import Clock
 from kms.keys.vault import Vault
-from kms.log.publisher import LogPublisher
-from kms.release.services import Identity, Services
+from kms.log.publisher import Identity, LogPublisher
+from kms.release.services import Services
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

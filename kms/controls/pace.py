@@ -19,8 +19,7 @@ class GuestPace:
     rate of its own image, and not that of guests beside it. The rate of the chip bounds a chip whose key is known:
     with it, evidence of any measurement can be made.
 
-    Args:
-        per_minute: requests with evidence of one image on one chip, in the long run and at once; at least 1.
+    ``per_minute`` is of one image on one chip, in the long run and at once; at least 1.
     """
 
     def __init__(self, per_minute: int) -> None:

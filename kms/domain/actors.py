@@ -27,7 +27,6 @@ class Actor:
 
     Attributes:
         name: unique for these means: user name, ``issuer|subject``, subject of a certificate.
-        means: the means of identification.
     """
 
     name: str

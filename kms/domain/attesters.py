@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from hashlib import sha256
 
 from attest import VerifiedEvidence
 from attest.encoding import cbor_bytes
 from attest.evidence import VerifiedIntelQuote, VerifiedSnpReport
-from attest.verification import VerifiedItem
 from kms.domain.lease_claims import PASSPORT, kept_claims, passport_claims
 from kms.domain.leases import Attester
 from kms.domain.passports import VerifiedPassport
@@ -18,15 +16,35 @@ _HOLDER = "attest kms holder v1"
 _MEASUREMENTS = ("measurement", "mr_td", "mr_enclave")
 
 
-def attester_of(verified: VerifiedEvidence, *, recipient: bytes) -> Attester:
-    """Describe the Attester of verified evidence; ``recipient`` is the public key in its binding."""
-    cpu = next((item for item in verified.items if not item.kind.startswith("nvidia")), None)
-    tee, product, chip, measurement = ("none", None, None, None) if cpu is None else _silicon(cpu)
-    instance = instance_of(tee=tee, chip=chip, measurement=measurement)
-    claims = kept_claims(verified)
-    gpus = sum(item.kind == "nvidia-gpu" for item in verified.items)
-    attester = _attester(tee, instance, recipient, claims, gpus=gpus, simulated=verified.simulated)
-    return replace(attester, product=product, chip=chip, measurement=measurement)
+def attester_of(verified: VerifiedEvidence | VerifiedPassport, *, recipient: bytes) -> Attester:
+    """Describe the Attester of a verified proof; ``recipient`` is the public key in its binding.
+
+    An EAR names no machine, so all passports of one Verifier are one instance.
+    """
+    product: str | None = None
+    chip: str | None = None
+    measurement: bytes | None = None
+    if isinstance(verified, VerifiedPassport):
+        tee, claims = PASSPORT, passport_claims(verified)
+        issuer = sha256(verified.token.issuer.encode()).digest()
+        instance = instance_of(tee=tee, chip=None, measurement=issuer)
+    else:
+        tee, product, chip, measurement = _cpu_of(verified)
+        claims = kept_claims(verified)
+        instance = instance_of(tee=tee, chip=chip, measurement=measurement)
+    return Attester(
+        tee=tee,
+        product=product,
+        chip=chip,
+        measurement=measurement,
+        instance=instance,
+        holder=holder_of(instance, recipient),
+        recipient=sha256(recipient).digest(),
+        gpus=sum(item.kind == "nvidia-gpu" for item in verified.items),
+        simulated=verified.simulated,
+        claims=claims,
+        claims_digest=sha256(claims).digest(),
+    )
 
 
 def chip_and_image_of(verified: VerifiedEvidence) -> tuple[str | None, bytes | None]:
@@ -34,30 +52,7 @@ def chip_and_image_of(verified: VerifiedEvidence) -> tuple[str | None, bytes | N
 
     The chip is None if it is masked, unknown or of another kind.
     """
-    cpu = next((item for item in verified.items if not item.kind.startswith("nvidia")), None)
-    return (None, None) if cpu is None else _silicon(cpu)[2:]
-
-
-def passport_attester(verified: VerifiedPassport, *, recipient: bytes) -> Attester:
-    """Describe the holder of a passport. An EAR names no machine, so all passports of one Verifier are one instance."""
-    instance = instance_of(tee=PASSPORT, chip=None, measurement=sha256(verified.token.issuer.encode()).digest())
-    return _attester(PASSPORT, instance, recipient, passport_claims(verified), gpus=0, simulated=verified.simulated)
-
-
-def _attester(tee: str, instance: bytes, recipient: bytes, claims: bytes, *, gpus: int, simulated: bool) -> Attester:
-    return Attester(
-        tee=tee,
-        product=None,
-        chip=None,
-        measurement=None,
-        instance=instance,
-        holder=holder_of(instance, recipient),
-        recipient=sha256(recipient).digest(),
-        gpus=gpus,
-        simulated=simulated,
-        claims=claims,
-        claims_digest=sha256(claims).digest(),
-    )
+    return _cpu_of(verified)[2:]
 
 
 def instance_of(*, tee: str, chip: str | None, measurement: bytes | None) -> bytes:
@@ -70,8 +65,11 @@ def holder_of(instance: bytes, recipient: bytes) -> bytes:
     return sha256(cbor_bytes((_HOLDER, instance, sha256(recipient).digest()))).digest()
 
 
-def _silicon(cpu: VerifiedItem) -> tuple[str, str | None, str | None, bytes | None]:
+def _cpu_of(verified: VerifiedEvidence) -> tuple[str, str | None, str | None, bytes | None]:
     """Return TEE, product, chip and measurement from the evidence that the vendor's hardware signed."""
+    cpu = next((item for item in verified.items if not item.kind.startswith("nvidia")), None)
+    if cpu is None:
+        return "none", None, None, None
     match cpu.silicon:
         case VerifiedSnpReport() as found:
             chip = found.report.chip_id

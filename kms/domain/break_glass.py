@@ -26,10 +26,8 @@ class BreakGlass:
 
     Attributes:
         number: from 1.
-        key: the key that it relaxes.
         lifts: the freeze that it lifts for the key, or None.
         policy_digest: SHA-256 of the policy that replaces the key's own, 32 bytes, or None.
-        reason: the proposer's reason.
         opened_at: whole milliseconds, UTC.
         until: end of its validity, excluded; whole milliseconds, UTC.
         seal: wrapped under the key-encryption key and bound to all of this but the number and ``opened_at``, so that

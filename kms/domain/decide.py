@@ -46,9 +46,7 @@ class ReferenceState:
 class ReleaseObstacle:
     """Reason why a key is not released to any workload now.
 
-    Attributes:
-        code: stable name (``references-unusable``).
-        text: for people.
+    ``code`` is a stable name (``references-unusable``), ``text`` is for people.
     """
 
     code: str
@@ -81,9 +79,7 @@ class KeyState:
 
     Attributes:
         asked: the key as the request names it.
-        name: name of the key.
         version: the version that would be released.
-        purpose: its purpose.
         policy_digest: SHA-256 of the policy that guards it, 32 bytes.
         enabled: False if its owner disabled it.
         reference_digest: SHA-256 over the reference values in force for its policy, 32 bytes; None while the
@@ -113,13 +109,8 @@ class KeyState:
 class ReleaseTerms:
     """Demands of the service on every release; none comes from the request.
 
-    Attributes:
-        context: the binding's required purpose.
-        role: the required role of the prover.
-        audience: the service's own identity.
-        nonce: the nonce of the challenge that was used, 32 bytes.
-        purposes: the purposes that a key may have to be released here.
-        allow_simulated: True if evidence of the simulator is accepted.
+    ``nonce`` is that of the challenge that was used, 32 bytes; ``purposes`` are those of keys that may be released
+    here.
     """
 
     context: str
@@ -137,7 +128,6 @@ class DenialReason:
     Attributes:
         code: stable name (``key-disabled``).
         key_id: the key as requested, or None for the request as a whole.
-        text: for people.
         checks: the failed checks, where a policy is not met.
     """
 
@@ -155,7 +145,6 @@ class ReleaseDecision:
         keys: the requested keys that exist, in the order of the request.
         recipient: the workload's public key that the evidence commits to; None unless the outcome is ``ALLOW``.
         reasons: reasons against; empty when the outcome is ``ALLOW``.
-        at: moment of the decision.
     """
 
     keys: tuple[KeyState, ...]

@@ -31,7 +31,6 @@ class FloorEntry:
     """One demand of a floor.
 
     Attributes:
-        demand: on one component of one product.
         since: first moment at which it counts, UTC; None: at once, whatever a clock says.
         because: the reason; the denial of a release gives it.
     """

@@ -30,9 +30,7 @@ class Scope(enum.StrEnum):
 class Target:
     """The thing that a freeze stops.
 
-    Attributes:
-        scope: its kind.
-        name: a key's name, a tenant, a product, or empty for everything.
+    ``name`` is a key's name, a tenant, a product, or empty for everything.
     """
 
     scope: Scope
@@ -45,15 +43,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freeze:
-    """A freeze that is in force.
-
-    Attributes:
-        target: the thing that it stops.
-        reason: the actor's reason.
-        actor: name of the actor.
-        means: the means by which the actor was identified.
-        frozen_at: UTC.
-    """
+    """A freeze that is in force."""
 
     target: Target
     reason: str

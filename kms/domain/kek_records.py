@@ -42,11 +42,8 @@ class KekRecord:
 
     Attributes:
         id: 32 bytes; of a file derived from the key, otherwise random.
-        backend: kind of store that holds it.
         description: its location, for display only.
-        state: its use.
         proof: ``proof_content`` wrapped under it, which nothing but the same key opens; None where the id is derived.
-        created_at: moment of registration, UTC.
     """
 
     id: bytes

@@ -23,6 +23,7 @@ __all__ = [
     "RotationSchedule",
     "WrapContext",
     "Wrapped",
+    "own_context",
 ]
 
 SYMMETRIC_256 = "symmetric-256"
@@ -71,9 +72,7 @@ class KeyRecord:
     """One version of a key as it is stored, without its material.
 
     Attributes:
-        name: name of the key.
         version: from 1.
-        purpose: its purpose.
         algorithm: algorithm of the material (``symmetric-256``: 32 bytes).
         policy_digest: SHA-256 of the policy that a workload must meet, 32 bytes.
         enabled: False if no version of the key may be released.
@@ -81,10 +80,8 @@ class KeyRecord:
         overlap_until: end of its release after another version replaced it, excluded; None while it is the current
             version.
         destroy_at: scheduled destruction of its material, or None. It is not released once this is set.
-        created_at: when this version was made or imported, UTC.
         wrapped: the material, encrypted under a key-encryption key and bound to name, version, purpose, algorithm and
             policy; nothing once it is destroyed.
-        disclosure: detail of a refusal of the key.
         lease_seconds: lifetime of its leases; None: the service's default.
     """
 
@@ -129,13 +126,7 @@ class KeyRecord:
 class WrapContext:
     """Context to which a wrapped key is bound, so that two wrapped keys cannot be swapped (MC-28).
 
-    Attributes:
-        tenant: owner of the key.
-        key_id: its name.
-        version: from 1.
-        purpose: its purpose.
-        algorithm: algorithm of the material.
-        policy_digest: the policy, 32 bytes; None for the service's own keys.
+    ``policy_digest`` has 32 bytes; it is None for the service's own keys.
     """
 
     tenant: str
@@ -152,15 +143,19 @@ class WrapContext:
         )
 
 
+def own_context(origin: str, name: str, algorithm: str) -> WrapContext:
+    """Return the context to which one of the service's own keys is bound."""
+    return WrapContext(
+        tenant=origin, key_id=name, version=1, purpose="service", algorithm=algorithm, policy_digest=None
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotationSchedule:
     """Automatic rotation of a key.
 
     Attributes:
-        name: the key.
-        every: interval between rotations.
         overlap: time for which the previous version is still released on request by its number.
-        due_at: moment of the next rotation.
     """
 
     name: KeyName

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from attest import VerifiedEvidence
 from attest.encoding import CborValue, cbor_bytes, cbor_value
 from attest.errors import EvidenceError
-from attest.evidence import ClaimTree
+from attest.evidence import ClaimTree, StatedClaims, StatedItem
 from kms.domain.errors import IntegrityError, damaged
 from kms.domain.passports import VerifiedPassport
 
@@ -34,23 +34,12 @@ _NOT_JUDGED: Final = frozenset({"nvidia", "unknown_claims"})
 """NVIDIA's duplicate claims, and claims that are in no table."""
 _PREFIXES: Final = ("snp.", "tdx.")
 
-Values: TypeAlias = Mapping[str, ClaimTree]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptItem:
-    """One TEE or device: its name in the evidence (``cpu``), its kind (``sev-snp``), its claims by dotted name."""
-
-    name: str
-    kind: str
-    values: Values
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptClaims:
     """The stored claims of a release; ``bound`` if the CPU's report commits to the other devices."""
 
-    items: tuple[KeptItem, ...]
+    items: tuple[StatedItem, ...]
     bound: bool
 
 
@@ -101,11 +90,11 @@ def read_claims(content: bytes) -> KeptClaims:
         raise _invalid() from exc
 
 
-def _item(value: CborValue) -> KeptItem:
+def _item(value: CborValue) -> StatedItem:
     if not isinstance(value, Mapping) or not isinstance(value["claims"], Mapping):
         raise _invalid()
     values = {name: tree for name, one in value["claims"].items() if (tree := _tree(one)) is not None}
-    return KeptItem(name=str(value["name"]), kind=str(value["kind"]), values=values)
+    return StatedItem(name=str(value["name"]), kind=str(value["kind"]), verified=StatedClaims(values=values))
 
 
 def _tree(value: CborValue) -> ClaimTree | None:

@@ -32,7 +32,6 @@ class LeaseIdentity:
         instance: 32 bytes over TEE, chip and measurement: this image on this machine.
         holder: 32 bytes over the instance and the key that it proved to have: both identify the holder.
         recipient: SHA-256 of that key, 32 bytes.
-        gpus: number of attested GPUs.
         simulated: True if any evidence rests on the simulator's roots.
         claims_digest: SHA-256 of its claims, 32 bytes.
     """
@@ -70,8 +69,6 @@ class Lease(LeaseIdentity):
 
     Attributes:
         lease_id: 128 random bits in lower-case hex.
-        name: the key.
-        version: the released version.
         policy_digest: SHA-256 of the policy that it was released under, 32 bytes.
         evidence_digest: SHA-384 of the evidence, 48 bytes.
         log_seq: number of the decision's entry of the log.
@@ -117,7 +114,6 @@ class LeaseEnd:
     """The early end of a lease.
 
     Attributes:
-        lease_id: the lease.
         at: whole milliseconds.
         reason: ``superseded``: its holder has a newer one.
         log_seq: the log entry of the end.
@@ -134,10 +130,7 @@ class LeaseStop:
     """An operator's stop: the lease is not renewed, and the key not released to that image on that machine again.
 
     Attributes:
-        lease_id: the stopped lease.
-        name: the key.
         instance: this image on this machine, as of ``Attester``.
-        reason: the operator's reason.
         at: whole milliseconds.
         log_seq: the log entry of the stop.
     """
@@ -176,17 +169,12 @@ class LeaseFilter:
     """Filter of leases; every condition that is not None must hold.
 
     Attributes:
-        tenant: of this tenant's keys.
-        name: of this key.
         policy_digest: released under this policy.
-        measurement: to this image.
-        chip: on this chip.
         product: on this line of processors, or this TEE.
         released_from: released at this moment or later.
         released_until: released at this moment or earlier.
         live: neither expired nor ended; False: these alone, None: all.
         stopped: with a stop standing against them.
-        lease_ids: these.
     """
 
     tenant: str | None = None

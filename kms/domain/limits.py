@@ -142,10 +142,8 @@ def _chips(value: JsonValue) -> tuple[str, ...] | None:
 class UseRequest:
     """The properties of a request that limits use.
 
-    Attributes:
-        cpu: the CPU's chip; None if it is masked or unknown.
-        devices: chips of the other devices; None for an unknown one.
-        versions: number of requested versions of the key.
+    ``cpu`` and ``devices`` are chips, None where one is unknown or masked; ``versions`` is the number of requested
+    ones.
     """
 
     cpu: str | None
@@ -157,10 +155,7 @@ class UseRequest:
 class Usage:
     """Previous releases of a key, as the deciding transaction counts them.
 
-    Attributes:
-        releases: number in the period of each budget.
-        other_holders: number of current holders except the requester.
-        to_chip: number to this chip in the period of ``per_chip``.
+    ``to_chip`` counts the releases to the chip of the request in the period of ``per_chip``.
     """
 
     releases: Mapping[Budget, int]

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
-from typing import Protocol
 
 from attest.checks import Check, Outcome
 from attest.encoding import JsonValue, rfc3339_text
@@ -16,14 +15,6 @@ from kms.domain.lease_grants import Granted
 from kms.domain.passports import VerifiedPassport
 
 DECISION = "decision"
-
-
-class Digested(Protocol):
-    """Evidence, or a passport in its place."""
-
-    @property
-    def digest(self) -> bytes:
-        """SHA-384, 48 bytes."""
 
 
 def check_members(check: Check) -> dict[str, JsonValue]:
@@ -39,21 +30,14 @@ def check_members(check: Check) -> dict[str, JsonValue]:
 
 
 def decision_body(
-    decision: ReleaseDecision,
-    *,
-    nonce_digest: bytes,
-    evidence: Digested,
-    requested: Sequence[str],
-    results: Mapping[str, Result],
-    allow_simulated: bool,
-    granted: Granted,
+    decision: ReleaseDecision, *, head: Mapping[str, JsonValue], results: Mapping[str, Result], granted: Granted
 ) -> dict[str, JsonValue]:
-    """Describe a decision about verified evidence; results are by requested key."""
+    """Describe a decision about verified evidence; ``head`` is of ``decision_head``, results are by requested key."""
     verified = next((result.verified for result in results.values()), None)
     binding = None if verified is None else verified.binding
     failed = {(check.id, check.item): check for reason in decision.reasons for check in reason.checks}
     return {
-        **_head(nonce_digest, evidence, requested, decision.at, allow_simulated=allow_simulated),
+        **head,
         "outcome": str(decision.outcome),
         "simulated": None if verified is None else verified.simulated,
         "binding_sha256": None if binding is None else sha256(binding.to_bytes()).hexdigest(),
@@ -74,18 +58,11 @@ def decision_body(
 
 
 def refusal_body(
-    error: AttestError,
-    *,
-    nonce_digest: bytes,
-    evidence: Digested,
-    requested: Sequence[str],
-    keys: Iterable[KeyState],
-    at: datetime,
-    allow_simulated: bool,
+    error: AttestError, *, head: Mapping[str, JsonValue], keys: Iterable[KeyState]
 ) -> dict[str, JsonValue]:
     """Describe a refusal that came before any appraisal: malformed, not genuine, or nothing to seal to."""
     return {
-        **_head(nonce_digest, evidence, requested, at, allow_simulated=allow_simulated),
+        **head,
         "outcome": str(ReleaseOutcome.DENY),
         "simulated": None,
         "binding_sha256": None,
@@ -159,13 +136,14 @@ def _lease(granted: Granted, asked: str) -> dict[str, JsonValue] | None:
     }
 
 
-def _head(
-    nonce_digest: bytes, evidence: Digested, requested: Sequence[str], at: datetime, *, allow_simulated: bool
+def decision_head(
+    *, nonce_digest: bytes, evidence_digest: bytes, requested: Sequence[str], at: datetime, allow_simulated: bool
 ) -> dict[str, JsonValue]:
+    """Describe the request of a decision; the digest is of evidence, or of a passport in its place."""
     return {
         "at": rfc3339_text(at),
         "nonce_sha256": nonce_digest.hex(),
-        "evidence_sha384": evidence.digest.hex(),
+        "evidence_sha384": evidence_digest.hex(),
         "requested": list(requested),
         "allow_simulated": allow_simulated,
     }

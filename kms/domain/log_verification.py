@@ -87,7 +87,8 @@ def verify_log(source: LogSource, *, noted: Iterable[LogState | bytes] = ()) -> 
     _require_states(states, 0, EMPTY_ROOT)
     for entry in chain(source.entries(), [None]):
         if entry is None or len(pending) >= _CHUNK:  # one chunk at a time, and the rest at the end
-            _require_stored(source, pending)
+            if source.nodes(list(pending)) != pending:
+                raise _mismatch("the stored tree is not that of the entries: an entry was altered, or the tree was")
             stored += len(pending)
             pending = {}
         if entry is not None:
@@ -101,11 +102,6 @@ def verify_log(source: LogSource, *, noted: Iterable[LogState | bytes] = ()) -> 
         raise _mismatch("the stored tree has hashes that belong to no entry")
     _require_all(wanted, missing, frontier.size)
     return LogState(size=frontier.size, root=frontier.root())
-
-
-def _require_stored(source: LogSource, expected: dict[Node, bytes]) -> None:
-    if source.nodes(list(expected)) != expected:
-        raise _mismatch("the stored tree is not that of the entries: an entry was altered, or the tree was")
 
 
 def _require_states(states: Iterable[LogState], size: int, root: bytes) -> None:

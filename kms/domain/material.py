@@ -18,10 +18,7 @@ from kms.domain.secret import EXPORT, SecretBytes
 class KeyAlgorithm:
     """Algorithm of a key.
 
-    Attributes:
-        purpose: purpose of such a key.
-        size: bytes of the material.
-        kem: the HPKE KEM whose private half it is, or None.
+    The material has ``size`` bytes; ``kem`` is the HPKE KEM whose private half it is, or None.
     """
 
     purpose: KeyPurpose

@@ -22,9 +22,7 @@ class VerifiedPassport:
 
     Attributes:
         evidence: the passport; its digest is that of the EAR.
-        token: the EAR, verified.
         binding: purpose of the signed request, and the key to seal to.
-        at: moment of verification.
     """
 
     evidence: Passport
@@ -60,11 +58,7 @@ class VerifiedPassport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassportResult(Judgement):
-    """The appraisal of a passport by one policy.
-
-    Attributes:
-        verified: the appraised passport.
-    """
+    """The appraisal of a passport by one policy."""
 
     verified: VerifiedPassport
 

@@ -40,9 +40,7 @@ class ChangeKind(enum.StrEnum):
 class Person:
     """A registered approver.
 
-    Attributes:
-        name: unique.
-        public_key: PEM, SubjectPublicKeyInfo: Ed25519, P-256 or P-384; unique too.
+    Names are unique, and so are keys: PEM, SubjectPublicKeyInfo: Ed25519, P-256 or P-384.
     """
 
     name: str
@@ -64,7 +62,6 @@ class QuorumRule:
     """The approvals that one kind of change needs.
 
     Attributes:
-        kind: of changes.
         threshold: number of these people who must sign, from 1.
         people: their names, sorted.
         proposer_counts: True if the proposer's own signature counts. If False, a proposal names its proposer, who must

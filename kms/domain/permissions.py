@@ -145,13 +145,7 @@ class Grant:
 
     Attributes:
         number: from 1, in the order of granting; never reused.
-        identity: the grantee.
         tenant: its scope; ``*`` for every tenant and for service-wide operations.
-        role: the granted role.
-        granted_by: the grantor.
-        granted_at: UTC.
-        revoked_by: the revoker, or None.
-        revoked_at: UTC, or None while it is in force.
     """
 
     number: int

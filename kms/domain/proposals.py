@@ -41,13 +41,9 @@ class Proposal:
         audience: verifier key of the service.
         serial: its number there, from 1.
         kind: selects the rule that it must meet.
-        action: name of the change.
-        arguments: arguments of the change.
         state: digests of the state that it builds on; a change of that state invalidates the proposal.
-        reason: the proposer's reason.
         proposer: the actor, as the log names it.
         person: the registered approver who proposes it, or None.
-        created: UTC.
         expires: end of its validity, excluded; UTC.
     """
 

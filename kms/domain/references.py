@@ -26,8 +26,6 @@ class StoredDocument:
 
     Attributes:
         digest: SHA-256 of its canonical JSON, 32 bytes.
-        name: its name in policies.
-        version: the author's number.
         document: YAML or JSON, as its author wrote it.
         proofs: signatures over it; none for a document that policies name by its digest.
     """

@@ -1,7 +1,7 @@
-"""Rollback guards: a memory outside of the database that tells an older copy of it from the newest state (MC-36).
+"""Rollback guards: a memory outside of the database by which an older copy of it is found (MC-36).
 
-A guard never knows more than the database: it is advanced after a commit. So a database that is behind its guard was
-replaced by an older copy, and one whose log went another way was rewritten.
+A guard is advanced after a commit, and is never ahead of the newest database. So a database that is behind its guard
+was replaced by an older copy, and one whose log went another way was rewritten.
 """
 
 from __future__ import annotations
@@ -33,6 +33,10 @@ class StatePosition:
     log_size: int
     log_root: bytes
 
+    def is_after(self, other: StatePosition) -> bool:
+        """Return True if the database went on from another position."""
+        return (other.counter, other.log_size) < (self.counter, self.log_size)
+
     @property
     def log(self) -> LogState:
         """State of the log."""
@@ -45,7 +49,7 @@ class StatePosition:
 
 
 class RollbackGuard(Protocol):
-    """A memory of the newest position. What it remembers never goes back, unless a person accepts that."""
+    """A memory of the newest position, which never goes back unless a person accepts that."""
 
     @property
     def name(self) -> str:
@@ -98,13 +102,18 @@ def read_guards(guards: Iterable[RollbackGuard]) -> tuple[Remembered, ...]:
     Raises:
         ConfigurationError: ``rollback-guard-missing``: one is missing, empty or unreadable.
     """
-    found = []
-    for guard in guards:
-        position = guard.read()
-        if position is None:
-            raise guard_missing(guard.name, "it is empty")
-        found.append(Remembered(guard=guard.name, position=position))
-    return tuple(found)
+    return tuple(Remembered(guard=one.name, position=require_written(one.name, one.read())) for one in guards)
+
+
+def require_written(name: str, position: StatePosition | None) -> StatePosition:
+    """Return the position that a guard of this name remembers.
+
+    Raises:
+        ConfigurationError: ``rollback-guard-missing``: it is empty.
+    """
+    if position is None:
+        raise guard_missing(name, "it is empty")
+    return position
 
 
 def require_not_behind(position: StatePosition, remembered: Iterable[Remembered], *, root_at: ReadRoot) -> None:
@@ -138,7 +147,7 @@ def _rolled_back(remembered: Remembered, problem: str, position: StatePosition) 
 
 
 def guard_missing(name: str, problem: str) -> ConfigurationError:
-    """Return the refusal of a guard that does not answer: it says nothing about the database, so nothing is served."""
+    """Return the refusal of a guard that does not answer: without it, the database may be an older copy."""
     return ConfigurationError(
         f"the rollback guard {name} cannot be used: {problem}",
         code="rollback-guard-missing",

@@ -72,9 +72,7 @@ class StoredNode(NamedTuple):
 class Changed:
     """A map after changes.
 
-    Attributes:
-        root: its digest.
-        nodes: the nodes that differ, by path; None for one that is gone.
+    ``nodes`` are the nodes that differ, by path; None for one that is gone.
     """
 
     root: bytes

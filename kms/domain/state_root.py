@@ -1,7 +1,7 @@
 """The root of the authenticated state: one record that stands for every row on which a decision rests, and for the log.
 
 Each writing transaction makes the next root. It is authenticated with a key that the key-encryption key wraps, so that
-whoever writes to the database without that key makes none.
+a writer of the database without that key makes none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from kms.domain.errors import IntegrityError
 from kms.domain.secret import EXPORT, SecretBytes
 from kms.domain.state_map import DIGEST_BYTES, EMPTY
 
-STATE_KEY_BYTES: Final = 32
 MAC_BYTES: Final = 32
 _FORM: Final = struct.Struct(f">Q{DIGEST_BYTES}sQ{DIGEST_BYTES}s{DIGEST_BYTES}s")
 FORGED: Final = "state-forged"
@@ -54,14 +53,12 @@ class StateKeys:
         root: authenticates roots of the state.
         leases: authenticates leases in the sum of live ones.
         backup: authenticates backups.
-        guard: authenticates what a rollback guard remembers.
     """
 
     def __init__(self, secret: SecretBytes) -> None:
         self.root = _derived(secret, "root")
         self.leases = _derived(secret, "leases")
         self.backup = _derived(secret, "backup")
-        self.guard = _derived(secret, "guard")
 
 
 def _derived(secret: SecretBytes, purpose: str) -> MacKey:
@@ -88,7 +85,6 @@ class StateRoot:
     Attributes:
         counter: number of writing transactions so far.
         state: root digest of the map of rows, 32 bytes.
-        log: the end of the log.
     """
 
     counter: int = 0

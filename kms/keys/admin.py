@@ -16,7 +16,7 @@ from kms.domain.references import StoredDocument
 from kms.domain.secret import SecretBytes
 from kms.keys.publication import publish
 from kms.references.intake import REFERENCES_ADDED, added_body, effects, reference_members, require_current, take_in
-from kms.references.resolution import load_guard, named_by
+from kms.references.resolution import load_guard, named_by, stored_policy
 from kms.store import ReadTransaction, Store, WriteTransaction
 
 KEY_CREATED = "key-created"
@@ -120,14 +120,15 @@ def name_members(name: KeyName) -> dict[str, JsonValue]:
 
 
 def find_key(store: Store, name: KeyName) -> tuple[KeyRecord, bytes]:
-    """Return the newest version of a key and its policy document.
+    """Return the current version of a key and its policy document.
 
     Raises:
         KeyUnknownError: ``key-unknown``.
+        IntegrityError: ``policy-missing`` or ``policy-altered``.
     """
     with store.reading() as tx:
         record = require_key(tx, name)
-        return record, tx.policies.document(record.policy_digest) or b""
+        return record, stored_policy(tx, record.policy_digest)[0]
 
 
 def set_enabled(store: Store, name: KeyName, *, enabled: bool, actor: Actor, at: datetime) -> None:

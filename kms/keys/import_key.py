@@ -22,7 +22,7 @@ from attest.release import (
 from kms.domain.actors import Actor
 from kms.domain.errors import KeyConflictError
 from kms.domain.kek import KeyEncryptionKey, RandomBytes
-from kms.domain.keys import KeyName, KeyRecord, WrapContext
+from kms.domain.keys import KeyName, KeyRecord, own_context
 from kms.domain.secret import EXPORT, SecretBytes
 from kms.store import Store
 
@@ -44,7 +44,7 @@ def make_import_key(
     if found is not None:
         return found
     material = SecretBytes(random(MATERIAL_BYTES[KEM_HYBRID]))
-    wrapped = kek.wrap(material, context=_context(service))
+    wrapped = kek.wrap(material, context=own_context(service.name, IMPORT_KEY, _ALGORITHM))
     key = _key_pair(material)
     with store.writing() as tx:
         mine = tx.own_secrets.find(IMPORT_KEY) is None
@@ -66,7 +66,7 @@ def find_import_key(store: Store, kek: KeyEncryptionKey, *, service: VerifierKey
         found = tx.own_secrets.find(IMPORT_KEY)
     if found is None:
         return None
-    with kek.unwrap(found[1], context=_context(service)) as material:
+    with kek.unwrap(found[1], context=own_context(service.name, IMPORT_KEY, _ALGORITHM)) as material:
         return _key_pair(material)
 
 
@@ -125,10 +125,3 @@ def wrap_material(material: SecretBytes, *, import_key: bytes, service: Verifier
     """
     seal_to = partial(wrap_key, import_key=import_key, service=service, terms=terms)
     return material.lend(EXPORT, seal_to)
-
-
-def _context(service: VerifierKey) -> WrapContext:
-    """Return the context that ``own_context`` of ``kms.operations.services`` returns for the service's secrets."""
-    return WrapContext(
-        tenant=service.name, key_id=IMPORT_KEY, version=1, purpose="service", algorithm=_ALGORITHM, policy_digest=None
-    )

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from attest import Outcome, Policy
 from attest.appraisal import judge_items, reasons_of, simulation_check
 from attest.errors import ConfigurationError
-from attest.evidence import ClaimTree, StatedClaims, StatedItem, stated_devices
+from attest.evidence import ClaimTree, stated_devices
 from kms.domain.lease_claims import PASSPORT, KeptClaims
 from kms.domain.leases import Lease
 
@@ -99,7 +99,7 @@ def _below(product: str, component: str, minimum: int, lease: Lease, claims: Kep
 
 def _first(claims: KeptClaims, name: str) -> ClaimTree | None:
     """Return the first value of this name, also that of a report within an Azure VM's evidence."""
-    found = (item.values.get(prefix + name) for item in claims.items for prefix in _PREFIXES)
+    found = (item.verified.values.get(prefix + name) for item in claims.items for prefix in _PREFIXES)
     return next((value for value in found if value is not None), None)
 
 
@@ -109,10 +109,9 @@ def conforming_to(policy: Policy, *, at: datetime) -> Concern:
 
 
 def _against(policy: Policy, at: datetime, lease: Lease, claims: KeptClaims) -> Iterator[str]:
-    items = [StatedItem(name=one.name, kind=one.kind, verified=StatedClaims(values=one.values)) for one in claims.items]
     checks, set_aside = judge_items(
-        items,
-        devices=lambda: stated_devices(items, bound=claims.bound),
+        claims.items,
+        devices=lambda: stated_devices(claims.items, bound=claims.bound),
         policy=policy,
         at=at,
         reasons=reasons_of(policy.unchecked),

@@ -21,9 +21,7 @@ from kms.store import ReadTransaction
 class Affected:
     """A found lease.
 
-    Attributes:
-        state: the lease, its end and its stop.
-        why: the reasons why it is concerned, a line each; none for a search without concerns.
+    ``why`` has the reasons why it is concerned, a line each; none for a search without concerns.
     """
 
     state: LeaseState

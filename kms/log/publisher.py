@@ -9,11 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from attest.release import Checkpoint, LogProof, sign_checkpoint
+from attest.release import Checkpoint, LogProof, VerifierKey, sign_checkpoint
 from kms.domain.errors import IntegrityError, LogTileUnknownError
 from kms.domain.log_tiles import Tile, read_tile
 from kms.domain.log_tree import Node, consistency_proof, inclusion_proof, recent_nodes, root
@@ -27,25 +26,23 @@ _RECENT_LEAVES = 64
 """Entries of one transaction, for whose proofs the nodes are read together."""
 
 
-class Signer(Protocol):
-    """The log's name and key, as ``kms.operations.services.Identity`` has them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Signing key of the service, for receipts and checkpoints, and its verifier key, the audience of every binding."""
 
-    @property
-    def key(self) -> Ed25519PrivateKey:
-        """Signs."""
+    key: Ed25519PrivateKey
+    public: VerifierKey
 
-    @property
-    def origin(self) -> str:
-        """The log's name."""
+    def __repr__(self) -> str:
+        """Show the public half."""
+        return f"Identity({self.public.text})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryProof:
     """Proof that the log holds an entry.
 
-    Attributes:
-        inclusion: of the entry, with the checkpoint.
-        consistency: proof that the tree of an earlier size became that of the checkpoint; None if no size was given.
+    ``consistency`` proves that the tree of an earlier size became that of the checkpoint; None if no size was given.
     """
 
     inclusion: LogProof
@@ -55,7 +52,7 @@ class EntryProof:
 class LogPublisher:
     """Publisher of checkpoints, proofs and tiles, with the panel of witnesses, if any."""
 
-    def __init__(self, *, store: Store, signer: Signer, panel: WitnessPanel | None = None) -> None:
+    def __init__(self, *, store: Store, signer: Identity, panel: WitnessPanel | None = None) -> None:
         self._store = store
         self._signer = signer
         self._panel = panel
@@ -159,7 +156,7 @@ class LogPublisher:
             recent = tx.log.nodes(recent_nodes(size, leaves=_RECENT_LEAVES))
             digest = root(size, lambda _: recent)
             tx.log.require_root(digest)
-        origin = self._signer.origin
+        origin = self._signer.public.name
         note = sign_checkpoint(origin=origin, size=size, root=digest, key=self._signer.key)
         self._recent = recent
         return Checkpoint(origin=origin, size=size, root=digest, note=note)

@@ -28,6 +28,12 @@ _OF_DECISION: Final = (
     "allow_simulated",
 )
 _OF_RELAXATION: Final = (*_HEAD, "break_glass", "number", "tenant", "key_id", "until")
+_OF_ONE_KEY_OR_TENANT: Final = (
+    *("tenant-created", "grant-added", "grant-revoked", "key-created", "key-imported", "key-rotated", "key-enabled"),
+    *("key-disabled", "key-tagged", "key-schedule-set", "key-schedule-removed", "key-destruction-scheduled"),
+    *("key-destruction-cancelled", "key-destroyed", "key-release-set", "key-policy-changed", "key-limits-changed"),
+    "prompt-key-published",
+)
 _TEXT_HIDDEN: Final = frozenset({"lease-stopped", "lease-unknown"})
 """Reasons against a release whose text is hidden: it quotes an operator's reason for stopping several keys, or the id
 of a lease of another key."""
@@ -232,24 +238,7 @@ def _rows(document: Document, name: str) -> list[dict[str, JsonValue]]:
 
 RULES: Final[Mapping[str, _Rule]] = {
     "decision": _decision,
-    "tenant-created": _named,
-    "grant-added": _named,
-    "grant-revoked": _named,
-    "key-created": _named,
-    "key-imported": _named,
-    "key-rotated": _named,
-    "key-enabled": _named,
-    "key-disabled": _named,
-    "key-tagged": _named,
-    "key-schedule-set": _named,
-    "key-schedule-removed": _named,
-    "key-destruction-scheduled": _named,
-    "key-destruction-cancelled": _named,
-    "key-destroyed": _named,
-    "key-release-set": _named,
-    "key-policy-changed": _named,
-    "key-limits-changed": _named,
-    "prompt-key-published": _named,
+    **dict.fromkeys(_OF_ONE_KEY_OR_TENANT, _named),
     "frozen": _freeze,
     "thawed": _freeze,
     "floor-changed": _floor,

@@ -52,9 +52,7 @@ class WitnessAnswer:
 class WitnessRound:
     """Result of one round of witnesses.
 
-    Attributes:
-        lines: verified cosignature lines, in the order of the witnesses.
-        behind: a witness has seen a longer log of this name.
+    ``lines`` are verified, in the order of the witnesses; ``behind``: a witness has seen a longer log of this name.
     """
 
     lines: tuple[str, ...]

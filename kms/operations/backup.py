@@ -66,7 +66,7 @@ class _Restoration:
                 got=state,
                 hint="take another backup",
             )
-        # (3) Which challenges were used since the backup is not known, so none from before counts (MC-36).
+        # (3) It is unknown which challenges were used since the backup, so all from before are refused (MC-36).
         tx.facts.put(RESTORED_AT, rfc3339_text(self.at).encode())
         # (4) That it was restored is an entry: what was logged since the backup is lost, and its numbers come again.
         body: dict[str, JsonValue] = {
@@ -97,7 +97,7 @@ class _Restoration:
 def back_up(store: Store, path: Path, *, origin: str, at: datetime) -> BackupSummary:
     """Write a backup into a new file that its owner alone can read, and flush it to the disk.
 
-    The service may run meanwhile; the backup is of one moment. What fails leaves no file.
+    The service may run meanwhile; the backup is of one moment. A failure leaves no file.
 
     Raises:
         ConfigurationError: ``backup-exists`` (it is never overwritten) or ``backup-unusable``.

@@ -10,18 +10,18 @@ from itertools import chain
 from typing import Final, NamedTuple, TypeVar
 
 from attest.errors import AttestError
-from kms.domain.errors import IntegrityError, UnavailableError
+from kms.domain.errors import IntegrityError, UnavailableError, damaged
 from kms.domain.kek import KeyEncryptionKey
 from kms.domain.kek_records import KekState
-from kms.domain.keys import KeyRecord, Wrapped
+from kms.domain.keys import KeyRecord, Wrapped, own_context
+from kms.domain.lease_claims import read_claims
 from kms.domain.log_verification import LogState, verify_log
 from kms.domain.material import public_half
 from kms.domain.rollback import Remembered, RollbackGuard, StatePosition
 from kms.keys.vault import Vault
-from kms.leases.audit import claims_problems
 from kms.operations.guards.setting import read_memories
 from kms.operations.guards.watch import require_current_in
-from kms.operations.own_keys import OWN_KEYS, own_context
+from kms.operations.own_keys import OWN_KEYS
 from kms.operations.replay import REPLAY, Difference, LoggedState
 from kms.operations.state import state_problems
 from kms.references.intake import list_documents
@@ -37,8 +37,6 @@ class FsckFinding:
     """The finding of one check.
 
     Attributes:
-        check: name of the check.
-        looked_at: number of things that it read.
         problems: damage, a line each.
         warning: an observation that is no damage, or None.
     """
@@ -68,11 +66,11 @@ def examine(
     """
 
     def state(tx: ReadTransaction) -> Iterator[FsckFinding]:
-        yield _found("state", _state, tx)
+        yield _found("state", lambda tx: _Seen(tx.state.root.counter, state_problems(tx)), tx)
         yield _found("rollback-guard", partial(_guards, remembered=read_memories(guards)), tx)
 
     yield from _examined(vault.store.reading(), state)
-    # The state says that rows differ, and these say which.
+    # The check of the state counts the rows that differ, and these name them.
     look = partial(findings, kek=vault.kek, origin=origin, noted=noted)
     yield from _examined(vault.store.examining(), look)
 
@@ -93,15 +91,16 @@ def findings(
 ) -> Iterator[FsckFinding]:
     """Run every check but that of the authenticated state, which a database of an older version lacks."""
     own: dict[str, Callable[[ReadTransaction], _Seen]] = {
-        "schema": _schema,
-        "storage": _storage,
+        "schema": lambda tx: _Seen(1, (*tx.audit.schema_differences(), *tx.audit.unprotected())),
+        "storage": lambda tx: _Seen(1, tx.audit.storage_problems(), tx.audit.weak_durability()),
         "foreign-keys": _foreign_keys,
-        "log": partial(_log, noted=noted),
+        "log": lambda tx: _Seen(verify_log(tx.log, noted=noted).size),
         "own-keys": partial(_own_keys, kek=kek, origin=origin),
         "keys": partial(_keys, kek=kek),
-        "policies": _policies,
-        "references": _references,
-        "leases": _leases,
+        # also those that guard no key any more
+        "policies": lambda tx: _each(tx.policies.digests(), lambda digest: find_guard(tx, digest)),
+        "references": lambda tx: _Seen(len(list_documents(tx))),
+        "leases": _claims,
         "keks": _keks,
     }
     state, replayed = LoggedState(), list[Difference]()
@@ -134,30 +133,10 @@ def _found(name: str, check: Callable[[ReadTransaction], _Seen], tx: ReadTransac
         return FsckFinding(check=name, looked_at=0, problems=(_line(exc),))
 
 
-def _schema(tx: ReadTransaction) -> _Seen:
-    problems = (*tx.audit.schema_differences(), *tx.audit.unprotected())
-    return _Seen(1, problems)
-
-
-def _storage(tx: ReadTransaction) -> _Seen:
-    problems, warning = tx.audit.storage_problems(), tx.audit.weak_durability()
-    return _Seen(1, problems, warning)
-
-
 def _foreign_keys(tx: ReadTransaction) -> _Seen:
     counts = tx.audit.loose_rows()
     problems = tuple(f"{name}: {number} rows refer to nothing" for name, number in counts.items() if number)
     return _Seen(len(counts), problems)
-
-
-def _state(tx: ReadTransaction) -> _Seen:
-    """Compare every row on which a decision rests with the authenticated state."""
-    return _Seen(tx.state.root.counter, state_problems(tx))
-
-
-def _log(tx: ReadTransaction, *, noted: Sequence[LogState | bytes]) -> _Seen:
-    """Check every entry, and that the stored tree is theirs."""
-    return _Seen(verify_log(tx.log, noted=noted).size)
 
 
 def _replay(tx: ReadTransaction, *, state: LoggedState, found: list[Difference]) -> _Seen:
@@ -206,23 +185,21 @@ def _open_key(record: KeyRecord, kek: KeyEncryptionKey, tx: ReadTransaction) -> 
         )
 
 
-def _policies(tx: ReadTransaction) -> _Seen:
-    """Load every policy, also those that guard no key any more, and compare it with its digest."""
-    return _each(tx.policies.digests(), lambda digest: find_guard(tx, digest))
+def _claims(tx: ReadTransaction) -> _Seen:
+    """Read all claims of leases; those that differ from their digest are empty."""
 
+    def look(digest: bytes) -> None:
+        content = tx.leases.claims(digest)
+        if not content:
+            problem = f"the claims {digest.hex()} are not what their digest says"
+            raise damaged(problem, code="lease-claims-invalid", field="lease_claims")
+        read_claims(content)
 
-def _references(tx: ReadTransaction) -> _Seen:
-    """Verify every signature over every document."""
-    return _Seen(len(list_documents(tx)))
-
-
-def _leases(tx: ReadTransaction) -> _Seen:
-    """Compare the claims of leases with their digests."""
-    return _Seen(0, claims_problems(tx))
+    return _Seen(0, _each(tx.leases.claims_digests(), look).problems)
 
 
 def _keks(tx: ReadTransaction) -> _Seen:
-    """Read what is known of key-encryption keys: exactly one wraps, and under a retired one nothing is left."""
+    """Read the records of key-encryption keys: exactly one wraps, and no secret is under a retired one."""
     records, under = tx.keks.all(), tx.wrapped_rows.counts()
     wrapping = sum(record.wraps for record in records)
     problems = [] if wrapping == 1 else [f"{wrapping} key-encryption keys wrap what is new, and one should"]

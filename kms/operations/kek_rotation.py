@@ -20,13 +20,12 @@ from kms.domain.actors import Actor
 from kms.domain.errors import IntegrityError, KeyConflictError
 from kms.domain.kek import RandomBytes
 from kms.domain.kek_records import KekRecord, KekState
-from kms.domain.keys import WrapContext, Wrapped
+from kms.domain.keys import WrapContext, Wrapped, own_context
 from kms.keys.vault import Vault
 from kms.keys.wrapping.backend import SingleKek
 from kms.keys.wrapping.backends import create_backend, identify, new_record
 from kms.keys.wrapping.definitions import Definition, FileDefinition
 from kms.keys.wrapping.keyring import KekRing
-from kms.operations.own_keys import own_context
 from kms.quorum.keks import KEK_ROTATED, find_kek
 from kms.store import ReadTransaction, Store, WriteTransaction
 from kms.store.wrapped_rows import WRAPPED_TABLES
@@ -41,7 +40,6 @@ class KekStatus:
     """A key-encryption key as this command sees it.
 
     Attributes:
-        record: its row of the database.
         wrapped: number of rows under it, by table.
         problem: code of the error that using it here raises; None when it works.
         main: True if the settings name it first.
@@ -62,12 +60,12 @@ class Moved:
 
 
 def create_kek(vault: Vault, definition: Definition, *, random: RandomBytes, actor: Actor, at: datetime) -> KekRecord:
-    """Make a key where the definition says, and let the database know of it. Nothing is wrapped under it yet.
+    """Make the key of a definition, and add its record to the database. Nothing is wrapped under it yet.
 
     Raises:
         ConfigurationError: as ``create_backend`` and ``new_record``.
-        KeyConflictError: ``kek-exists``: the database knows this very key.
-        UnavailableError: what is to hold it does not answer, or the database is in use.
+        KeyConflictError: ``kek-exists``: the database has a record of this very key.
+        UnavailableError: the back-end does not answer, or the database is in use.
     """
     backend = create_backend(definition, random=random)
     try:
@@ -124,7 +122,7 @@ def kek_named(store: Store, text: str) -> KekRecord:
 
 
 def status(vault: Vault) -> tuple[KekStatus, ...]:
-    """Return for each key what is wrapped under it, and whether it can be used here and now."""
+    """Return the status of each key: the number of rows under it, and the problem of using it here, if any."""
     with vault.store.reading() as tx:
         records, under = tx.keks.all(), tx.wrapped_rows.counts()
     return tuple(

@@ -5,23 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from attest.encoding import JsonValue
 from kms.config.settings import Settings
 from kms.domain.actors import Actor
+from kms.domain.errors import KmsError
 from kms.domain.kek import RandomBytes
+from kms.domain.keys import own_context
+from kms.domain.secret import SecretBytes
+from kms.domain.state_root import StateKeys
 from kms.operations.fsck import findings
-from kms.operations.own_keys import opened_ring
-from kms.operations.state import begin
-from kms.store import WriteTransaction, migrate_database
+from kms.operations.own_keys import STATE, opened_ring
+from kms.operations.state import STATE_BEGUN, STATE_SECRET_BYTES
+from kms.store import WriteTransaction, authenticated_tables, migrate_database
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
     """A migration that was done.
 
-    Attributes:
-        before: revision of the schema before.
-        after: revision of the schema now.
-        differences: what the database could not be vouched for, a line each; accepted with a reason.
+    ``before`` and ``after`` are revisions of the schema; ``differences`` were accepted with a reason, a line each.
     """
 
     before: str
@@ -44,20 +46,32 @@ def migrate(
     differences: tuple[str, ...] = ()
 
     def establish(tx: WriteTransaction) -> None:
+        """Authenticate the rows as they are. Differences are refused, or with a reason accepted and logged."""
         nonlocal differences
         with opened_ring(settings, tx.keks.all(), random=random) as kek:
             found = findings(tx, kek=kek, origin=settings.origin)
             differences = tuple(f"{one.check}: {problem}" for one in found for problem in one.problems)
-            begin(
-                tx,
-                kek,
-                origin=settings.origin,
-                random=random,
-                actor=actor,
-                at=at,
-                accepted=accepted,
-                problems=differences,
-            )
+            if differences and accepted is None:
+                raise _unsound(differences)
+            secret = SecretBytes(random(STATE_SECRET_BYTES))
+            tx.begin_state(StateKeys(secret))
+            tx.begin_log()
+            tx.leases.counts.begin(at=at)
+            wrapped = kek.wrap(secret, context=own_context(settings.origin, *STATE))
+        entries: dict[str, JsonValue] = {table.name: tx.tables.authenticate(table) for table in authenticated_tables()}
+        name, algorithm = STATE
+        tx.own_secrets.add(name, algorithm=algorithm, wrapped=wrapped, at=at)
+        body: dict[str, JsonValue] = {"actor": actor.members(), "entries": entries, "differences": [*differences]}
+        tx.log.add(kind=STATE_BEGUN, at=at, body=body | ({} if accepted is None else {"accepted": accepted}))
 
     before, after = migrate_database(settings.database, establish=establish, access=settings.database_access)
     return Migration(before=before, after=after, differences=differences)
+
+
+def _unsound(differences: tuple[str, ...]) -> KmsError:
+    return KmsError(
+        f"the database is not as its log says: {differences[0]}",
+        code="store-unsound",
+        got=f"{len(differences)} differences",
+        hint="'kms fsck' of the older version shows all; mend them, or give a reason with --accept-differences",
+    )

@@ -11,7 +11,7 @@ from attest.errors import ConfigurationError
 from kms.config.settings import Settings
 from kms.domain.kek import KeyEncryptionKey, RandomBytes
 from kms.domain.kek_records import KekRecord
-from kms.domain.keys import WrapContext
+from kms.domain.keys import own_context
 from kms.domain.secret import SecretBytes
 from kms.keys.wrapping.backends import open_backend
 from kms.keys.wrapping.definitions import read_directory
@@ -37,13 +37,6 @@ def opened_ring(settings: Settings, records: tuple[KekRecord, ...], *, random: R
     with closing(open_backend(settings.kek, random=random)) as main:
         others = partial(read_directory, settings.kek_directory)
         yield KekRing(main, known=lambda: records, others=others, random=random)
-
-
-def own_context(origin: str, name: str, algorithm: str) -> WrapContext:
-    """Return what the wrapped form of one of the service's own keys is tied to."""
-    return WrapContext(
-        tenant=origin, key_id=name, version=1, purpose="service", algorithm=algorithm, policy_digest=None
-    )
 
 
 def own_secret(tx: ReadTransaction, kek: KeyEncryptionKey, origin: str, key: OwnKey) -> SecretBytes:

@@ -25,7 +25,7 @@ from kms.domain.anchors import anchor_lines, anchors_digest
 from kms.domain.errors import IntegrityError, damaged
 from kms.domain.kek import RandomBytes
 from kms.domain.kek_records import KekRecord, KekState
-from kms.domain.keys import DEFAULT_TENANT
+from kms.domain.keys import DEFAULT_TENANT, own_context
 from kms.domain.lease_grants import LeaseIssuer
 from kms.domain.permissions import EVERY_TENANT, Role
 from kms.domain.rollback import read_guards
@@ -36,17 +36,17 @@ from kms.keys.wrapping.backend import SingleKek, WrappingBackend
 from kms.keys.wrapping.backends import fresh_backend, identify, new_record, open_backend
 from kms.keys.wrapping.definitions import read_directory
 from kms.keys.wrapping.keyring import KekRing
-from kms.log.publisher import LogPublisher
+from kms.log.publisher import Identity, LogPublisher
 from kms.operations.continuity import RESTORED_AT, require_continuity
 from kms.operations.guards.opening import open_local_guards, open_remote_guards
 from kms.operations.guards.setting import mark_guards, prepare_guards
 from kms.operations.guards.watch import GuardWatch, read_remote, require_current
-from kms.operations.own_keys import CHALLENGE_MAC, IDENTITY, STATE, own_context, own_secret
+from kms.operations.own_keys import CHALLENGE_MAC, IDENTITY, STATE, own_secret
 from kms.operations.state import STATE_SECRET_BYTES, authenticate
 from kms.quorum.anchors import require_approved
 from kms.release.challenges import MAC_KEY_BYTES, ChallengeIssuer
 from kms.release.passports import PassportVerifier
-from kms.release.services import Identity, Services
+from kms.release.services import Services
 from kms.release.verifiers import read_verifiers, verifier_lines
 from kms.store import ReadTransaction, Store, WriteTransaction, create_database, locate, open_store
 
@@ -157,11 +157,8 @@ def _make_administrator(tx: WriteTransaction, identity: Actor, *, at: datetime) 
 def open_vault(settings: Settings, *, random: RandomBytes, guarded: bool = True) -> Vault:
     """Open the database and the key-encryption key, and make sure that they belong together.
 
-    Args:
-        settings: name both, and the rollback guards.
-        random: source of nonces.
-        guarded: compare the guards of this machine with the database, and advance them after each change. False is
-            for what examines and repairs a database that they refuse.
+    Guarded, it compares the guards of this machine with the database, and advances them after each change. Not guarded
+    is for what examines and repairs a database that they refuse.
 
     Raises:
         ConfigurationError: as ``open_backend`` and ``open_store``; ``kek-mismatch``, ``kek-retired`` or
@@ -224,12 +221,7 @@ def open_services(
 ) -> Services:
     """Open everything that a running service needs.
 
-    Args:
-        settings: of the service.
-        clock: source of the time.
-        random: source of nonces and keys.
-        report: callback for messages to the operator.
-        not_before: challenges issued earlier are refused; the start of a service that may have been killed.
+    Challenges issued before ``not_before`` are refused: the start of a service that may have been killed.
 
     Raises:
         ConfigurationError: something that the settings name is missing, wrong or not ours; ``production-relaxed``; or
@@ -296,7 +288,7 @@ def _require_origin(tx: ReadTransaction, settings: Settings) -> None:
 
 
 def _restored_at(tx: ReadTransaction) -> datetime | None:
-    """Return when the database was made from a backup, or None. What cannot be read is damage, and no None."""
+    """Return when the database was made from a backup, or None. An unreadable moment is damage, not None."""
     found = tx.facts.find(RESTORED_AT)
     try:
         return None if found is None else rfc3339(found.decode(), what=RESTORED_AT)

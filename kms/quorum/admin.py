@@ -38,7 +38,6 @@ class QuorumService:
     """Dependencies of changes and proposals.
 
     Attributes:
-        vault: the database and the key-encryption key.
         audience: the service's verifier key: an approval for another service has no effect here.
         alone: the setting ``allow_thaw_by_one``.
         longest_relaxation: the setting ``break_glass_seconds``.
@@ -55,7 +54,6 @@ class ProposalStatus:
     """Status of a proposal.
 
     Attributes:
-        proposal: the proposal.
         state: ``open``, ``expired``, ``executed`` or ``withdrawn``.
         signed: the signers that are registered now.
         missing: a line for each rule that it does not meet; empty when it can be executed.
@@ -89,7 +87,7 @@ def change_now(service: QuorumService, change: ProposedChange, *, actor: Actor, 
 
 
 def thaw_mode(tx: ReadTransaction, *, alone: bool) -> ThawMode:
-    """Return who can end a freeze now: a quorum, one person (``alone`` is the setting), or nobody."""
+    """Return the way to end a freeze now: by a quorum, by one person (``alone`` is the setting), or none."""
     if tx.quorum.current().demanded(ChangeKind.THAW):
         return "quorum"
     return "one" if _counts_alone(tx, alone=alone) else "none"

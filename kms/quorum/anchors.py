@@ -40,8 +40,7 @@ def require_approved(tx: ReadTransaction, digest: bytes) -> None:
 class AnchorsApprove(ProposedChange):
     """The roots with which services may start.
 
-    Attributes:
-        lines: a root each, as ``kms.config.configuration`` writes them; sorted.
+    ``lines`` has a root each, as ``kms.config.configuration`` writes them; sorted.
     """
 
     lines: tuple[str, ...]

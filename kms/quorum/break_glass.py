@@ -33,12 +33,7 @@ GLASS_CLOSED: Final = "break-glass-closed"
 class BreakGlassOpen(ProposedChange):
     """One relaxation for one key. Exactly one of ``lifts`` and ``policy`` is given.
 
-    Attributes:
-        name: the key.
-        lifts: the freeze that it lifts for the key.
-        policy: the document that replaces the key's own policy.
-        reason: the proposer's reason.
-        until: end of its validity, excluded; whole seconds, UTC.
+    ``until`` is the end of its validity, excluded; whole seconds, UTC.
     """
 
     name: KeyName

@@ -18,12 +18,7 @@ from kms.store import ReadTransaction, WriteTransaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrapped:
-    """The material of a version of a key, wrapped twice.
-
-    Attributes:
-        before: as it is stored.
-        after: as it is to be stored.
-    """
+    """The material of a version of a key, wrapped twice."""
 
     before: Wrapped
     after: Wrapped
@@ -31,12 +26,7 @@ class Rewrapped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """Secrets wrapped before the database is locked: the key-encryption key may be on a remote server.
-
-    Attributes:
-        rewrapped: keys, by version.
-        seal: of a relaxation.
-    """
+    """Secrets wrapped before the database is locked: the key-encryption key may be on a remote server."""
 
     rewrapped: Mapping[int, Rewrapped] = field(default_factory=dict)
     seal: Wrapped | None = None
@@ -68,12 +58,7 @@ class Changing:
 
 
 class ProposedChange(ABC):
-    """One change. Each states what it builds on and which rules it must meet, and applies itself.
-
-    Attributes:
-        kind: selects the rule that it must meet.
-        action: its name.
-    """
+    """One change. Each states what it builds on and which rules it must meet, and applies itself."""
 
     __slots__ = ()
 

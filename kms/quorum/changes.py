@@ -32,11 +32,7 @@ QUORUM_CHANGED: Final = "quorum-changed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumSet(ProposedChange):
-    """New people and rules.
-
-    Attributes:
-        then: both, after the change.
-    """
+    """New people and rules."""
 
     then: Quorum
 
@@ -96,12 +92,7 @@ def _require_nothing_frozen(tx: ReadTransaction) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thaw(ProposedChange):
-    """The end of a freeze.
-
-    Attributes:
-        target: the frozen thing.
-        reason: the reason for thawing it.
-    """
+    """The end of a freeze."""
 
     target: Target
     reason: str

@@ -20,8 +20,7 @@ FLOOR_CHANGED: Final = "floor-changed"
 class FloorLower(ProposedChange):
     """Any other floor, which may be lower.
 
-    Attributes:
-        floor: one version above the one there is.
+    ``floor`` is one version above the one there is.
     """
 
     floor: Floor

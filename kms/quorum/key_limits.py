@@ -21,9 +21,7 @@ LIMITS_CHANGED = "key-limits-changed"
 class KeyLimitsSet(ProposedChange):
     """New limits.
 
-    Attributes:
-        name: the key.
-        limits: one version above those in force.
+    ``limits`` are one version above those in force.
     """
 
     name: KeyName

@@ -36,7 +36,7 @@ from kms.references.intake import (
     require_current,
     take_in,
 )
-from kms.references.resolution import in_force, load_guard, named_by, proved
+from kms.references.resolution import in_force, load_guard, named_by, proved, stored_policy
 from kms.store import ReadTransaction
 
 POLICY_CHANGED: Final = "key-policy-changed"
@@ -46,10 +46,7 @@ POLICY_CHANGED: Final = "key-policy-changed"
 class KeyPolicySet(ProposedChange):
     """A new policy.
 
-    Attributes:
-        name: the key.
-        policy: YAML or JSON, as its author wrote it.
-        references: documents of reference values that it names, as far as they are not in force already.
+    ``references`` are the documents that it names, as far as they are not in force already.
     """
 
     name: KeyName
@@ -81,9 +78,10 @@ class KeyPolicySet(ProposedChange):
             KeyConflictError: ``prompt-key-policy``.
             ConfigurationError: ``policy-name-differs``, or it is no policy.
             SignatureError: ``policy-rolled-back``.
+            IntegrityError: ``policy-missing`` or ``policy-altered``: the policy in force.
         """
         record = require_policy_open(require_key(tx, self.name))
-        before = identity_of(read_document(tx.policies.document(record.policy_digest) or b""))
+        before = identity_of(read_document(stored_policy(tx, record.policy_digest)[0]))
         require_newer(self.identity, than=before)
         named_by(self.policy)
         return {"policy": before.name, "policy_version": before.version, "policy_sha256": before.digest.hex()}
@@ -106,7 +104,7 @@ class KeyPolicySet(ProposedChange):
         )
 
     def _before(self, tx: ReadTransaction) -> bytes:
-        return tx.policies.document(require_key(tx, self.name).policy_digest) or b""
+        return stored_policy(tx, require_key(tx, self.name).policy_digest)[0]
 
     def _documents(self, tx: ReadTransaction) -> dict[str, ReferenceDocument]:
         return {**_documents(tx, self.policy), **{one.name: proved(one) for one in self.references}}

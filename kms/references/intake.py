@@ -46,7 +46,6 @@ class Intake:
     """Result of adding a document.
 
     Attributes:
-        document: the document.
         new: True if the document, or a signature over it, was not stored before.
         keys: the keys for which it is in force now.
         blocked: those of them that cannot be released now, each with the reason.

@@ -9,7 +9,7 @@ from typing import TypeVar
 from attest import Policy, VerifiedEvidence, appraise
 from attest.encoding import JsonValue
 from kms.controls.limit_rules import limit_objections
-from kms.domain.attesters import attester_of, passport_attester
+from kms.domain.attesters import attester_of
 from kms.domain.decide import DenialReason, ReleaseDecision, ReleaseOutcome, Result, decide
 from kms.domain.lease_grants import Granted
 from kms.domain.lease_rules import lease_objections
@@ -29,10 +29,8 @@ class Decided:
     """A decision on a snapshot.
 
     Attributes:
-        snapshot: the state on which it was made.
         results: results of each key's policy, by requested key.
         floors: results of each floor, by its digest.
-        decision: allow or deny, with every reason.
         attester: the workload that receives the keys; None for a denial.
     """
 
@@ -54,16 +52,7 @@ class Decided:
 
     def log_body(self, exchange: Exchange, granted: Granted) -> dict[str, JsonValue]:
         """Return the body of the decision's log entry."""
-        body = decision_body(
-            self.decision,
-            nonce_digest=exchange.challenge.nonce_digest,
-            evidence=exchange.request.evidence,
-            requested=exchange.request.key_ids,
-            results=self.results,
-            allow_simulated=exchange.allow_simulated,
-            granted=granted,
-        )
-        return {**body, **exchange.caller_members}
+        return decision_body(self.decision, head=exchange.log_head, results=self.results, granted=granted)
 
 
 def appraise_all(
@@ -84,14 +73,9 @@ def decide_on(
     """Combine all results into one decision. It is final after ``with_objections`` has checked leases and limits."""
     floors = appraise_all(verified, snapshot.floors, exchange)
     decision = _decision(exchange, snapshot, results, floors)
-    attester = None if decision.recipient is None else _attester(verified, recipient=decision.recipient)
+    recipient = decision.recipient
+    attester = None if recipient is None else attester_of(verified, recipient=recipient)
     return Decided(snapshot=snapshot, results=results, floors=floors, decision=decision, attester=attester)
-
-
-def _attester(verified: VerifiedEvidence | VerifiedPassport, *, recipient: bytes) -> Attester:
-    if isinstance(verified, VerifiedPassport):
-        return passport_attester(verified, recipient=recipient)
-    return attester_of(verified, recipient=recipient)
 
 
 def with_objections(tx: ReadTransaction, exchange: Exchange, decided: Decided) -> Decided:

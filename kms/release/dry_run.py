@@ -29,10 +29,8 @@ class ReleaseTrial:
 
     Attributes:
         requested: the keys as the request names them.
-        at: moment of the appraisal.
         decision: allow or deny, with every reason; None if the evidence was refused before any policy.
         results: results of each key's policy, by requested key.
-        floors: results of the floors in force.
         refusal: reason why the evidence was refused or no decision was possible; None if there is a decision.
     """
 

@@ -39,11 +39,7 @@ class _Read:
 class EndorsementProvider:
     """Provider of endorsements, as candidates for verification. ``reload`` reads the files.
 
-    Args:
-        paths: files and directories; directories are read with all that is below them.
-        bundle_trust: trusted signers of bundles.
-        service: source of endorsements that the files lack, or None.
-        report: callback for messages about skipped files.
+    Directories are read with all that is below them. ``service`` is the source of what the files lack.
     """
 
     def __init__(

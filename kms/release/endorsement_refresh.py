@@ -77,13 +77,7 @@ class _Service:
 class Refresher:
     """Thread that keeps the endorsements in use fresh.
 
-    Args:
-        vendors: the vendors' services.
-        cache: the needed requests and their cached answers.
-        clock: source of the time.
-        jitter: draws a number from 0 to 1.
-        counted: callback with the name of a service and the outcome of a request.
-        report: callback for messages to the operator.
+    ``jitter`` draws a number from 0 to 1; ``counted`` takes the name of a service and the outcome of a request.
     """
 
     def __init__(

@@ -12,6 +12,7 @@ from attest.release import CONTEXT, ROLE, PassportRequest, ReleaseRequest
 from kms.domain.actors import Actor
 from kms.domain.decide import ReleaseTerms
 from kms.domain.keys import KeyPurpose
+from kms.domain.log_decisions import decision_head
 from kms.release.challenges import OpenedChallenge
 
 _PURPOSES: Final = frozenset(map(str, KeyPurpose))
@@ -22,13 +23,10 @@ class Exchange:
     """One request at one moment.
 
     Attributes:
-        request: evidence or a passport, with the requested keys.
-        challenge: the challenge that it answers.
         audience: the service's verifier key text.
         caller: identity of the caller; None if the service does not require one.
         allow_simulated: True if simulated evidence is accepted.
         log_size: size of the log that the workload has seen; None if it states none.
-        at: moment of verification, appraisal and decision.
     """
 
     request: ReleaseRequest | PassportRequest
@@ -57,6 +55,13 @@ class Exchange:
         )
 
     @property
-    def caller_members(self) -> dict[str, JsonValue]:
-        """Members of a log entry that name the caller, if there is one."""
-        return {} if self.caller is None else {"caller": self.caller.members()}
+    def log_head(self) -> dict[str, JsonValue]:
+        """Members of a log entry about the request, and its caller if there is one."""
+        head = decision_head(
+            nonce_digest=self.challenge.nonce_digest,
+            evidence_digest=self.request.evidence.digest,
+            requested=self.request.key_ids,
+            at=self.at,
+            allow_simulated=self.allow_simulated,
+        )
+        return head if self.caller is None else {**head, "caller": self.caller.members()}

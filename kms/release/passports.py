@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from datetime import datetime
 from hashlib import sha256
 
 from attest.errors import BindingError, EndorsementError, VerificationError
 from attest.evidence import Binding
 from attest.release import CONTEXT, ROLE, PassportRequest
-from attest.results import EarDetails, ExpectedEar, TokenKey, VerifiedEar, verify_ear
+from attest.results import EarDetails, ExpectedEar, VerifiedEar, verify_ear
 from attest.verification import Freshness
 from kms.domain.passports import VerifiedPassport
 from kms.release.verifiers import TrustedVerifier
@@ -59,8 +59,9 @@ class PassportVerifier:
     def _genuine(self, ear: bytes, *, bound: bytes, tenants: Collection[str], at: datetime) -> VerifiedEar:
         """Verify the EAR; an untrusted issuer is a refusal, not a retryable missing endorsement."""
         expected = ExpectedEar(audience=self._audience, bound_key=sha256(bound).digest())
+        trusted = {one.issuer: one.keys for one in self._verifiers if one.counts_for(tenants)}
         try:
-            return verify_ear(ear, trusted=self._trusted(tenants), at=at, expected=expected)
+            return verify_ear(ear, trusted=trusted, at=at, expected=expected)
         except EndorsementError as exc:
             error = VerificationError(
                 exc.message,
@@ -72,9 +73,6 @@ class PassportVerifier:
             )
             error.checks = exc.checks
             raise error from exc
-
-    def _trusted(self, tenants: Collection[str]) -> Mapping[str, tuple[TokenKey, ...]]:
-        return {one.issuer: one.keys for one in self._verifiers if one.counts_for(tenants)}
 
     def _require_binding(self, details: EarDetails | None) -> None:
         """Refuse evidence for another purpose, by another role or for another party."""

@@ -53,8 +53,6 @@ class _Concluded:
 
     Attributes:
         decided: the decision, with the objections of leases and limits.
-        entry: its log entry.
-        sealed: the keys; none for a denial.
         refusal: reason why nothing can be sealed to the workload's key, or None.
     """
 
@@ -313,13 +311,5 @@ def _conclude_refusal(exchange: Exchange, snapshot: Snapshot, error: AttestError
 
 
 def _log_refusal(tx: WriteTransaction, exchange: Exchange, snapshot: Snapshot, error: AttestError) -> LogEntry:
-    body = refusal_body(
-        error,
-        nonce_digest=exchange.challenge.nonce_digest,
-        evidence=exchange.request.evidence,
-        requested=exchange.request.key_ids,
-        keys=snapshot.states.values(),
-        at=exchange.at,
-        allow_simulated=exchange.allow_simulated,
-    )
-    return tx.log.add(kind=DECISION, at=exchange.at, body={**body, **exchange.caller_members})
+    body = refusal_body(error, head=exchange.log_head, keys=snapshot.states.values())
+    return tx.log.add(kind=DECISION, at=exchange.at, body=body)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from attest import TrustAnchors
 from attest.clock import Clock
-from attest.release import VerifierKey
 from kms.domain.lease_grants import LeaseIssuer
 from kms.keys.wrapping.keyring import KekRing
-from kms.log.publisher import LogPublisher
+from kms.log.publisher import Identity, LogPublisher
 from kms.release.challenges import ChallengeIssuer
 from kms.release.endorsement_provider import EndorsementProvider
 from kms.release.passports import PassportVerifier
@@ -19,39 +16,8 @@ from kms.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """Signing key of the service, for receipts and checkpoints, and its verifier key, the audience of every binding."""
-
-    key: Ed25519PrivateKey
-    public: VerifierKey
-
-    @property
-    def origin(self) -> str:
-        """The name of the service and of its log."""
-        return self.public.name
-
-    def __repr__(self) -> str:
-        """Show the public half."""
-        return f"Identity({self.public.text})"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """The dependencies of a request, passed explicitly.
-
-    Attributes:
-        store: the database.
-        kek: wraps and unwraps keys.
-        identity: signs receipts.
-        log: checkpoints and proofs of the log.
-        challenges: issues and recognises challenges.
-        leases: makes the leases of released keys.
-        passports: verifies passports.
-        endorsements: provider of endorsements.
-        anchors: accepted roots.
-        clock: source of the time.
-        allow_simulated: True if simulated evidence is accepted.
-    """
+    """The dependencies of a request, passed explicitly."""
 
     store: Store
     kek: KekRing

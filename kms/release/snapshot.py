@@ -32,7 +32,6 @@ class Snapshot:
     All mappings but ``floors`` are by requested key.
 
     Attributes:
-        records: the keys.
         states: their states, as input of the decision.
         policies: their policies; a policy without usable reference values is absent.
         floors: the policies of the floors in force, by their digests.

@@ -33,7 +33,6 @@ class TrustedVerifier:
 
     Attributes:
         issuer: as in its EARs.
-        keys: public keys.
         tenants: tenants for whose keys it is trusted; None: all.
     """
 

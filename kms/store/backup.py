@@ -8,8 +8,8 @@
     last line     {"sha256": over every byte before this line, "mac": under a key of the state, over that digest}
 
 Each line is JSON and ends with a newline. Keys are in it as the database has them, wrapped; the key-encryption key is
-not. The digest detects damage, and the code an alteration: whoever lacks the key-encryption key makes no backup that is
-restored.
+not. The digest detects damage, and the code an alteration: without the key-encryption key, no backup can be made that
+is restored.
 """
 
 from __future__ import annotations
@@ -49,9 +49,7 @@ class BackupSummary:
     """Properties of a backup.
 
     Attributes:
-        origin: the service.
         created_at: moment of the backup, RFC 3339.
-        rows: number of rows of each table.
         head: state of the log, as ``SIZE:ROOT``.
         digest: SHA-256 of everything before the last line, 32 bytes.
         mac: code of that digest, 32 bytes.

@@ -31,7 +31,7 @@ class Store:
         self._authority: StateAuthority | None = None
         self._writers = threading.Lock()
         self._batching = Batching(self._shared)
-        self.committed: Callable[[], None] = _nothing
+        self.committed: Callable[[], None] = lambda: None
         """Called after each transaction of ``writing``, before its block ends for the caller."""
 
     def authenticate(self, keys: StateKeys) -> None:
@@ -151,10 +151,6 @@ class Store:
     def close(self) -> None:
         """Close every connection."""
         self._engine.dispose()
-
-
-def _nothing() -> None:
-    """Do nothing."""
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, MultipleResultsFound
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from attest.errors import AttestError, ConfigurationError
@@ -33,6 +33,8 @@ def translated() -> Iterator[None]:
         raise busy() from exc
     except DBAPIError as exc:
         raise _failure(exc) from exc
+    except MultipleResultsFound as exc:
+        raise _damaged("several rows stand where one can be") from exc
     except UnicodeDecodeError as exc:
         # From a damaged page, SQLite quotes a name in its error that is no text, and Python cannot read the error.
         raise _damaged("a name in it is no text") from exc

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Column, Integer, LargeBinary, String, Table, bindparam
+from sqlalchemy import Column, Integer, LargeBinary, String, Table
 
 from attest.encoding import json_value, rfc3339_text
 from kms.domain.canonical_json import canonical_json
 from kms.domain.floors import Floor, no_floor, read_floor
-from kms.store.repository import Repository, blob, readable
+from kms.store.repository import blob, readable
 from kms.store.schema import APPEND_ONLY, metadata, name_of
 from kms.store.state_rows import Values, authenticated, whole_rows
+from kms.store.versions import VersionReader
 
 floors = Table(
     "floors",
@@ -25,7 +26,7 @@ floors = Table(
 """Floors of tenants and of the service (``*``), see ``kms/domain/floors.py``. Triggers refuse changes."""
 
 
-class FloorReader(Repository):
+class FloorReader(VersionReader):
     """Floors in a reading transaction."""
 
     def newest(self, scope: str) -> Floor:
@@ -34,13 +35,8 @@ class FloorReader(Repository):
         Raises:
             IntegrityError: ``floor-record-invalid``. Nothing is released while it cannot be read.
         """
-        # Versions are numbered from 1 without gaps: there is none without the first, and no newer one without the next.
-        if self._row(floors, scope=scope, version=1) is None:
-            return no_floor(scope)
-        row = self._connection.execute(_NEWEST, {"scope": scope}).one_or_none()
-        found = no_floor(scope) if row is None else _floor(self._genuine(floors, row))
-        self._require_none(floors, scope=scope, version=found.version + 1)
-        return found
+        row = self._newest(floors, scope=scope)
+        return no_floor(scope) if row is None else _floor(row)
 
     def all(self) -> tuple[Floor, ...]:
         """Return every version of every floor, in the order of scopes and versions."""
@@ -56,9 +52,6 @@ class FloorRepository(FloorReader):
         document = canonical_json(floor.members())
         values = {"scope": floor.scope, "version": floor.version, "document": document, "set_at": rfc3339_text(at)}
         self._add(floors, values)
-
-
-_NEWEST = whole_rows(floors).where(floors.c.scope == bindparam("scope")).order_by(floors.c.version.desc()).limit(1)
 
 
 def _floor(row: Values) -> Floor:

@@ -11,6 +11,7 @@ from sqlalchemy import Column, Index, Integer, Row, String, Table, func, select
 from attest.encoding import rfc3339, rfc3339_text
 from kms.domain.actors import Actor, Means
 from kms.domain.permissions import Grant, Role
+from kms.store.answers import require_answer
 from kms.store.repository import Repository, readable, whole_number
 from kms.store.schema import metadata, name_of
 from kms.store.state_rows import Values, authenticated, whole_rows
@@ -45,7 +46,9 @@ class GrantReader(Repository):
             IntegrityError: ``grant-record-invalid``.
         """
         statement = _ALL.where(grants.c.means == str(identity.means), grants.c.name == identity.name)
-        return tuple(grant for grant in map(self._grant, self._connection.execute(statement)) if grant.counts)
+        found = tuple(map(self._grant, self._connection.execute(statement)))
+        require_answer(grants, holds=all(grant.identity == identity for grant in found))
+        return tuple(grant for grant in found if grant.counts)
 
     def all(self) -> Iterator[Grant]:
         """Iterate over all grants, including revoked ones, in the order of granting.

@@ -29,6 +29,7 @@ from sqlalchemy.exc import IntegrityError as ConstraintError
 from attest.encoding import rfc3339, rfc3339_text
 from kms.domain.errors import KeyConflictError
 from kms.domain.keys import DEFAULT_DISCLOSURE, Disclosure, KeyName, KeyPurpose, KeyRecord, KeyReference, Wrapped
+from kms.store.answers import require_answer
 from kms.store.keks import KekReader
 from kms.store.repository import Repository, blob, readable, whole_number
 from kms.store.schema import metadata, name_of
@@ -89,7 +90,9 @@ class KeyReader(Repository):
         if reference.version is None:
             row = self._connection.execute(_CURRENT, name).one_or_none()
             if row is not None:
-                return self._record(row)
+                found = self._record(row)
+                require_answer(key_versions, holds=found.name == reference.name and found.is_current)
+                return found
             self._require_none(keys, **name)
             return None
         key, version = self._row(keys, **name), self._row(key_versions, **name, version=reference.version)
@@ -102,6 +105,7 @@ class KeyReader(Repository):
         """Return every version of a key, the oldest first; none if it is unknown."""
         rows = self._connection.execute(_KEY_VERSIONS.where(of_key(key_versions, name))).all()
         found = tuple(map(self._record, rows))
+        require_answer(key_versions, holds=all(one.name == name for one in found))
         # Versions are numbered from 1 without gaps.
         for version in range(1, len(found) + 2):
             if version > len(found) or found[version - 1].version != version:

@@ -3,8 +3,8 @@
 The leases of a key, and those of a key on one chip, are numbered from 1. The newest number is authenticated, so that
 the number of releases since a moment is the difference to the number of the newest lease from before it.
 
-Of the leases that may be live, a sum of authentication codes is kept. Whoever removes a lease, or ends one early,
-changes the sum of those that are found.
+Of the leases that may be live, a sum of authentication codes is kept. The removal of a lease, or its early end, changes
+the sum of those that are found.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from sqlalchemy import BigInteger, Column, LargeBinary, Row, Table, bindparam, f
 from attest.release import KeyName
 from kms.domain.limits import Budget
 from kms.domain.state_root import MAC_BYTES, forged
+from kms.store.answers import require_answer
 from kms.store.keys import stored_name
 from kms.store.lease_tables import lease_ends, leases
 from kms.store.repository import Repository, blob, whole_number
@@ -69,10 +70,19 @@ class LeaseCountReader(Repository):
             return newest
         given = {**stored_name(name), "chip": chip, "start": milliseconds(at - length)}
         before = self._connection.execute(_BEFORE if chip is None else _BEFORE_OF_CHIP, given).one_or_none()
-        number = 0 if before is None else whole_number(self._genuine(leases, before)[_number(chip)])
+        number = 0 if before is None else self._number(before, given)
         # Clocks of replicas differ a little, so that a lease may have a smaller number and a later moment.
         counted = self._connection.execute(_SINCE if chip is None else _SINCE_OF_CHIP, given).scalar_one()
         return max(newest - number, int(counted))
+
+    def _number(self, before: Row[Any], given: Mapping[str, object]) -> int:  # Any: the columns of a row
+        """Return the number of the newest lease from before a moment, of a key or of a key and chip."""
+        lease, chip = self._genuine(leases, before), given["chip"]
+        wanted = (given["tenant"], given["key_id"], lease["chip"] if chip is None else chip)
+        asked_for = (lease["tenant"], lease["key_id"], lease["chip"]) == wanted
+        early = whole_number(lease["released_at"]) <= whole_number(given["start"])
+        require_answer(leases, holds=asked_for and early)
+        return whole_number(lease["number" if chip is None else "chip_number"])
 
     def holders(self, name: KeyName, *, at: datetime, beside: bytes | None = None) -> int:
         """Return the number of holders of a live lease of a key; ``beside`` (``Attester.holder``) is not counted.
@@ -192,10 +202,6 @@ _SINCE = (
     .where(*_OF_KEY, leases.c.expires_at > bindparam("start"), leases.c.released_at > bindparam("start"))
 )
 _SINCE_OF_CHIP = _SINCE.where(leases.c.chip == bindparam("chip"))
-
-
-def _number(chip: str | None) -> str:
-    return "number" if chip is None else "chip_number"
 
 
 def _has_no_end(row: Row[Any]) -> bool:  # Any: rows of two tables

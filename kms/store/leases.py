@@ -26,6 +26,7 @@ from sqlalchemy import (
 
 from attest.release import KeyName
 from kms.domain.leases import Attester, Lease, LeaseEnd, LeaseFilter, LeaseState, LeaseStop
+from kms.store.answers import require_answer
 from kms.store.keys import of_key, stored_name
 from kms.store.lease_counts import LeaseCountReader, LeaseCountRepository
 from kms.store.lease_tables import lease_claims, lease_ends, lease_stops, leases
@@ -44,11 +45,6 @@ class LeaseReader(Repository):
         super().__init__(connection, state)
         self._known_stops: dict[KeyName, Mapping[object, Values]] = {}
 
-    def live(self, name: KeyName, *, at: datetime) -> tuple[Lease, ...]:
-        """Return the leases of a key that are neither expired nor ended at this moment, the oldest first."""
-        statement = _STATES.where(_live_of(name, at)).order_by(leases.c.log_seq, leases.c.lease_id)
-        return tuple(one.lease for one in self._read(statement))
-
     def live_count(self, *, at: datetime) -> int:
         """Return the number of live leases of all keys; reads every lease."""
         live = and_(leases.c.expires_at > milliseconds(at), _NOT_ENDED)
@@ -62,13 +58,17 @@ class LeaseReader(Repository):
     def held(self, names: Iterable[KeyName], *, holder: bytes, at: datetime) -> tuple[Lease, ...]:
         """Return a holder's live leases of these keys, the oldest first."""
         given = {"holder": holder, "at": milliseconds(at)}
-        found = (self._read(_HELD, {**given, **stored_name(one)}) for one in names)
-        return tuple(sorted((one.lease for each in found for one in each), key=lambda one: (one.log_seq, one.lease_id)))
+        wanted = set(names)
+        found = [one.lease for name in wanted for one in self._read(_HELD, {**given, **stored_name(name)})]
+        require_answer(leases, holds=all(one.holder == holder and one.name in wanted for one in found))
+        return tuple(sorted(found, key=lambda one: (one.log_seq, one.lease_id)))
 
     def states(self, lease_ids: Sequence[str]) -> dict[str, LeaseState]:
         """Return these leases with their ends and stops; unknown ones are absent."""
-        rows = {one: row for one in lease_ids if (row := self._row(leases, lease_id=one)) is not None}
-        return {one: self._state_of(row) for one, row in rows.items()}
+        return {one: self._state_of(row) for one, row in self._rows(lease_ids).items()}
+
+    def _rows(self, lease_ids: Sequence[str]) -> Mapping[str, Values]:
+        return {one: row for one in lease_ids if (row := self._row(leases, lease_id=one)) is not None}
 
     def stops(
         self, names: Iterable[KeyName], *, instance: bytes | None, also: bytes | None = None
@@ -170,9 +170,6 @@ class LeaseRepository(LeaseReader):
             ),
         )
 
-    def _rows(self, lease_ids: Sequence[str]) -> Mapping[str, Values]:
-        return {one: row for one in lease_ids if (row := self._row(leases, lease_id=one)) is not None}
-
     def add_stops(self, stops: Sequence[LeaseStop]) -> None:
         """Refuse the renewal of leases from now on."""
         rows = self._rows([one.lease_id for one in stops])
@@ -244,10 +241,6 @@ def _conditions(wanted: LeaseFilter, at: datetime) -> Iterator[ColumnElement[boo
         yield exists().where(lease_stops.c.lease_id == columns.lease_id)
     if wanted.lease_ids is not None:
         yield columns.lease_id.in_(wanted.lease_ids)
-
-
-def _live_of(name: KeyName, at: datetime) -> ColumnElement[bool]:
-    return and_(of_key(leases, name), leases.c.expires_at > milliseconds(at), _NOT_ENDED)
 
 
 def _row(lease: Lease) -> dict[str, object]:

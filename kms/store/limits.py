@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Column, ForeignKeyConstraint, Integer, LargeBinary, String, Table, bindparam
+from sqlalchemy import Column, ForeignKeyConstraint, Integer, LargeBinary, String, Table
 
 from attest.encoding import json_value, rfc3339_text
 from attest.release import KeyName
 from kms.domain.canonical_json import canonical_json
 from kms.domain.limits import NO_LIMITS, KeyLimits, read_limits
 from kms.store.keys import stored_name
-from kms.store.repository import Repository, blob, readable
+from kms.store.repository import blob, readable
 from kms.store.schema import APPEND_ONLY, metadata, name_of
 from kms.store.state_rows import Values, authenticated, whole_rows
+from kms.store.versions import VersionReader
 
 key_limits = Table(
     "key_limits",
@@ -29,7 +30,7 @@ key_limits = Table(
 """Limits of keys, see ``kms/domain/limits.py``; the highest version is in force. Triggers refuse changes."""
 
 
-class LimitReader(Repository):
+class LimitReader(VersionReader):
     """Limits in a reading transaction."""
 
     def in_force(self, name: KeyName) -> KeyLimits:
@@ -38,13 +39,8 @@ class LimitReader(Repository):
         Raises:
             IntegrityError: ``limits-record-invalid``. Nothing is released while they cannot be read.
         """
-        # Versions are numbered from 1 without gaps: there is none without the first, and no newer one without the next.
-        if self._row(key_limits, **stored_name(name), version=1) is None:
-            return NO_LIMITS
-        row = self._connection.execute(_NEWEST, stored_name(name)).one_or_none()
-        found = NO_LIMITS if row is None else _limits(self._genuine(key_limits, row))
-        self._require_none(key_limits, **stored_name(name), version=found.version + 1)
-        return found
+        row = self._newest(key_limits, **stored_name(name))
+        return NO_LIMITS if row is None else _limits(row)
 
     def all(self) -> tuple[tuple[KeyName, KeyLimits], ...]:
         """Return every version of the limits of every key."""
@@ -64,14 +60,6 @@ class LimitRepository(LimitReader):
         document = canonical_json(limits.members())
         values = {"version": limits.version, "document": document, "set_at": rfc3339_text(at)}
         self._add(key_limits, {**stored_name(name), **values})
-
-
-_NEWEST = (
-    whole_rows(key_limits)
-    .where(key_limits.c.tenant == bindparam("tenant"), key_limits.c.key_id == bindparam("key_id"))
-    .order_by(key_limits.c.version.desc())
-    .limit(1)
-)
 
 
 def _limits(row: Values) -> KeyLimits:

@@ -8,8 +8,9 @@ from sqlalchemy import BigInteger, Column, Index, LargeBinary, Table, bindparam,
 from sqlalchemy.exc import IntegrityError as ConstraintError
 
 from kms.domain.errors import ChallengeUsedError
+from kms.store.answers import require_answer
 from kms.store.log import CLOCK_TOLERANCE_SECONDS
-from kms.store.repository import Repository
+from kms.store.repository import Repository, whole_number
 from kms.store.schema import metadata
 from kms.store.state_rows import authenticated, whole_rows
 from kms.store.timestamps import milliseconds
@@ -51,9 +52,11 @@ class NonceRepository(NonceReader):
         Raises:
             ChallengeUsedError: ``challenge-used``.
         """
-        forget = at - timedelta(seconds=CLOCK_TOLERANCE_SECONDS)
-        for row in self._connection.execute(_ENDED, {"moment": milliseconds(forget)}).all():
-            self._remove(used_nonces, self._genuine(used_nonces, row))
+        moment = milliseconds(at - timedelta(seconds=CLOCK_TOLERANCE_SECONDS))
+        for row in self._connection.execute(_ENDED, {"moment": moment}).all():
+            ended = self._genuine(used_nonces, row)
+            require_answer(used_nonces, holds=whole_number(ended["expires_at"]) < moment)
+            self._remove(used_nonces, ended)
         try:
             self._add(used_nonces, {"digest": digest, "expires_at": milliseconds(expires_at)})
         except ConstraintError as exc:

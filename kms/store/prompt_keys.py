@@ -24,6 +24,7 @@ from sqlalchemy import (
 
 from attest.encoding import rfc3339, rfc3339_text
 from kms.domain.keys import Disclosure, KeyName, KeyRecord
+from kms.store.answers import require_answer
 from kms.store.keys import key_versions, keys, of_key, stored_name
 from kms.store.repository import Repository, blob, readable, whole_number
 from kms.store.schema import APPEND_ONLY, metadata, name_of
@@ -52,9 +53,6 @@ class StoredPromptKey:
     """The public half of one version of a prompt key, published for one policy.
 
     Attributes:
-        name: the key.
-        version: its version.
-        algorithm: its algorithm.
         policy_digest: the policy that guards the private half, 32 bytes.
         public_key: two bytes of KEM id and the raw public key.
         published_at: UTC.
@@ -94,9 +92,16 @@ class PromptKeyReader(Repository):
             true() if after is None else _behind(after),
         )
         rows = self._connection.execute(_CURRENT.where(wanted).limit(limit)).all()
-        for row in rows:
-            self._genuine(keys, row)
-        return tuple(map(self._stored, rows))
+        found = tuple(map(self._stored, rows))
+        for row, one in zip(rows, found, strict=True):
+            key, version = self._genuine(keys, row), self._genuine(key_versions, row)
+            usable = key["enabled"] and version["enabled"] and key["disclosure"] != str(Disclosure.NONE)
+            current = (version["overlap_until"], version["destroy_at"]) == (None, None)
+            same = (one.version, one.policy_digest) == (version["version"], version["policy_digest"])
+            named = stored_name(one.name).items() <= key.items() & version.items()
+            asked_for = tenant in {None, one.name.tenant} and key_id in {None, one.name.key_id}
+            require_answer(prompt_keys, holds=bool(usable and current and same and named and asked_for))
+        return found
 
     def public_half(self, record: KeyRecord) -> bytes | None:
         """Return the public half of a version, published for any policy; None if it never was."""

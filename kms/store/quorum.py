@@ -113,7 +113,8 @@ class ProposalReader(Repository):
             IntegrityError: ``proposal-altered``.
         """
         row = self._row(proposals, digest=digest)
-        return None if row is None else _proposal(row["document"])
+        with readable("a stored proposal cannot be read", code="proposal-altered", field="quorum"):
+            return None if row is None else read_proposal(blob(row["document"]))
 
     def digests(self) -> tuple[str, ...]:
         """Return the digests of all proposals in their order."""
@@ -165,8 +166,3 @@ def _quorum(row: Values, *, number: int) -> Quorum:
     if not found.version == version == number or canonical_json(found.members()) != document:
         raise ValueError("people and rules are not what was stored, or a version is missing")
     return found
-
-
-def _proposal(document: object) -> Proposal:
-    with readable("a stored proposal cannot be read", code="proposal-altered", field="quorum"):
-        return read_proposal(blob(document))

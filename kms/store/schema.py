@@ -42,5 +42,6 @@ def name_of(length: int) -> TypeEngine[str]:
     """Return the type of a column of names, which PostgreSQL also orders by their bytes.
 
     An upgrade of the operating system can change its collations, and an index made under the old one then misses rows.
+    Migrations use it too, so that it stays as it is.
     """
     return String(length).with_variant(String(length, collation="C"), "postgresql")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, overload
 
 from sqlalchemy import Connection
 
+from kms.domain.rollback import StatePosition
 from kms.domain.state_root import StateKeys
 from kms.store.audit_queries import AuditQueries
 from kms.store.break_glass import BreakGlassReader, BreakGlassRepository
@@ -33,20 +34,27 @@ from kms.store.tags import TagReader, TagRepository
 from kms.store.tenants import TenantReader, TenantRepository
 from kms.store.wrapped_rows import WrappedRowReader, WrappedRowRepository
 
-R_co = TypeVar("R_co", covariant=True)
+R = TypeVar("R")
+W = TypeVar("W")
 
 
-class _Part(Generic[R_co]):
-    """A repository as an attribute of a transaction, made when it is first used."""
+class _Part(Generic[R, W]):
+    """A repository as an attribute of a transaction, made when it is first used: for reading, or for writing too."""
 
-    def __init__(self, kind: Callable[[Connection, State], R_co]) -> None:
-        self._kind = kind
+    def __init__(self, reader: Callable[[Connection, State], R], writer: Callable[[Connection, State], W]) -> None:
+        self._reader = reader
+        self._writer = writer
 
     def __set_name__(self, owner: type[ReadTransaction], name: str) -> None:
         self._name = name
 
-    def __get__(self, transaction: ReadTransaction, owner: type[ReadTransaction]) -> R_co:
-        made = self._kind(transaction.connection, transaction.state)
+    @overload
+    def __get__(self, transaction: WriteTransaction, owner: type[ReadTransaction]) -> W: ...
+    @overload
+    def __get__(self, transaction: ReadTransaction, owner: type[ReadTransaction]) -> R: ...
+    def __get__(self, transaction: ReadTransaction, owner: type[ReadTransaction]) -> R | W:
+        kind = self._writer if isinstance(transaction, WriteTransaction) else self._reader
+        made = kind(transaction.connection, transaction.state)
         transaction.__dict__[self._name] = made  # found before this descriptor from now on
         return made
 
@@ -58,56 +66,43 @@ class ReadTransaction:
         self.connection = connection
         self.state = state
 
-    audit = _Part(AuditQueries)
-    break_glass = _Part(BreakGlassReader)
-    facts = _Part(FactReader)
-    floors = _Part(FloorReader)
-    freezes = _Part(FreezeReader)
-    grants = _Part(GrantReader)
-    keks = _Part(KekReader)
-    keys = _Part(KeyReader)
-    leases = _Part(LeaseReader)
-    limits = _Part(LimitReader)
-    log = _Part(LogReader)
-    nonces = _Part(NonceReader)
-    own_secrets = _Part(OwnSecretReader)
-    policies = _Part(PolicyReader)
-    prompt_keys = _Part(PromptKeyReader)
-    proposals = _Part(ProposalReader)
-    quorum = _Part(QuorumReader)
-    references = _Part(ReferenceReader)
-    schedules = _Part(ScheduleReader)
-    tables = _Part(TableReader)
-    tags = _Part(TagReader)
-    tenants = _Part(TenantReader)
-    wrapped_rows = _Part(WrappedRowReader)
+    audit = _Part(AuditQueries, AuditQueries)
+    break_glass = _Part(BreakGlassReader, BreakGlassRepository)
+    facts = _Part(FactReader, FactRepository)
+    floors = _Part(FloorReader, FloorRepository)
+    freezes = _Part(FreezeReader, FreezeRepository)
+    grants = _Part(GrantReader, GrantRepository)
+    keks = _Part(KekReader, KekRepository)
+    keys = _Part(KeyReader, KeyRepository)
+    leases = _Part(LeaseReader, LeaseRepository)
+    limits = _Part(LimitReader, LimitRepository)
+    log = _Part(LogReader, LogRepository)
+    nonces = _Part(NonceReader, NonceRepository)
+    own_secrets = _Part(OwnSecretReader, OwnSecretRepository)
+    policies = _Part(PolicyReader, PolicyRepository)
+    prompt_keys = _Part(PromptKeyReader, PromptKeyRepository)
+    proposals = _Part(ProposalReader, ProposalRepository)
+    quorum = _Part(QuorumReader, QuorumRepository)
+    references = _Part(ReferenceReader, ReferenceRepository)
+    schedules = _Part(ScheduleReader, ScheduleRepository)
+    tables = _Part(TableReader, TableRepository)
+    tags = _Part(TagReader, TagRepository)
+    tenants = _Part(TenantReader, TenantRepository)
+    wrapped_rows = _Part(WrappedRowReader, WrappedRowRepository)
+
+    @property
+    def position(self) -> StatePosition:
+        """How far the database has come, for rollback guards.
+
+        Raises:
+            IntegrityError: ``state-forged`` or ``state-rolled-back``.
+        """
+        now = self.state.root
+        return StatePosition(counter=now.counter, log_size=now.log.size, log_root=now.log.root)
 
 
 class WriteTransaction(ReadTransaction):
     """Repositories for reading and writing, all or nothing."""
-
-    break_glass = _Part(BreakGlassRepository)
-    facts = _Part(FactRepository)
-    floors = _Part(FloorRepository)
-    freezes = _Part(FreezeRepository)
-    grants = _Part(GrantRepository)
-    keks = _Part(KekRepository)
-    keys = _Part(KeyRepository)
-    leases = _Part(LeaseRepository)
-    limits = _Part(LimitRepository)
-    log = _Part(LogRepository)
-    nonces = _Part(NonceRepository)
-    own_secrets = _Part(OwnSecretRepository)
-    policies = _Part(PolicyRepository)
-    prompt_keys = _Part(PromptKeyRepository)
-    proposals = _Part(ProposalRepository)
-    quorum = _Part(QuorumRepository)
-    references = _Part(ReferenceRepository)
-    schedules = _Part(ScheduleRepository)
-    tables = _Part(TableRepository)
-    tags = _Part(TagRepository)
-    tenants = _Part(TenantRepository)
-    wrapped_rows = _Part(WrappedRowRepository)
 
     @contextmanager
     def part(self) -> Iterator[None]:

@@ -73,6 +73,25 @@ class DatabaseWriter:
                 if copy[name]:
                     connection.execute(insert(metadata.tables[name]), copy[name])
 
+    @contextmanager
+    def redefined(self, kind: str, operators: Mapping[str, str]) -> Iterator[None]:
+        """Give operators of a PostgreSQL server another meaning, in sessions that begin in this block."""
+        with self.connection() as connection:
+            name = connection.exec_driver_sql("SELECT current_database()").scalar_one()
+            connection.exec_driver_sql("CREATE SCHEMA own")
+            for number, (operator, meaning) in enumerate(operators.items()):
+                head, body = f"own.f{number}(a {kind}, b {kind})", f"$$ SELECT {meaning} $$"
+                connection.exec_driver_sql(f"CREATE FUNCTION {head} RETURNS boolean LANGUAGE sql AS {body}")
+                sides = f"LEFTARG = {kind}, RIGHTARG = {kind}"
+                connection.exec_driver_sql(f"CREATE OPERATOR own.{operator} ({sides}, FUNCTION = own.f{number})")
+            connection.exec_driver_sql(f'ALTER DATABASE "{name}" SET search_path = own, pg_catalog, public')
+        try:
+            yield
+        finally:
+            with self.connection() as connection:
+                connection.exec_driver_sql(f'ALTER DATABASE "{name}" RESET search_path')
+                connection.exec_driver_sql("DROP SCHEMA own CASCADE")
+
     def log(self, kind: str, **body: Any) -> LogEntry:  # noqa: ANN401  any JSON
         """Append an entry to the log, with the hashes of its tree: neither takes a key."""
         last = [LogEntry(seq=row["seq"], raw=row["entry"]) for row in self.rows("log_entries")][-1:]

@@ -20,13 +20,14 @@ from attest_simulator import SimulatedChip, SimulatedGuest, simulated_crl
 from attest_simulator.intel import SimulatedPlatform, SimulatedTd
 from kms.config.settings import Settings
 from kms.domain.actors import Actor, Means
+from kms.domain.leases import Lease, LeaseFilter
 from kms.domain.references import StoredDocument
 from kms.domain.secret import SecretBytes
 from kms.keys.admin import KEY_IMPORTED, add_key
 from kms.operations.services import initialise, open_services
 from kms.release.service import ReleaseService
 from kms.release.services import Services
-from kms.store import locate
+from kms.store import ReadTransaction, locate
 
 AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 ORIGIN = "kms.test/unit"
@@ -215,6 +216,11 @@ class Harness:
 
     def close(self) -> None:
         self.services.store.close()
+
+
+def live_leases(tx: ReadTransaction, name: KeyName, *, at: datetime) -> tuple[Lease, ...]:
+    """The leases of a key that are neither expired nor ended at this moment, the oldest first."""
+    return tuple(one.lease for one in tx.leases.pages(LeaseFilter(name=name), at=at))
 
 
 WORKLOAD_KEY = WorkloadKey.generate()

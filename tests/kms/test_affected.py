@@ -11,12 +11,13 @@ from attest import load_policy
 from attest.clock import system_clock
 from attest.encoding import cbor_bytes
 from attest.errors import ConfigurationError
+from attest.evidence import StatedClaims, StatedItem
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.release import KeyName, WorkloadKey
 from attest_simulator import SimulatedChip
 from attest_simulator.nvidia import SimulatedBoard
 from kms.domain.errors import IntegrityError, KeyConflictError, ReleaseDeniedError
-from kms.domain.lease_claims import KeptClaims, KeptItem, read_claims
+from kms.domain.lease_claims import KeptClaims, read_claims
 from kms.domain.leases import LeaseFilter
 from kms.keys.tenants import create_tenant
 from kms.leases.admin import resume_renewals, stop_renewals
@@ -165,14 +166,14 @@ def test_mc_26_an_advisory_is_found_where_intel_lists_it(harness: Harness) -> No
     lease = found(harness)[0].state.lease
     with harness.services.store.reading() as tx:
         kept = read_claims(tx.leases.claims(lease.claims_digest) or b"")
-    assert kept.items[0].values["advisory_ids"] == ()
-    listed = {**kept.items[0].values, "advisory_ids": ("INTEL-SA-00001", "INTEL-SA-00002")}
-    concerned = replace(kept, items=(replace(kept.items[0], values=listed),))
+    stated = kept.items[0].verified.values
+    assert stated["advisory_ids"] == ()
+    listed = {**stated, "advisory_ids": ("INTEL-SA-00001", "INTEL-SA-00002")}
+    concerned = replace(kept, items=(replace(kept.items[0], verified=StatedClaims(values=listed)),))
     assert list(concern(lease, concerned)) == ["INTEL-SA-00002: listed for this platform's TCB"]
     assert list(lists_advisory("INTEL-SA-00003")(lease, concerned)) == []
-    within_azure = replace(
-        concerned, items=(KeptItem(name="cpu", kind="azure-tdx", values={"tdx.advisory_ids": listed["advisory_ids"]}),)
-    )
+    values = StatedClaims(values={"tdx.advisory_ids": listed["advisory_ids"]})
+    within_azure = replace(concerned, items=(StatedItem(name="cpu", kind="azure-tdx", verified=values),))
     assert list(concern(lease, within_azure)) == ["INTEL-SA-00002: listed for this platform's TCB"]
 
 
@@ -180,7 +181,7 @@ def test_a_tcb_that_was_never_evaluated_is_concerned_by_every_advisory(harness: 
     harness.add_key("model")
     release(harness)
     (one,) = found(harness)
-    item = KeptItem(name="cpu", kind="tdx", values={"mr_td": bytes(48)})
+    item = StatedItem(name="cpu", kind="tdx", verified=StatedClaims(values={"mr_td": bytes(48)}))
     lease = replace(one.state.lease, tee="tdx")
     why = lists_advisory("INTEL-SA-00001")(lease, KeptClaims(items=(item,), bound=True))
     assert list(why) == ["INTEL-SA-00001: the TCB was not evaluated"]

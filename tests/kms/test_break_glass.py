@@ -23,7 +23,7 @@ from kms.quorum.changes import read_change
 from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.key_policy import KeyPolicySet
 from tests.kms.stores import examined_unauthenticated, write_genuine
-from tests.kms.support import ACTOR, AT, MATERIAL, Harness, Workload, open_release, policy_text
+from tests.kms.support import ACTOR, AT, MATERIAL, Harness, Workload, live_leases, open_release, policy_text
 from tests.kms.test_quorum import ROOT, Board, rule
 
 MODEL = KeyName(key_id="model")
@@ -109,7 +109,7 @@ def test_a_freeze_is_lifted_for_one_key_until_a_moment_and_everything_says_so(
         assert refusal(board, "other") == code, "for the one key alone"
         assert "break_glass" not in board.harness.decisions()[-1]
     with board.desk.vault.store.reading() as tx:
-        (lease,) = tx.leases.live(MODEL, at=AT)
+        (lease,) = live_leases(tx, MODEL, at=AT)
     assert lease.expires_at == UNTIL, "nobody is promised anything beyond it"
     board.harness.clock.at = UNTIL - timedelta(milliseconds=1)
     release(board)

@@ -10,11 +10,11 @@ from attest.errors import ConfigurationError, LogForkedError, SignatureError
 from attest.release.client import KeyReleaseClient
 from attest.release.log_monitor import LogWatch, ProcessMemory
 from kms.domain.errors import IntegrityError, LogBrokenError
+from kms.domain.keys import own_context
 from kms.domain.log_verification import LogState
 from kms.domain.secret import SecretBytes
 from kms.operations.backup import RESTORED
 from kms.operations.continuity import AcceptedRollback, NotedElsewhere, logged_identity, require_continuity
-from kms.operations.own_keys import own_context
 from kms.operations.services import open_services
 from tests.kms.stores import write_genuine
 from tests.kms.support import MATERIAL, FakeRandom, Harness, Workload

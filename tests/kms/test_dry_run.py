@@ -29,7 +29,7 @@ from kms.release.service import ReleaseService
 from kms.store import ReadTransaction
 from kms.store.nonces import used_nonces
 from tests.kms.admins import AdminClient, admin_client
-from tests.kms.support import ACTOR, MODEL, Harness, Workload, policy_text, write_endorsements
+from tests.kms.support import ACTOR, MODEL, Harness, Workload, live_leases, policy_text, write_endorsements
 from tests.kms.test_cli import Shell, shell
 
 __all__ = ["shell"]
@@ -79,7 +79,7 @@ def test_what_would_be_released_is_told_and_stays_where_it_is(service: Harness) 
     assert (members["outcome"], members["reasons"]) == ("allow", [])
     assert trial.failed() == ()
     with service.services.store.reading() as tx:
-        assert tx.leases.live(MODEL, at=service.clock()) == ()
+        assert live_leases(tx, MODEL, at=service.clock()) == ()
     # What was tried answers no challenge: nothing is released on it.
     challenge = service.releases.challenge()
     request = replace(Workload().request(challenge, "model"), evidence=evidence(service))

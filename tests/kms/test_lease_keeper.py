@@ -15,7 +15,7 @@ from attest.release.released_key import ReleasedKey
 from kms.domain.leases import LeaseFilter
 from kms.keys.admin import set_enabled
 from kms.leases.admin import stop_renewals
-from tests.kms.support import ACTOR, MATERIAL, MODEL, FakeClock, Harness, Workload
+from tests.kms.support import ACTOR, MATERIAL, MODEL, FakeClock, Harness, Workload, live_leases
 from tests.kms.test_api import client_of
 
 DAY = timedelta(days=1)
@@ -63,7 +63,7 @@ def waiting(harness: Harness) -> Waiting:
 
 def live(harness: Harness) -> list[str]:
     with harness.services.store.reading() as tx:
-        return [lease.lease_id for lease in tx.leases.live(MODEL, at=harness.clock())]
+        return [lease.lease_id for lease in live_leases(tx, MODEL, at=harness.clock())]
 
 
 def test_a_lease_is_renewed_at_two_thirds_of_its_time(harness: Harness, web: TestClient, waiting: Waiting) -> None:

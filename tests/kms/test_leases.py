@@ -28,6 +28,7 @@ from tests.kms.support import (
     Harness,
     TdWorkload,
     Workload,
+    live_leases,
     open_release,
     policy_text,
     tdx_policy_text,
@@ -78,7 +79,7 @@ def states(harness: Harness) -> list[LeaseState]:
 
 def live(harness: Harness, key_id: str = "model") -> list[Lease]:
     with harness.services.store.reading() as tx:
-        return list(tx.leases.live(KeyName.parse(key_id), at=harness.clock()))
+        return list(live_leases(tx, KeyName.parse(key_id), at=harness.clock()))
 
 
 def holders(harness: Harness, *, beside: bytes | None = None) -> int:
@@ -134,9 +135,9 @@ def test_the_kept_claims_are_those_a_policy_judges_and_none_of_one_exchange(harn
         kept = read_claims(tx.leases.claims(one.claims_digest) or b"")
     (cpu,) = kept.items
     assert (cpu.name, cpu.kind, kept.bound) == ("cpu", "sev-snp", True)
-    assert cpu.values["measurement"] == GUEST.measurement
-    assert cpu.values["reported_tcb"]["snp"] == CHIP.reported_tcb.snp  # type: ignore[index,call-overload]
-    assert "report_data" not in cpu.values
+    assert cpu.verified.values["measurement"] == GUEST.measurement
+    assert cpu.verified.values["reported_tcb"]["snp"] == CHIP.reported_tcb.snp  # type: ignore[index,call-overload]
+    assert "report_data" not in cpu.verified.values
 
 
 def test_a_trust_domain_is_told_by_its_platform(harness: Harness) -> None:

@@ -31,7 +31,7 @@ from kms.quorum.admin import QuorumService, change_now
 from kms.quorum.changes import QuorumSet, read_change
 from kms.quorum.key_limits import KeyLimitsSet
 from tests.kms.stores import examined_unauthenticated, write_genuine
-from tests.kms.support import ACTOR, AT, CHIP, GUEST, Harness, Workload
+from tests.kms.support import ACTOR, AT, CHIP, GUEST, Harness, Workload, live_leases
 from tests.kms.test_gpu_release import GpuWorkload, gpu_policy, prepared
 from tests.kms.test_quorum import Board, people, rule
 
@@ -197,7 +197,7 @@ def test_a_place_is_free_when_a_lease_expires(harness: Harness) -> None:
     limit(harness, holders=1)
     release(harness, workload=somebody())
     with harness.services.store.reading() as tx:
-        (lease,) = tx.leases.live(MODEL, at=AT)
+        (lease,) = live_leases(tx, MODEL, at=AT)
         assert tx.leases.counts.holders(MODEL, at=lease.expires_at - timedelta(milliseconds=1)) == 1
         assert tx.leases.counts.holders(MODEL, at=lease.expires_at) == 0
 
@@ -231,7 +231,7 @@ def test_where_the_list_names_a_gpu_every_gpu_has_to_be_on_it(harness: Harness) 
     limit(service, chips=(AMD,))
     release(service, workload=workload)
     with service.services.store.reading() as tx:
-        (lease,) = tx.leases.live(MODEL, at=AT)
+        (lease,) = live_leases(tx, MODEL, at=AT)
     assert lease.gpus == 2
     limit(service, chips=(AMD, "nvidia:00"))
     assert refused(service, workload=workload) == {"chip-not-allowed"}

@@ -37,6 +37,7 @@ from tests.kms.support import (
     MATERIAL,
     Harness,
     Workload,
+    live_leases,
     open_sealed,
     policy_text,
 )
@@ -159,7 +160,7 @@ def refused(service: Harness, request: PassportRequest) -> AttestError:
         service.releases.release(request)
     assert [one["outcome"] for one in service.decisions()[before:]] == ["deny"]
     with service.services.store.reading() as tx:
-        assert tx.leases.live(KeyName(key_id="model"), at=service.clock()) == ()
+        assert live_leases(tx, KeyName(key_id="model"), at=service.clock()) == ()
     return caught.value
 
 
@@ -200,7 +201,7 @@ def test_a_client_gets_its_keys_by_a_passport_and_renews_them(service: Harness) 
             renews=(first.lease_id,),
         )
     with service.services.store.reading() as tx:
-        (lease,) = tx.leases.live(KeyName(key_id="model"), at=service.clock())
+        (lease,) = live_leases(tx, KeyName(key_id="model"), at=service.clock())
     assert (lease.lease_id, lease.renewed_from) == (again.lease_id, first.lease_id)
     assert (lease.tee, lease.chip, lease.product, lease.gpus, lease.simulated) == ("ear", None, None, 0, True)
 

@@ -152,7 +152,7 @@ def signed(harness: Harness, answer: ServiceAttestation, proving: Proving) -> Se
     nonce = base64url_bytes(proving.asked[-1].partition("nonce=")[2].partition("&")[0], what="nonce")
     text = identity_note(nonce=nonce, audience="unit/test client", statement=answer.statement, evidence=answer.evidence)
     identity = harness.services.identity
-    return replace(answer, note=sign_note(text, name=identity.origin, key=identity.key))
+    return replace(answer, note=sign_note(text, name=identity.public.name, key=identity.key))
 
 
 STATED: dict[str, Any] = {

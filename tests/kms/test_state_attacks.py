@@ -19,18 +19,20 @@ from kms.auth.grants import give_role, revoke_role
 from kms.domain.actors import Actor, Means
 from kms.domain.canonical_json import canonical_json
 from kms.domain.errors import IntegrityError
+from kms.domain.floors import no_floor
 from kms.domain.keys import KeyReference
 from kms.domain.leases import LeaseFilter
 from kms.domain.limits import Budget, Period
 from kms.domain.people import ChangeKind
 from kms.domain.permissions import EVERY_TENANT, Role
-from kms.keys.admin import set_enabled, set_version_enabled
+from kms.keys.admin import find_key, set_enabled, set_version_enabled
 from kms.keys.tenants import create_tenant
 from kms.leases.admin import stop_renewals
 from kms.operations.fsck import examine
 from kms.operations.services import open_vault
 from kms.quorum.admin import withdraw
 from kms.quorum.break_glass import close_glass
+from kms.quorum.key_policy import KeyPolicySet
 from kms.release.prompt_keys import PromptKeyService
 from tests.kms.database_writer import DatabaseWriter
 from tests.kms.references import ALICE, OTHER, by_signers, given, images, naming
@@ -48,6 +50,7 @@ from tests.kms.test_references import add
 MALLORY = Actor(name="https://issuer.test|mallory", means=Means.JWT)
 Edit = Callable[[Harness, DatabaseWriter], None]
 ONE = Budget(most=1, per=Period.TOTAL)
+ONE_A_DAY = Budget(most=1, per=Period.DAY)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -437,6 +440,95 @@ def test_a_challenge_is_used_once(harness: Harness, writer: DatabaseWriter) -> N
     assert refusal(lambda: harness.releases.release(request)).code == "challenge-used"
     writer.delete("used_nonces")
     require_forged(harness, "used_nonces", lambda service: service.releases.release(request))
+
+
+# -- a server that answers other questions than it was asked
+
+
+@pytest.mark.parametrize("kind", ["postgresql"])
+def test_a_server_that_calls_every_challenge_ended_lets_none_be_used_again(
+    harness: Harness, writer: DatabaseWriter
+) -> None:
+    harness.add_key("model")
+    request = Workload().request(harness.releases.challenge(), "model")
+    harness.releases.release(request)
+    with writer.redefined("bigint", {"<": "true"}):
+        require_code(refusal_at_start(harness), "used_nonces")
+    assert refusal(lambda: harness.releases.release(request)).code == "challenge-used"
+
+
+@pytest.mark.parametrize("kind", ["postgresql"])
+@pytest.mark.parametrize("limits", [{"releases": (ONE_A_DAY,)}, {"per_chip": ONE_A_DAY}], ids=["budget", "per chip"])
+def test_a_server_that_calls_every_lease_old_frees_no_budget(
+    harness: Harness, writer: DatabaseWriter, limits: dict[str, Any]
+) -> None:
+    harness.add_key("model")
+    release(harness)
+    limit(harness, **limits)
+    number = "a OPERATOR(pg_catalog.>) b AND b OPERATOR(pg_catalog.<) 1000000000"  # of an entry, and no moment
+    with writer.redefined("bigint", {"<=": "true", ">": number}):
+        require_code(refusal_at_start(harness), "leases")
+
+
+@pytest.mark.parametrize("kind", ["postgresql"])
+def test_a_server_that_takes_two_names_for_one_gives_no_grant_away(harness: Harness, writer: DatabaseWriter) -> None:
+    bob = Actor(name="https://issuer.test|bob", means=Means.JWT)
+    store, at = harness.services.store, harness.clock()
+    give_role(store, identity=bob, tenant=EVERY_TENANT, role=Role.ADMINISTRATOR, actor=ACTOR, at=at)
+
+    def held(service: Harness) -> None:
+        with service.services.store.reading() as tx:
+            tx.grants.held_by(MALLORY)
+
+    with writer.redefined("varchar", {"=": "a::text OPERATOR(pg_catalog.=) b::text OR a::text LIKE '%%|bob'"}):
+        require_code(refusal_at_start(harness, held), "grants")
+
+
+@pytest.mark.parametrize("kind", ["postgresql"])
+def test_a_server_that_takes_two_names_for_one_puts_no_other_floor_or_limits_in_force(
+    harness: Harness, writer: DatabaseWriter
+) -> None:
+    harness.add_key("model")
+    harness.add_key("loose")
+    limit(harness, releases=(Budget(most=0, per=Period.TOTAL),))
+    for most in (8, 9):
+        limit(harness, "loose", releases=(Budget(most=most, per=Period.TOTAL),))
+    with harness.services.store.writing() as tx:
+        tx.floors.add(replace(no_floor(EVERY_TENANT), version=1), at=harness.clock())
+        tx.floors.add(replace(no_floor("other"), version=1), at=harness.clock())
+        tx.floors.add(replace(no_floor("other"), version=2), at=harness.clock())
+
+    def in_force(service: Harness) -> None:
+        with service.services.store.reading() as tx:
+            tx.limits.in_force(MODEL)
+
+    def newest(service: Harness) -> None:
+        with service.services.store.reading() as tx:
+            tx.floors.newest(EVERY_TENANT)
+
+    same = "a::text OPERATOR(pg_catalog.=) b::text OR a::text IN ('loose', 'other')"
+    with writer.redefined("varchar", {"=": same}):
+        require_code(refusal_at_start(harness, in_force), "key_limits")
+        require_code(refusal_at_start(harness, newest), "floors")
+
+
+def test_two_current_versions_of_a_key_are_damage(harness: Harness, writer: DatabaseWriter) -> None:
+    harness.add_key("model")
+    rotate_at_once(harness)
+    harness.alter("DROP INDEX key_versions_current")
+    writer.update("key_versions", {"version": 1}, overlap_until=None)
+    assert refusal(lambda: release(harness)).code == "store-damaged"
+
+
+def test_approvers_are_not_shown_a_difference_to_another_policy(harness: Harness, writer: DatabaseWriter) -> None:
+    harness.add_key("model", policy=version(3))
+    writer.update("policies", document=version(1))
+    error = refusal(lambda: put(harness, version(2)))
+    assert (error.code, error.field) == ("policy-altered", "policies")
+    for look in (KeyPolicySet(name=MODEL, policy=version(4)).difference, KeyPolicySet(name=MODEL, policy=b"").policies):
+        with harness.services.store.reading() as tx, pytest.raises(IntegrityError):
+            look(tx)
+    assert refusal(lambda: find_key(harness.services.store, MODEL)).code == "policy-altered"
 
 
 # -- the service's own records

@@ -5,7 +5,7 @@ from datetime import timedelta
 from kms.domain.leases import LeaseFilter
 from kms.keys.admin import set_enabled
 from kms.leases.admin import stop_renewals
-from tests.kms.support import ACTOR, MODEL
+from tests.kms.support import ACTOR, MODEL, live_leases
 from tests.session.line import Scene
 
 __all__ = ["DAY", "TWO_THIRDS", "disable", "enable", "live", "stop"]
@@ -17,7 +17,7 @@ TWO_THIRDS = DAY * (2 / 3 - 0.05)
 
 def live(scene: Scene) -> list[str]:
     with scene.harness.services.store.reading() as tx:
-        return [lease.lease_id for lease in tx.leases.live(MODEL, at=scene.harness.clock())]
+        return [lease.lease_id for lease in live_leases(tx, MODEL, at=scene.harness.clock())]
 
 
 def disable(scene: Scene) -> None:

@@ -37,9 +37,7 @@ def create_backend(definition: Definition, *, random: RandomBytes) -> WrappingBa
 class FreshBackend:
     """The back-end of a service that is being created.
 
-    Attributes:
-        backend: the key.
-        known: True if the database has it already, and only the naming of its file was interrupted.
+    ``known`` is True if the database has it already, and only the naming of its file was interrupted.
     """
 
     backend: WrappingBackend

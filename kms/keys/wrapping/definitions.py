@@ -46,11 +46,7 @@ class FileDefinition(_Definition):
 class Pkcs11Definition(_Definition):
     """A key in a PKCS#11 token.
 
-    Attributes:
-        module: the maker's library.
-        token: label of the token.
-        key: label of the key.
-        pin_file: holds the user's PIN; only its owner may read it.
+    ``token`` and ``key`` are labels; only its owner may read ``pin_file``.
     """
 
     backend: Literal[Backend.PKCS11]
@@ -70,11 +66,9 @@ class TransitDefinition(_Definition):
 
     Attributes:
         url: the server; https, or http on this machine.
-        key: name of the key.
         token_file: holds the token; only its owner may read it. It is read again when the token is refused.
         mount: path at which the engine is mounted.
         ca_file: accepted issuers of the server's certificate (PEM); by default those that this machine trusts.
-        namespace: the namespace, if any.
     """
 
     backend: Literal[Backend.TRANSIT]

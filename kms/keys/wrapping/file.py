@@ -83,10 +83,6 @@ class FileBackend(NotCopied):
         """Nothing is open."""
 
 
-def _text_of(key: memoryview) -> str:
-    return base64url_text(bytes(key))
-
-
 def _id_of(key: memoryview) -> bytes:
     digest = sha256(_ID_DOMAIN)
     digest.update(key)
@@ -106,11 +102,7 @@ def create_kek_file(path: Path, *, random: RandomBytes) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KekDraft:
-    """An unfinished key-encryption key file.
-
-    Attributes:
-        draft: the file.
-    """
+    """An unfinished key-encryption key file."""
 
     draft: UnfinishedFile
 
@@ -125,7 +117,8 @@ class KekDraft:
     def make(self, *, random: RandomBytes) -> FileBackend:
         """Put a new key into it, and on the disk."""
         key = SecretBytes(random(KEK_BYTES))
-        self.draft.write(f"{_HEAD}{key.lend(EXPORT, _text_of)}\n".encode("ascii"))
+        text = key.lend(EXPORT, lambda view: base64url_text(bytes(view)))
+        self.draft.write(f"{_HEAD}{text}\n".encode("ascii"))
         return FileBackend(key, random=random, path=self.draft.path)
 
     def place(self) -> None:

@@ -30,11 +30,7 @@ OtherDefinitions = Callable[[], tuple[Definition, ...]]
 class KekRing:
     """Wraps under the key that the database names, and unwraps under the one that the wrapped form names.
 
-    Args:
-        main: the back-end that the settings name first, open.
-        known: reads the records of the database.
-        others: reads the other definitions of the settings.
-        random: source of nonces.
+    ``main`` is the back-end that the settings name first, open; ``random`` is the source of nonces.
 
     Raises:
         ConfigurationError: ``kek-mismatch``: the database has no record of the main key; or ``kek-retired``.

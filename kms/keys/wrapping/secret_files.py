@@ -19,11 +19,7 @@ class PrivateFile:
     """A secret file, with the terms that its errors use.
 
     Attributes:
-        path: its location.
-        noun: its name in errors.
         codes: of a file that is missing, that cannot be used, and that others may read.
-        field: the setting that names it.
-        hint: hint for a missing file.
         exposed: hint for a secret that others may have read.
     """
 

@@ -11,10 +11,10 @@ from attest.errors import AttestError
 from kms.config.settings import Settings
 from kms.domain.errors import UnavailableError
 from kms.domain.rollback import RollbackGuard, read_guards
+from kms.log.publisher import Identity
 from kms.operations.guards.file import FileGuard, is_on_same_device
 from kms.operations.guards.opening import open_local_guards, open_remote_guards
 from kms.operations.guards.watch import require_current
-from kms.release.services import Identity
 from kms.store import Store, locate
 
 
@@ -22,10 +22,7 @@ from kms.store import Store, locate
 class GuardFinding:
     """The finding about a guard.
 
-    Attributes:
-        guard: its name.
-        remembers: the position that it remembers, or None.
-        problem: why the database is refused, or None.
+    ``problem`` is the reason why the database is refused, or None.
     """
 
     guard: str

@@ -11,20 +11,19 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from attest.encoding import JsonValue, json_value
 from attest.errors import EvidenceError, OutputError
 from attest.files import write_file
 from kms.config.file_ownership import require_guarded_file
-from kms.domain.rollback import StatePosition, guard_missing
+from kms.domain.rollback import StatePosition, guard_missing, require_written
 
 SCHEMA: Final = "kms.rollback-guard/1"
 MAX_GUARD_BYTES: Final = 4096
-BACKGROUND_SECONDS: Final = 1.0
 _EMPTY: Final[dict[str, JsonValue]] = {"schema": SCHEMA, "counter": None, "log_size": None, "log_root": None}
 _ROOT_BYTES: Final = 32
 
@@ -33,17 +32,13 @@ _ROOT_BYTES: Final = 32
 class FileGuard:
     """The guard in the file ``path``."""
 
+    background_seconds: ClassVar[float] = 1.0
     path: Path
 
     @property
     def name(self) -> str:
         """``file:`` and the path."""
         return f"file:{self.path}"
-
-    @property
-    def background_seconds(self) -> float:
-        """One second."""
-        return BACKGROUND_SECONDS
 
     def make(self) -> None:
         """Make the file and its folder, both for their owner alone, unless they are there.
@@ -80,10 +75,7 @@ class FileGuard:
             ConfigurationError: ``rollback-guard-missing``, or ``file-writable-by-others``.
         """
         with self._locked():
-            kept = self.read()
-            if kept is None:
-                raise guard_missing(self.name, "it is empty")
-            if (kept.counter, kept.log_size) < (position.counter, position.log_size):
+            if position.is_after(require_written(self.name, self.read())):
                 self._write(_members(position))
 
     def put(self, position: StatePosition) -> None:
@@ -115,17 +107,26 @@ class FileGuard:
         except OutputError as exc:
             raise guard_missing(self.name, exc.reason) from exc
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        try:
-            descriptor = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as exc:
-            raise guard_missing(self.name, exc.strerror or str(exc)) from exc
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
+    def _locked(self) -> AbstractContextManager[None]:
+        return locked(self.path.parent, guard=self.name)
+
+
+@contextmanager
+def locked(folder: Path, *, guard: str) -> Iterator[None]:
+    """Take turns with other processes of this service, by a lock on a folder.
+
+    Raises:
+        ConfigurationError: ``rollback-guard-missing``: there is no such folder.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as exc:
+        raise guard_missing(guard, exc.strerror or str(exc)) from exc
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def is_on_same_device(guard: Path, database: Path) -> bool:

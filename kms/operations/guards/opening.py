@@ -15,12 +15,11 @@ from kms.config.external_files import read_panel
 from kms.config.guards import GuardKind, GuardPlace, parse_guard
 from kms.config.settings import Settings
 from kms.domain.rollback import RollbackGuard
-from kms.log.publisher import LogPublisher
+from kms.log.publisher import Identity, LogPublisher
 from kms.log.witness_client import ASK_SECONDS, Witness, poster
 from kms.operations.guards.file import FileGuard
 from kms.operations.guards.remote import ReplicaGuard, WitnessGuard
 from kms.operations.guards.tpm import TpmGuard
-from kms.release.services import Identity
 from kms.store import Store, locate
 from kms.store.timestamps import milliseconds, moment_of
 
@@ -58,7 +57,7 @@ def guard_places(settings: Settings) -> tuple[GuardPlace, ...]:
 def refused_before(settings: Settings, started: datetime) -> datetime | None:
     """Return the moment before which challenges are refused by a service that started then; None without a guard.
 
-    A service that was killed may have used challenges that no guard was told of. An older copy of the database, put
+    A service that was killed may have used challenges that no guard has noted. An older copy of the database, put
     back before the start, would accept them once more.
     """
     return moment_of(milliseconds(started)) if guard_places(settings) else None

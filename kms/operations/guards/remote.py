@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
 
 import httpx
 
@@ -21,17 +21,13 @@ from kms.log.publisher import LogPublisher
 from kms.log.witness_client import Post, Witness, WitnessAnswer, WitnessPanel
 
 REPLICA_SECONDS: Final = 5.0
-_NEVER: Final = math.inf
 _COSIGNED: Final = 200
 
 
 class _ReadOnlyGuard:
     """A guard that others keep: nothing is written here."""
 
-    @property
-    def background_seconds(self) -> float:
-        """Never."""
-        return _NEVER
+    background_seconds: ClassVar[float] = math.inf
 
     def make(self) -> None:
         """Do nothing."""
@@ -47,11 +43,7 @@ class _ReadOnlyGuard:
 class WitnessGuard(_ReadOnlyGuard):
     """A witness that cosigns this log: it refuses a log that is shorter than one it cosigned, or another one.
 
-    Attributes:
-        witness: its key and address.
-        log: signs checkpoints of the database, without witnesses.
-        clock: source of the time.
-        post: sends requests.
+    ``log`` signs checkpoints of the database, without witnesses.
     """
 
     witness: Witness
@@ -82,7 +74,7 @@ class WitnessGuard(_ReadOnlyGuard):
             return StatePosition(counter=0, log_size=checkpoint.size + 1, log_root=b"")
         if not found.lines:
             raise guard_missing(self.name, "; ".join(problems).removeprefix("warning: "))
-        if statuses[0] == _COSIGNED:  # without being told of an older size, so there was none
+        if statuses[0] == _COSIGNED:  # the witness stated no older size, so there was none
             return None
         return StatePosition(counter=0, log_size=checkpoint.size, log_root=checkpoint.root)
 
@@ -95,12 +87,7 @@ def _noted(post: Post, statuses: list[int], url: str, body: bytes) -> WitnessAns
 
 @dataclass(frozen=True, kw_only=True)
 class ReplicaGuard(_ReadOnlyGuard):
-    """Another running replica of this service, which signs the checkpoint that it published last.
-
-    Attributes:
-        url: address of its release plane.
-        log: the service's verifier key.
-    """
+    """Another running replica of this service, which signs the checkpoint that it published last."""
 
     url: str
     log: VerifierKey

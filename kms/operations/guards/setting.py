@@ -13,7 +13,6 @@ from kms.domain.errors import UnavailableError
 from kms.domain.rollback import RollbackGuard, StatePosition
 from kms.operations.continuity import RESTORED_AT, AcceptedRollback
 from kms.store import Store
-from kms.store.position import position_of
 
 GUARD_MADE = "rollback-guard-made"
 ROLLBACK_ACCEPTED = "rollback-accepted"
@@ -135,10 +134,10 @@ def accept_rollback(store: Store, guards: Iterable[RollbackGuard], acceptance: A
     }
     with store.writing() as tx:
         tx.facts.put(RESTORED_AT, rfc3339_text(acceptance.at).encode())
-        tx.log.add(kind=ROLLBACK_ACCEPTED, at=acceptance.at, body={**body, "database": position_of(tx).text})
+        tx.log.add(kind=ROLLBACK_ACCEPTED, at=acceptance.at, body={**body, "database": tx.position.text})
     return put_guards(guards, store)
 
 
 def _position(store: Store) -> StatePosition:
     with store.reading() as tx:
-        return position_of(tx)
+        return tx.position

@@ -10,20 +10,17 @@ after some 100,000 writes, so that releases are noted seldom; changes by adminis
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from attest.collect import OpenTpm, Tpm, open_tpm
 from attest.errors import CollectionError
-from kms.domain.rollback import StatePosition, guard_missing
+from kms.domain.rollback import StatePosition, guard_missing, require_written
+from kms.operations.guards.file import locked
 
-BACKGROUND_SECONDS: Final = 600.0
-"""52,560 writes a year at most."""
 CONTENT_BYTES: Final = 1 + 8 + 8 + 32
 _VERSION: Final = b"\x01"
 
@@ -32,6 +29,8 @@ _VERSION: Final = b"\x01"
 class TpmGuard:
     """The guard in the NV index ``index`` of the TPM of a TCTI; processes take turns with a lock on ``folder``."""
 
+    background_seconds: ClassVar[float] = 600.0
+    """Of 52,560 writes a year at most."""
     index: int
     tcti: str
     folder: Path
@@ -41,11 +40,6 @@ class TpmGuard:
     def name(self) -> str:
         """``tpm:`` and the index."""
         return f"tpm:{self.index:#010x}"
-
-    @property
-    def background_seconds(self) -> float:
-        """Ten minutes."""
-        return BACKGROUND_SECONDS
 
     def make(self) -> None:
         """Require that the TPM answers; the first write defines the index.
@@ -74,10 +68,7 @@ class TpmGuard:
             ConfigurationError: ``rollback-guard-missing``.
         """
         with self._locked() as tpm:
-            kept = self._read(tpm)
-            if kept is None:
-                raise guard_missing(self.name, "it is empty")
-            if (kept.counter, kept.log_size) < (position.counter, position.log_size):
+            if position.is_after(require_written(self.name, self._read(tpm))):
                 tpm.write_nv(self.index, _encoded(position))
 
     def put(self, position: StatePosition) -> None:
@@ -102,17 +93,11 @@ class TpmGuard:
     @contextmanager
     def _locked(self) -> Iterator[Tpm]:
         """Open the TPM, alone among the processes of this service."""
-        try:
-            descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as exc:
-            raise guard_missing(self.name, exc.strerror or str(exc)) from exc
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield self.open(self.tcti)
-        except CollectionError as exc:
-            raise guard_missing(self.name, exc.message) from exc
-        finally:
-            os.close(descriptor)
+        with locked(self.folder, guard=self.name):
+            try:
+                yield self.open(self.tcti)
+            except CollectionError as exc:
+                raise guard_missing(self.name, exc.message) from exc
 
 
 def _encoded(position: StatePosition) -> bytes:

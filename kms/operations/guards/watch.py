@@ -16,7 +16,6 @@ from kms.domain.errors import UnavailableError
 from kms.domain.log_tree import root
 from kms.domain.rollback import Remembered, RollbackGuard, StatePosition, read_guards, require_not_behind
 from kms.store import ReadTransaction, Store
-from kms.store.position import position_of
 
 LAG_SECONDS: Final = 1.0
 """Longest time between a release and its note in a file; other guards have a longer one."""
@@ -42,9 +41,8 @@ def require_current_in(tx: ReadTransaction, remembered: Iterable[Remembered]) ->
         IntegrityError: ``state-rolled-back``.
         LogBrokenError: ``log-tree-broken``.
     """
-    position = position_of(tx)
-    require_not_behind(position, remembered, root_at=partial(root, read=tx.log.nodes))
-    return position
+    require_not_behind(tx.position, remembered, root_at=partial(root, read=tx.log.nodes))
+    return tx.position
 
 
 def read_remote(
@@ -90,8 +88,7 @@ class GuardWatch:
     def round(self, ticks: float) -> None:
         """Advance the guards that are due.
 
-        Args:
-            ticks: the machine's monotonic clock.
+        ``ticks`` is of the machine's monotonic clock.
 
         Raises:
             UnavailableError: as ``advance``.
@@ -107,7 +104,7 @@ class GuardWatch:
         failed: AttestError | None = None
         try:
             with self._store.reading() as tx:
-                position = position_of(tx)
+                position = tx.position
         except AttestError as exc:
             raise _behind(exc) from exc
         for guard in guards:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from attest.encoding import JsonValue
 from kms.auth.grants import GRANT_ADDED, GRANT_REVOKED, grant_members
 from kms.domain.keys import DEFAULT_TENANT
 from kms.keys.tenants import TENANT_CREATED
-from kms.operations.replay.noun import Noun, ReplayedEntry, Rule
+from kms.operations.replay.noun import Noun, Rule, Subjects
 from kms.operations.services import INITIALISED
 from kms.store import ReadTransaction
 
@@ -18,15 +17,13 @@ class Tenants(Noun):
 
     check = "tenants"
 
-    def rules(self) -> Mapping[str, Rule]:
-        """Return them."""
+    def _rules(self) -> Mapping[str, Rule]:
         return {
             INITIALISED: lambda entry: self.make(f"tenant {DEFAULT_TENANT}", entry),
             TENANT_CREATED: lambda entry: self.make(f"tenant {entry.text('tenant')}", entry),
         }
 
-    def stored(self, tx: ReadTransaction) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
-        """Iterate over the tenants."""
+    def _stored(self, tx: ReadTransaction) -> Subjects:
         return ((f"tenant {name}", {}) for name in tx.tenants.all())
 
 
@@ -35,17 +32,15 @@ class Grants(Noun):
 
     check = "grants"
 
-    def rules(self) -> Mapping[str, Rule]:
-        """Return them."""
+    def _rules(self) -> Mapping[str, Rule]:
         return {
-            GRANT_ADDED: self._added,
+            GRANT_ADDED: lambda entry: self.make(
+                f"grant {entry.number('grant')}",
+                entry,
+                **{name: entry.text(name) for name in ("identity", "tenant", "role")},
+            ),
             GRANT_REVOKED: lambda entry: self.end(f"grant {entry.number('grant')}", entry),
         }
 
-    def _added(self, entry: ReplayedEntry) -> None:
-        said = {name: entry.text(name) for name in ("identity", "tenant", "role")}
-        self.make(f"grant {entry.number('grant')}", entry, **said)
-
-    def stored(self, tx: ReadTransaction) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
-        """Iterate over the grants that count."""
+    def _stored(self, tx: ReadTransaction) -> Subjects:
         return ((f"grant {one.number}", grant_members(one)) for one in tx.grants.all() if one.counts)

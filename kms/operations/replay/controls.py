@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from attest.encoding import JsonValue, rfc3339_text
+from attest.encoding import rfc3339_text
 from kms.controls.admin import FROZEN, THAWED
 from kms.domain.canonical_json import canonical_digest
-from kms.operations.replay.noun import Noun, ReplayedEntry, Rule
+from kms.operations.replay.noun import Noun, ReplayedEntry, Rule, Subjects
 from kms.quorum.break_glass import GLASS_CLOSED, GLASS_OPENED
 from kms.quorum.floors import FLOOR_CHANGED
 from kms.quorum.key_limits import LIMITS_CHANGED
@@ -19,8 +19,7 @@ class Freezes(Noun):
 
     check = "freezes"
 
-    def rules(self) -> Mapping[str, Rule]:
-        """Return them."""
+    def _rules(self) -> Mapping[str, Rule]:
         return {
             FROZEN: self._frozen,
             THAWED: lambda entry: self.end(_freeze(entry.text("scope"), entry.text("name")), entry),
@@ -30,8 +29,7 @@ class Freezes(Noun):
         said = entry.known(reason="reason", actor="actor", frozen_at="frozen_at")
         self.make(_freeze(entry.text("scope"), entry.text("name")), entry, **said)
 
-    def stored(self, tx: ReadTransaction) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
-        """Iterate over the freezes."""
+    def _stored(self, tx: ReadTransaction) -> Subjects:
         return ((_freeze(one.target.scope, one.target.name), one.members()) for one in tx.freezes.all())
 
 
@@ -44,17 +42,16 @@ class Limits(Noun):
 
     check = "limits"
 
-    def rules(self) -> Mapping[str, Rule]:
-        """Return them."""
-        return {LIMITS_CHANGED: self._changed}
+    def _rules(self) -> Mapping[str, Rule]:
+        return {LIMITS_CHANGED: lambda entry: self.make(_limits(entry.key(), entry.text("limits_sha256")), entry)}
 
-    def _changed(self, entry: ReplayedEntry) -> None:
-        self.make(f"limits of {entry.key()} with the digest {entry.text('limits_sha256')}", entry)
-
-    def stored(self, tx: ReadTransaction) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
-        """Iterate over the limits."""
+    def _stored(self, tx: ReadTransaction) -> Subjects:
         digests = ((name, canonical_digest(limits.members())) for name, limits in tx.limits.all())
-        return ((f"limits of key {name} with the digest {digest}", {}) for name, digest in digests)
+        return ((_limits(f"key {name}", digest), {}) for name, digest in digests)
+
+
+def _limits(key: str, digest: str) -> str:
+    return f"limits of {key} with the digest {digest}"
 
 
 class Floors(Noun):
@@ -62,16 +59,14 @@ class Floors(Noun):
 
     check = "floors"
 
-    def rules(self) -> Mapping[str, Rule]:
-        """Return them."""
+    def _rules(self) -> Mapping[str, Rule]:
         return {FLOOR_CHANGED: self._changed}
 
     def _changed(self, entry: ReplayedEntry) -> None:
         scope, version = entry.text("scope"), entry.number("version")
         self.make(f"version {version} of the floor of {scope}", entry, digest=entry.text("floor_sha256"))
 
-    def stored(self, tx: ReadTransaction) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
-        """Iterate over the floors."""
+    def _stored(self, tx: ReadTransaction) -> Subjects:
         return (
             (f"version {one.version} of the floor of {one.scope}", {"digest": one.digest}) for one in tx.floors.all()
         )
@@ -82,19 +77,17 @@ class BreakGlassRelaxations(Noun):
 
     check = "break-glass"
 
-    def rules(self) -> Mapping[str, Rule]:
-        """Return them."""
-        return {GLASS_OPENED: self._opened, GLASS_CLOSED: self._closed}
+    def _rules(self) -> Mapping[str, Rule]:
+        return {
+            GLASS_OPENED: self._opened,
+            GLASS_CLOSED: lambda entry: self.change(_glass(entry.number("number")), entry, state="closed"),
+        }
 
     def _opened(self, entry: ReplayedEntry) -> None:
         said = entry.known(opened_at="opened_at")
         self.make(_glass(entry.number("number")), entry, digest=entry.text("sha256"), state="not closed", **said)
 
-    def _closed(self, entry: ReplayedEntry) -> None:
-        self.change(_glass(entry.number("number")), entry, state="closed")
-
-    def stored(self, tx: ReadTransaction) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
-        """Iterate over the relaxations."""
+    def _stored(self, tx: ReadTransaction) -> Subjects:
         for one, closed in tx.break_glass.all():
             yield (
                 _glass(one.number),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from attest.encoding import JsonValue, rfc3339_text
 from kms.domain.keys import DEFAULT_DISCLOSURE, KeyName, KeyRecord
@@ -12,7 +12,7 @@ from kms.keys.destruction import DESTROYED, DESTRUCTION_CANCELLED, DESTRUCTION_S
 from kms.keys.release_settings import KEY_RELEASE_SET
 from kms.keys.rotation import KEY_ROTATED, SCHEDULE_REMOVED, SCHEDULE_SET
 from kms.keys.tags import KEY_TAGGED
-from kms.operations.replay.noun import Noun, ReplayedEntry, Rule
+from kms.operations.replay.noun import Noun, ReplayedEntry, Rule, Subjects
 from kms.quorum.key_policy import POLICY_CHANGED
 from kms.store import ReadTransaction
 from kms.store.tags import key_tags
@@ -25,8 +25,7 @@ class Keys(Noun):
 
     check = "keys"
 
-    def rules(self) -> Mapping[str, Rule]:
-        """Return them."""
+    def _rules(self) -> Mapping[str, Rule]:
         return {
             KEY_CREATED: self._created,
             KEY_IMPORTED: self._created,
@@ -34,8 +33,8 @@ class Keys(Noun):
             KEY_DISABLED: self._enabled,
             KEY_ROTATED: self._rotated,
             KEY_RELEASE_SET: self._release_set,
-            KEY_TAGGED: self._tagged,
-            POLICY_CHANGED: self._under_policy,
+            KEY_TAGGED: lambda entry: self.change(entry.key(), entry, tags=entry.members.get("tags")),
+            POLICY_CHANGED: lambda entry: self._of_versions(entry, policy=entry.text("policy_sha256")),
             SCHEDULE_SET: self._scheduled,
             SCHEDULE_REMOVED: self._unscheduled,
             DESTRUCTION_SCHEDULED: self._destruction,
@@ -72,12 +71,6 @@ class Keys(Noun):
         self.change(entry.key(), entry, disclosure=entry.text("disclosure"))
         self.change(entry.key(), entry, **entry.known(lease_seconds="lease_seconds"))
 
-    def _tagged(self, entry: ReplayedEntry) -> None:
-        self.change(entry.key(), entry, tags=entry.members.get("tags"))
-
-    def _under_policy(self, entry: ReplayedEntry) -> None:
-        self._of_versions(entry, policy=entry.text("policy_sha256"))
-
     def _scheduled(self, entry: ReplayedEntry) -> None:
         schedule = _schedule(entry.number("every_seconds"), entry.number("overlap_seconds"))
         self.change(entry.key(), entry, schedule=schedule, next_rotation=entry.text("due_at"))
@@ -98,8 +91,7 @@ class Keys(Noun):
         for version in entry.elements("versions"):
             self.change(f"{entry.key()}@{version}", entry, **values)
 
-    def stored(self, tx: ReadTransaction) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
-        """Iterate over keys and versions."""
+    def _stored(self, tx: ReadTransaction) -> Subjects:
         schedules = {one.name: one.members() for one in tx.schedules.all()}
         tags: dict[KeyName, dict[str, JsonValue]] = defaultdict(dict)
         for row in tx.tables.rows(key_tags):

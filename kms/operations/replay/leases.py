@@ -15,7 +15,7 @@ from typing import Final
 from attest.encoding import JsonValue
 from kms.domain.leases import Lease, LeaseFilter, LeaseState
 from kms.leases.admin import RENEWALS_RESUMED, RENEWALS_STOPPED
-from kms.operations.replay.noun import Noun, ReplayedEntry, Rule
+from kms.operations.replay.noun import Noun, ReplayedEntry, Rule, Subjects
 from kms.store import ReadTransaction
 from kms.store.lease_tables import lease_stops
 
@@ -154,8 +154,7 @@ class RenewalStops(Noun):
 
     check = LeasePages.check
 
-    def rules(self) -> Mapping[str, Rule]:
-        """Return them."""
+    def _rules(self) -> Mapping[str, Rule]:
         return {RENEWALS_STOPPED: self._stopped, RENEWALS_RESUMED: self._resumed}
 
     def _stopped(self, entry: ReplayedEntry) -> None:
@@ -166,7 +165,7 @@ class RenewalStops(Noun):
         for one in entry.elements("leases"):
             self.end(_stop(one), entry)
 
-    def stored(self, tx: ReadTransaction) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
+    def _stored(self, tx: ReadTransaction) -> Subjects:
         """Iterate over the stops; key and instance have to be those of the lease."""
         rows = list(tx.tables.rows(lease_stops))
         states = _states(tx, [str(row["lease_id"]) for row in rows])

@@ -52,7 +52,7 @@ class LoggedState:
         )
         self._rules: dict[str, list[Rule]] = {DECISION: [self._leases.note]}
         for noun in self._nouns:
-            for kind, rule in noun.rules().items():
+            for kind, rule in noun.rules.items():
                 self._rules.setdefault(kind, []).append(rule)
 
     @property

@@ -62,6 +62,8 @@ class ReplayedEntry:
 
 
 Rule: TypeAlias = Callable[[ReplayedEntry], None]
+Subjects: TypeAlias = Iterator[tuple[str, Mapping[str, JsonValue]]]
+"""Subjects with their values."""
 
 
 class _Said(NamedTuple):
@@ -80,6 +82,7 @@ class Noun(ABC):
 
     Attributes:
         check: the check of ``kms fsck`` that lists the differences.
+        rules: what each kind of entry that concerns the noun changes.
         incomplete: True if an older log does not say of all subjects that they were made.
     """
 
@@ -87,16 +90,17 @@ class Noun(ABC):
 
     def __init__(self) -> None:
         self.incomplete = False
+        self.rules = self._rules()
         self._subjects: dict[str, _Subject] = {}
         self._endings: dict[str, int] = {}
 
     @abstractmethod
-    def rules(self) -> Mapping[str, Rule]:
+    def _rules(self) -> Mapping[str, Rule]:
         """Return for each kind of entry that concerns the noun what it changes."""
 
     @abstractmethod
-    def stored(self, tx: ReadTransaction) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
-        """Iterate over the subjects of the database with their values."""
+    def _stored(self, tx: ReadTransaction) -> Subjects:
+        """Iterate over the subjects of the database."""
 
     def make(self, subject: str, entry: ReplayedEntry, /, **values: JsonValue) -> None:
         """Note that an entry made a subject, or gave one other values."""
@@ -140,7 +144,7 @@ class Noun(ABC):
             IntegrityError: a row cannot be read.
         """
         missing = dict.fromkeys(self._subjects)
-        for subject, values in self.stored(tx):
+        for subject, values in self._stored(tx):
             looked_at.append(subject)
             missing.pop(subject, None)
             yield from self._compared(subject, values)

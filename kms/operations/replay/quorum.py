@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from attest.encoding import JsonValue
 from attest.errors import SignatureError
 from kms.domain.proposals import signers
-from kms.operations.replay.noun import Noun, ReplayedEntry, Rule
+from kms.operations.replay.noun import Noun, ReplayedEntry, Rule, Subjects
 from kms.quorum.admin import PROPOSAL_APPROVED, PROPOSAL_CREATED, PROPOSAL_EXECUTED, PROPOSAL_WITHDRAWN
 from kms.quorum.changes import QUORUM_CHANGED
 from kms.store import ReadTransaction
@@ -20,15 +19,14 @@ class PeopleAndRules(Noun):
 
     check = "quorum"
 
-    def rules(self) -> Mapping[str, Rule]:
-        """Return them."""
-        return {QUORUM_CHANGED: self._changed}
+    def _rules(self) -> Mapping[str, Rule]:
+        return {
+            QUORUM_CHANGED: lambda entry: self.make(
+                _version(entry.number("version")), entry, digest=entry.text("sha256")
+            ),
+        }
 
-    def _changed(self, entry: ReplayedEntry) -> None:
-        self.make(_version(entry.number("version")), entry, digest=entry.text("sha256"))
-
-    def stored(self, tx: ReadTransaction) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
-        """Iterate over the versions."""
+    def _stored(self, tx: ReadTransaction) -> Subjects:
         return ((_version(one.version), {"digest": one.digest}) for one in tx.quorum.versions())
 
 
@@ -41,28 +39,23 @@ class Proposals(Noun):
 
     check = "quorum"
 
-    def rules(self) -> Mapping[str, Rule]:
-        """Return them."""
+    def _rules(self) -> Mapping[str, Rule]:
         return {
             PROPOSAL_CREATED: lambda entry: self.make(_proposal(entry.text("proposal")), entry, outcome=None),
-            PROPOSAL_APPROVED: self._approved,
+            PROPOSAL_APPROVED: lambda entry: self.make(_approval(entry.text("proposal"), entry.text("key_id")), entry),
             **dict.fromkeys(_ENDS, self._ended),
         }
-
-    def _approved(self, entry: ReplayedEntry) -> None:
-        self.make(_approval(entry.text("proposal"), entry.text("key_id")), entry)
 
     def _ended(self, entry: ReplayedEntry) -> None:
         self.change(_proposal(entry.text("proposal")), entry, outcome=_ENDS[entry.kind])
 
-    def stored(self, tx: ReadTransaction) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
-        """Iterate over proposals and approvals."""
+    def _stored(self, tx: ReadTransaction) -> Subjects:
         for digest in tx.proposals.digests():
             yield _proposal(digest), {"outcome": tx.proposals.outcome(digest)}
             yield from ((_approval(digest, one.key_id), {}) for one in tx.proposals.approvals(digest))
 
     def differences(self, tx: ReadTransaction, looked_at: list[str]) -> Iterator[str]:
-        """Yield also what is wrong with the proposals and their signatures themselves."""
+        """Yield also the proposals that were altered, and the signatures that do not verify."""
         yield from super().differences(tx, looked_at)
         quorum = tx.quorum.current()
         for digest in tx.proposals.digests():

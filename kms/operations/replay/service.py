@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Final
 
@@ -16,7 +16,7 @@ from kms.operations.continuity import RESTORED_AT
 from kms.operations.guards.setting import GUARD_MADE, ROLLBACK_ACCEPTED
 from kms.operations.kek_rotation import KEK_CREATED
 from kms.operations.own_keys import CHALLENGE_MAC, IDENTITY, STATE
-from kms.operations.replay.noun import Noun, ReplayedEntry, Rule
+from kms.operations.replay.noun import Noun, ReplayedEntry, Rule, Subjects
 from kms.operations.services import FACT_ORIGIN, INITIALISED
 from kms.operations.state import STATE_BEGUN
 from kms.quorum.anchors import ANCHORS_APPROVED, APPROVED_ANCHORS
@@ -32,8 +32,7 @@ class OwnKeys(Noun):
 
     check = "own-keys"
 
-    def rules(self) -> Mapping[str, Rule]:
-        """Return them."""
+    def _rules(self) -> Mapping[str, Rule]:
         return {
             INITIALISED: self._initialised,
             STATE_BEGUN: lambda entry: self.make(f"key {STATE[0]}", entry),
@@ -46,8 +45,7 @@ class OwnKeys(Noun):
         for name in names:
             self.make(f"key {name}", entry)
 
-    def stored(self, tx: ReadTransaction) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
-        """Iterate over the names."""
+    def _stored(self, tx: ReadTransaction) -> Subjects:
         return ((f"key {name}", {}) for name in tx.own_secrets.names())
 
 
@@ -56,12 +54,11 @@ class Facts(Noun):
 
     check = "configuration"
 
-    def rules(self) -> Mapping[str, Rule]:
-        """Return them."""
+    def _rules(self) -> Mapping[str, Rule]:
         return {
             INITIALISED: self._initialised,
             SETTINGS_CHANGED: lambda entry: self.make(FACT, entry, digest=entry.text("configuration_sha256")),
-            ANCHORS_CHANGED: lambda _: None,  # says more of the change of settings before it
+            ANCHORS_CHANGED: lambda _: None,  # a detail of the change of settings before it
             ANCHORS_APPROVED: lambda entry: self.make(APPROVED_ANCHORS, entry, value=entry.text("sha256")),
             RESTORED: lambda entry: self.make(RESTORED_AT, entry, **entry.known(text="restored_at")),
             ROLLBACK_ACCEPTED: lambda entry: self.make(RESTORED_AT, entry, text=entry.text("restored_at")),
@@ -71,8 +68,7 @@ class Facts(Noun):
     def _initialised(self, entry: ReplayedEntry) -> None:
         self.make(FACT_ORIGIN, entry, text=VerifierKey.parse(entry.text("identity")).name)
 
-    def stored(self, tx: ReadTransaction) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
-        """Iterate over the facts that are there."""
+    def _stored(self, tx: ReadTransaction) -> Subjects:
         for name in _FACTS:
             value = tx.facts.find(name)
             if value is not None:
@@ -85,8 +81,7 @@ class Keks(Noun):
 
     check = "keks"
 
-    def rules(self) -> Mapping[str, Rule]:
-        """Return them."""
+    def _rules(self) -> Mapping[str, Rule]:
         return {
             INITIALISED: self._initialised,
             KEK_CREATED: lambda entry: self._is(entry, entry.members["kek"], KekState.READY),
@@ -112,8 +107,7 @@ class Keks(Noun):
             raise ValueError("it names no key-encryption key")  # noqa: TRY004  the entry is wrong, not the program
         self.make(f"key-encryption key {kek.get('id')}", entry, backend=kek.get("backend"), state=str(state))
 
-    def stored(self, tx: ReadTransaction) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
-        """Iterate over the records."""
+    def _stored(self, tx: ReadTransaction) -> Subjects:
         for one in tx.keks.all():
             yield f"key-encryption key {one.id.hex()}", {"backend": str(one.backend), "state": str(one.state)}
 
@@ -123,8 +117,7 @@ class PublishedKeys(Noun):
 
     check = "prompt-keys"
 
-    def rules(self) -> Mapping[str, Rule]:
-        """Return them."""
+    def _rules(self) -> Mapping[str, Rule]:
         return {PUBLISHED: self._published}
 
     def _published(self, entry: ReplayedEntry) -> None:
@@ -137,8 +130,7 @@ class PublishedKeys(Noun):
             entry=entry.seq,
         )
 
-    def stored(self, tx: ReadTransaction) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
-        """Iterate over the published keys."""
+    def _stored(self, tx: ReadTransaction) -> Subjects:
         for one in tx.prompt_keys.all():
             yield (
                 f"published half of key {one.name}@{one.version} for the policy {one.policy_digest.hex()}",
@@ -160,8 +152,7 @@ class ReferenceDocuments(Noun):
 
     check = "references"
 
-    def rules(self) -> Mapping[str, Rule]:
-        """Return them."""
+    def _rules(self) -> Mapping[str, Rule]:
         return {REFERENCES_ADDED: self._added}
 
     def _added(self, entry: ReplayedEntry) -> None:
@@ -173,8 +164,7 @@ class ReferenceDocuments(Noun):
             signers = {*map(str, entry.elements("signers")), *map(str, before if isinstance(before, list) else ())}
             self.make(subject, entry, name=one.get("name"), version=one.get("version"), signers=[*sorted(signers)])
 
-    def stored(self, tx: ReadTransaction) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
-        """Iterate over the documents."""
+    def _stored(self, tx: ReadTransaction) -> Subjects:
         for name in tx.references.names():
             for version, digest in tx.references.versions(name):
                 found = tx.references.find(digest)

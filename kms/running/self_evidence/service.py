@@ -18,7 +18,8 @@ from kms.config.configuration import Configuration, read_configuration
 from kms.config.settings import Settings
 from kms.config.tls import ServerTls
 from kms.domain.errors import AttestationOffError, UnavailableError
-from kms.release.services import Identity, Services
+from kms.log.publisher import Identity
+from kms.release.services import Services
 from kms.running.self_evidence.sources import EvidenceSource
 
 MAX_WAITING: Final = 8

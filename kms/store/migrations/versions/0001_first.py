@@ -3,25 +3,22 @@
 import sqlalchemy as sa
 from alembic import op
 
-from kms.store.append_only import append_only
+from kms.store.migration_operations import make_append_only
+from kms.store.schema import name_of
 
 revision = "0001"
 down_revision = None
 
 
-def _name(length: int) -> sa.types.TypeEngine[str]:
-    return sa.String(length).with_variant(sa.String(length, collation="C"), "postgresql")
-
-
 def upgrade() -> None:
     op.create_table(
         "meta",
-        sa.Column("name", _name(64), primary_key=True),
+        sa.Column("name", name_of(64), primary_key=True),
         sa.Column("value", sa.LargeBinary, nullable=False),
     )
     op.create_table(
         "secrets",
-        sa.Column("name", _name(64), primary_key=True),
+        sa.Column("name", name_of(64), primary_key=True),
         sa.Column("algorithm", sa.String(32), nullable=False),
         sa.Column("wrapped", sa.LargeBinary, nullable=False),
         sa.Column("created_at", sa.String(40), nullable=False),
@@ -29,23 +26,23 @@ def upgrade() -> None:
     op.create_table(
         "policies",
         sa.Column("digest", sa.LargeBinary, primary_key=True),
-        sa.Column("name", _name(64), nullable=False),
+        sa.Column("name", name_of(64), nullable=False),
         sa.Column("version", sa.BigInteger, nullable=False),
         sa.Column("document", sa.LargeBinary, nullable=False),
         sa.Column("added_at", sa.String(40), nullable=False),
     )
     op.create_table(
         "keys",
-        sa.Column("tenant", _name(64), primary_key=True),
-        sa.Column("key_id", _name(128), primary_key=True),
+        sa.Column("tenant", name_of(64), primary_key=True),
+        sa.Column("key_id", name_of(128), primary_key=True),
         sa.Column("purpose", sa.String(32), nullable=False),
         sa.Column("enabled", sa.Boolean, nullable=False),
         sa.Column("created_at", sa.String(40), nullable=False),
     )
     op.create_table(
         "key_versions",
-        sa.Column("tenant", _name(64), primary_key=True),
-        sa.Column("key_id", _name(128), primary_key=True),
+        sa.Column("tenant", name_of(64), primary_key=True),
+        sa.Column("key_id", name_of(128), primary_key=True),
         sa.Column("version", sa.Integer, primary_key=True),
         sa.Column("algorithm", sa.String(32), nullable=False),
         sa.Column("policy_digest", sa.LargeBinary, sa.ForeignKey("policies.digest"), nullable=False),
@@ -66,6 +63,4 @@ def upgrade() -> None:
         sa.Column("previous", sa.LargeBinary, nullable=False),
         sa.Column("hash", sa.LargeBinary, nullable=False),
     )
-    for table in ("log_entries", "policies"):
-        for statement in append_only(op.get_bind(), table):
-            op.execute(statement)
+    make_append_only("log_entries", "policies")

@@ -3,14 +3,11 @@
 import sqlalchemy as sa
 from alembic import op
 
-from kms.store.append_only import append_only
+from kms.store.migration_operations import make_append_only
+from kms.store.schema import name_of
 
 revision = "0002"
 down_revision = "0001"
-
-
-def _name(length: int) -> sa.types.TypeEngine[str]:
-    return sa.String(length).with_variant(sa.String(length, collation="C"), "postgresql")
 
 
 def upgrade() -> None:
@@ -18,7 +15,7 @@ def upgrade() -> None:
         "reference_documents",
         sa.Column("seq", sa.Integer, primary_key=True),
         sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),
-        sa.Column("name", _name(256), nullable=False),
+        sa.Column("name", name_of(256), nullable=False),
         sa.Column("version", sa.BigInteger, nullable=False),
         sa.Column("document", sa.LargeBinary, nullable=False),
         sa.Column("added_at", sa.String(40), nullable=False),
@@ -32,6 +29,4 @@ def upgrade() -> None:
         sa.Column("signature", sa.LargeBinary, nullable=False),
         sa.Column("added_at", sa.String(40), nullable=False),
     )
-    for table in ("reference_documents", "reference_signatures"):
-        for statement in append_only(op.get_bind(), table):
-            op.execute(statement)
+    make_append_only("reference_documents", "reference_signatures")

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from alembic import op
 
 from kms.domain.errors import LogBrokenError
-from kms.store.append_only import append_only
+from kms.store.migration_operations import make_append_only
 
 revision = "0003"
 down_revision = "0002"
@@ -43,8 +43,7 @@ def upgrade() -> None:
             connection.execute(nodes.insert().values(position=position, hash=digest))
     for name in ("previous", "hash"):
         op.drop_column("log_entries", name)
-    for statement in append_only(connection, "log_nodes"):
-        op.execute(statement)
+    make_append_only("log_nodes")
 
 
 def _rows(connection: sa.Connection, entries: sa.TableClause) -> Iterator[sa.Row[Any]]:
@@ -57,7 +56,7 @@ def _rows(connection: sa.Connection, entries: sa.TableClause) -> Iterator[sa.Row
 
 
 def _blob(value: object) -> bytes:
-    """Read a column; what is no bytes at all has the hash of nothing, and is found."""
+    """Read a column; a value that is not bytes gets the hash of nothing, and is found."""
     return bytes(value) if isinstance(value, (bytes, memoryview)) else b""
 
 

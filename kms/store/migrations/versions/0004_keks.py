@@ -11,10 +11,6 @@ down_revision = "0007"
 _WRAPPED = ("secrets", "key_versions")
 
 
-def _name(length: int) -> sa.types.TypeEngine[str]:
-    return sa.String(length).with_variant(sa.String(length, collation="C"), "postgresql")
-
-
 def upgrade() -> None:
     keks = op.create_table(
         "keks",

@@ -3,12 +3,10 @@
 import sqlalchemy as sa
 from alembic import op
 
+from kms.store.schema import name_of
+
 revision = "0006"
 down_revision = "0011"
-
-
-def _name(length: int) -> sa.types.TypeEngine[str]:
-    return sa.String(length).with_variant(sa.String(length, collation="C"), "postgresql")
 
 
 def upgrade() -> None:
@@ -27,8 +25,8 @@ def upgrade() -> None:
     op.create_index("key_versions_destroy_at", "key_versions", ["destroy_at"])
     op.create_table(
         "key_schedules",
-        sa.Column("tenant", _name(64), primary_key=True),
-        sa.Column("key_id", _name(128), primary_key=True),
+        sa.Column("tenant", name_of(64), primary_key=True),
+        sa.Column("key_id", name_of(128), primary_key=True),
         sa.Column("every_seconds", sa.BigInteger, nullable=False),
         sa.Column("overlap_seconds", sa.BigInteger, nullable=False),
         sa.Column("due_at", sa.BigInteger, nullable=False),
@@ -37,10 +35,10 @@ def upgrade() -> None:
     op.create_index("key_schedules_due_at", "key_schedules", ["due_at"])
     op.create_table(
         "key_tags",
-        sa.Column("tenant", _name(64), primary_key=True),
-        sa.Column("key_id", _name(128), primary_key=True),
-        sa.Column("name", _name(64), primary_key=True),
-        sa.Column("value", _name(256), nullable=False),
+        sa.Column("tenant", name_of(64), primary_key=True),
+        sa.Column("key_id", name_of(128), primary_key=True),
+        sa.Column("name", name_of(64), primary_key=True),
+        sa.Column("value", name_of(256), nullable=False),
         sa.ForeignKeyConstraint(["tenant", "key_id"], ["keys.tenant", "keys.key_id"]),
     )
     op.create_index("key_tags_name", "key_tags", ["name", "value"])

@@ -1,16 +1,13 @@
-"""Leases: what was released to whom and until when, how that ended, and what is not renewed."""
+"""Leases, their early ends, and stops of their renewal."""
 
 import sqlalchemy as sa
 from alembic import op
 
-from kms.store.append_only import append_only
+from kms.store.migration_operations import make_append_only
+from kms.store.schema import name_of
 
 revision = "0007"
 down_revision = "0009"
-
-
-def _name(length: int) -> sa.types.TypeEngine[str]:
-    return sa.String(length).with_variant(sa.String(length, collation="C"), "postgresql")
 
 
 def upgrade() -> None:
@@ -21,15 +18,15 @@ def upgrade() -> None:
     )
     op.create_table(
         "leases",
-        sa.Column("lease_id", _name(32), primary_key=True),
-        sa.Column("tenant", _name(64), nullable=False),
-        sa.Column("key_id", _name(128), nullable=False),
+        sa.Column("lease_id", name_of(32), primary_key=True),
+        sa.Column("tenant", name_of(64), nullable=False),
+        sa.Column("key_id", name_of(128), nullable=False),
         sa.Column("version", sa.Integer, nullable=False),
         sa.Column("policy_digest", sa.LargeBinary, sa.ForeignKey("policies.digest"), nullable=False),
         sa.Column("evidence_digest", sa.LargeBinary, nullable=False),
-        sa.Column("tee", _name(32), nullable=False),
-        sa.Column("product", _name(64)),
-        sa.Column("chip", _name(160)),
+        sa.Column("tee", name_of(32), nullable=False),
+        sa.Column("product", name_of(64)),
+        sa.Column("chip", name_of(160)),
         sa.Column("measurement", sa.LargeBinary),
         sa.Column("instance", sa.LargeBinary, nullable=False),
         sa.Column("holder", sa.LargeBinary, nullable=False),
@@ -40,7 +37,7 @@ def upgrade() -> None:
         sa.Column("log_seq", sa.BigInteger, nullable=False),
         sa.Column("released_at", sa.BigInteger, nullable=False),
         sa.Column("expires_at", sa.BigInteger, nullable=False),
-        sa.Column("renewed_from", _name(32)),
+        sa.Column("renewed_from", name_of(32)),
     )
     op.create_index("leases_key", "leases", ["tenant", "key_id", "expires_at"])
     op.create_index("leases_holder", "leases", ["holder"])
@@ -48,22 +45,20 @@ def upgrade() -> None:
     op.create_index("leases_log_seq", "leases", ["log_seq", "lease_id"])
     op.create_table(
         "lease_ends",
-        sa.Column("lease_id", _name(32), sa.ForeignKey("leases.lease_id"), primary_key=True),
+        sa.Column("lease_id", name_of(32), sa.ForeignKey("leases.lease_id"), primary_key=True),
         sa.Column("ended_at", sa.BigInteger, nullable=False),
         sa.Column("reason", sa.String(32), nullable=False),
         sa.Column("log_seq", sa.BigInteger, nullable=False),
     )
     op.create_table(
         "lease_stops",
-        sa.Column("lease_id", _name(32), sa.ForeignKey("leases.lease_id"), primary_key=True),
-        sa.Column("tenant", _name(64), nullable=False),
-        sa.Column("key_id", _name(128), nullable=False),
+        sa.Column("lease_id", name_of(32), sa.ForeignKey("leases.lease_id"), primary_key=True),
+        sa.Column("tenant", name_of(64), nullable=False),
+        sa.Column("key_id", name_of(128), nullable=False),
         sa.Column("instance", sa.LargeBinary, nullable=False),
         sa.Column("reason", sa.String(1024), nullable=False),
         sa.Column("stopped_at", sa.BigInteger, nullable=False),
         sa.Column("log_seq", sa.BigInteger, nullable=False),
     )
     op.create_index("lease_stops_instance", "lease_stops", ["tenant", "key_id", "instance"])
-    for table in ("lease_claims", "leases", "lease_ends"):
-        for statement in append_only(op.get_bind(), table):
-            op.execute(statement)
+    make_append_only("lease_claims", "leases", "lease_ends")

@@ -1,4 +1,4 @@
-"""How a key is released: what a refused workload is told, and how long a lease lasts."""
+"""Release of a key: disclosure to a refused workload, and lifetime of leases."""
 
 import sqlalchemy as sa
 from alembic import op

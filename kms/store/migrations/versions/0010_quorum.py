@@ -3,14 +3,11 @@
 import sqlalchemy as sa
 from alembic import op
 
-from kms.store.append_only import append_only
+from kms.store.migration_operations import make_append_only
+from kms.store.schema import name_of
 
 revision = "0010"
 down_revision = "0004"
-
-
-def _name(length: int) -> sa.types.TypeEngine[str]:
-    return sa.String(length).with_variant(sa.String(length, collation="C"), "postgresql")
 
 
 def upgrade() -> None:
@@ -22,24 +19,22 @@ def upgrade() -> None:
     )
     op.create_table(
         "proposals",
-        sa.Column("digest", _name(64), primary_key=True),
+        sa.Column("digest", name_of(64), primary_key=True),
         sa.Column("serial", sa.Integer, nullable=False, unique=True),
         sa.Column("document", sa.LargeBinary, nullable=False),
     )
     op.create_table(
         "approvals",
-        sa.Column("digest", _name(64), sa.ForeignKey("proposals.digest"), primary_key=True),
-        sa.Column("key_id", _name(64), primary_key=True),
-        sa.Column("person", _name(64), nullable=False),
+        sa.Column("digest", name_of(64), sa.ForeignKey("proposals.digest"), primary_key=True),
+        sa.Column("key_id", name_of(64), primary_key=True),
+        sa.Column("person", name_of(64), nullable=False),
         sa.Column("signature", sa.LargeBinary, nullable=False),
         sa.Column("added_at", sa.String(40), nullable=False),
     )
     op.create_table(
         "proposal_ends",
-        sa.Column("digest", _name(64), sa.ForeignKey("proposals.digest"), primary_key=True),
+        sa.Column("digest", name_of(64), sa.ForeignKey("proposals.digest"), primary_key=True),
         sa.Column("outcome", sa.String(16), nullable=False),
         sa.Column("ended_at", sa.String(40), nullable=False),
     )
-    for table in ("quorum_documents", "proposals", "approvals", "proposal_ends"):
-        for statement in append_only(op.get_bind(), table):
-            op.execute(statement)
+    make_append_only("quorum_documents", "proposals", "approvals", "proposal_ends")

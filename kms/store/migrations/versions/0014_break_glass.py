@@ -3,24 +3,21 @@
 import sqlalchemy as sa
 from alembic import op
 
-from kms.store.append_only import append_only
+from kms.store.migration_operations import make_append_only
+from kms.store.schema import name_of
 
 revision = "0014"
 down_revision = "0008"
-
-
-def _name(length: int) -> sa.types.TypeEngine[str]:
-    return sa.String(length).with_variant(sa.String(length, collation="C"), "postgresql")
 
 
 def upgrade() -> None:
     op.create_table(
         "break_glass",
         sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
-        sa.Column("tenant", _name(64), nullable=False),
-        sa.Column("key_id", _name(128), nullable=False),
-        sa.Column("lifts_scope", _name(16)),
-        sa.Column("lifts_name", _name(256)),
+        sa.Column("tenant", name_of(64), nullable=False),
+        sa.Column("key_id", name_of(128), nullable=False),
+        sa.Column("lifts_scope", name_of(16)),
+        sa.Column("lifts_name", name_of(256)),
         sa.Column("policy_digest", sa.LargeBinary, sa.ForeignKey("policies.digest")),
         sa.Column("reason", sa.String(1000), nullable=False),
         sa.Column("opened_at", sa.BigInteger, nullable=False),
@@ -35,6 +32,4 @@ def upgrade() -> None:
         sa.Column("number", sa.Integer, sa.ForeignKey("break_glass.number"), primary_key=True, autoincrement=False),
         sa.Column("closed_at", sa.BigInteger, nullable=False),
     )
-    for table in ("break_glass", "break_glass_ends"):
-        for statement in append_only(op.get_bind(), table):
-            op.execute(statement)
+    make_append_only("break_glass", "break_glass_ends")
