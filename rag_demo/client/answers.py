@@ -77,7 +77,6 @@ class Passage:
     Attributes:
         number: its number in the answer's citations.
         document: its document's id.
-        name: its document's name.
         page: from 1.
         score: greater is better.
         text: verbatim.
@@ -99,7 +98,6 @@ class Citation:
 
     Attributes:
         document: the document's id.
-        name: the document's name.
         page: from 1.
     """
 

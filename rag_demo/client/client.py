@@ -74,11 +74,7 @@ class Stored:
 
 
 class ReplyStream(ClosedOnExit):
-    """The replies to one question, as they come. They are complete only at the end of the iteration.
-
-    Args:
-        exchange: the question, sent.
-    """
+    """The replies to one question, as they come. They are complete only at the end of the iteration."""
 
     def __init__(self, exchange: ClientExchange) -> None:
         self._exchange = exchange
@@ -124,9 +120,6 @@ class RagClient(ClosedOnExit):
         demands: the user's demands on its machine.
         token: the user's; it selects the user's documents.
         tls_ca: authorities for its TLS certificate, where there is TLS; no security rests on it.
-        clock: returns the present moment, aware.
-        random: returns a given number of random bytes.
-        timeout: of the network.
         transport: of the sealed messages; None is httpx's own.
 
     Raises:
@@ -145,7 +138,6 @@ class RagClient(ClosedOnExit):
         timeout: httpx.Timeout = TIMEOUT,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """Keep the settings; nothing is sent yet."""
         self.url = checked_url(url)
         self.demands = demands
         self._trust = MachineTrust(demands.reader(), random=random)

@@ -100,11 +100,8 @@ class Messenger:
     """Sender of messages through the channel.
 
     Attributes:
-        url: address of the service.
         service: its name in its evidence.
         authority: the host inside the encryption.
-        clock: returns the present moment, aware.
-        timeout: of the network.
     """
 
     url: str

@@ -16,7 +16,6 @@ class Watch:
     """Checks the machine in a thread of its own until the block ends.
 
     Args:
-        client: of the monitored machine.
         seconds: between the end of one check and the beginning of the next.
         heard: called after each check with the service's state, or with the reason why it is not trusted.
     """

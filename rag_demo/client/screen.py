@@ -82,7 +82,6 @@ class Screen:
     """Writer to a terminal, or to a file without colours. Safe to use from several threads.
 
     Args:
-        out: the terminal or file.
         colour: false for no colours; there are none without a terminal.
     """
 

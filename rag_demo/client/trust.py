@@ -70,7 +70,6 @@ class MachineTrust:
 
     Args:
         demands: returns the demands in force; raises where they cannot be read.
-        random: returns a given number of random bytes, for nonces.
     """
 
     def __init__(self, demands: Callable[[], ChannelExpectation], *, random: Callable[[int], bytes]) -> None:
@@ -181,7 +180,6 @@ class TrustView:
     """Trust for one message, which remembers the key that the message was sealed to.
 
     Args:
-        trust: the trust in the recipient.
         anew: verify the machine again for this message, even if a record is held.
     """
 

@@ -19,7 +19,6 @@ class RecordingRelay:
     """Listens on a free port of 127.0.0.1 and relays to another one.
 
     Args:
-        name: of the files.
         port: target; 0 refuses until ``to`` is called.
         folder: for the recorded bytes, one file for each connection and direction.
     """

@@ -20,13 +20,7 @@ WINDOW: Final = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needle:
-    """One form of one secret.
-
-    Attributes:
-        what: name of the secret, for people.
-        form: name of the form.
-        pattern: the bytes to look for.
-    """
+    """One form of one secret."""
 
     what: str
     form: str

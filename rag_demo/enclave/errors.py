@@ -130,7 +130,6 @@ class RefusedError(AttestError):
         hint: str | None = None,
         retry_seconds: int | None = None,
     ) -> None:
-        """Describe the refusal; see ``AttestError``."""
         super().__init__(
             message,
             code=code,

@@ -15,7 +15,6 @@ class Cited:
 
     Attributes:
         number: by which an answer names it, from 1.
-        found: itself.
         sentences: those of it that answer, verbatim, in their order.
         score: similarity of the nearest of them to the question, 0 to 1: their cosine, and more where it has what the
             question names by number or code.

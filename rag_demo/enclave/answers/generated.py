@@ -24,9 +24,6 @@ class GeneratedAnswerer:
     """Answers in the words of a language model. It gets no request where no passage is near enough.
 
     Args:
-        passages: chooses the passages of the prompt.
-        model: the language model.
-        transport: to the model, in place of the network.
         fence: makes a mark for one request that no document can contain.
     """
 
@@ -40,7 +37,6 @@ class GeneratedAnswerer:
         transport: httpx.AsyncBaseTransport | None = None,
         fence: Callable[[], str] = _fence,
     ) -> None:
-        """Keep the parts; no request is sent yet."""
         self._passages = passages
         self._model = model
         self._transport = transport

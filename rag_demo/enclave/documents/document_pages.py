@@ -102,7 +102,6 @@ class Reading(Iterator[Page]):
 
     Attributes:
         kind: the kind of the document; None before the first page was requested.
-        progress: the present progress.
     """
 
     def __init__(

@@ -37,9 +37,7 @@ class Out:
     """Collector of the pages of one document, in order.
 
     Args:
-        limits: for the document.
         promised: kind of the document by its name and media type.
-        write: takes frames.
     """
 
     def __init__(self, limits: DocumentLimits, promised: DocumentKind | None, write: Callable[[bytes], None]) -> None:
@@ -93,7 +91,6 @@ class Parts:
     """Divider of a document without pages into parts: one at each large heading, and where a part gets long.
 
     Args:
-        out: takes the parts.
         lines_of_paper: as for ``Out.page``.
     """
 

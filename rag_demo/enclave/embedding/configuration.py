@@ -73,11 +73,9 @@ class EncoderConfig:
     Attributes:
         hidden: length of a token's vector.
         intermediate: its length between the two halves of a feed-forward network.
-        layers: number of layers.
         heads: of the attention; divides ``hidden``.
         positions: the longest text in tokens.
         types: kinds of segments; only the first is used.
-        vocabulary: number of tokens.
         epsilon: added to the variance before its root is taken.
     """
 
@@ -133,11 +131,7 @@ def parse_config(raw: bytes) -> EncoderConfig:
 
 
 def require_mean_pooling(raw: bytes, config: EncoderConfig) -> None:
-    """Require that a text's vector is exactly the mean of its tokens' vectors.
-
-    Args:
-        raw: ``1_Pooling/config.json``.
-        config: of the encoder.
+    """Require, in ``1_Pooling/config.json``, that a text's vector is exactly the mean of its tokens' vectors.
 
     Raises:
         ConfigurationError: ``embedding-config-unsupported``.
@@ -158,10 +152,7 @@ def require_mean_pooling(raw: bytes, config: EncoderConfig) -> None:
 
 
 def require_modules(raw: bytes) -> None:
-    """Require that a model is an encoder, its pooling, and the normalisation to length 1.
-
-    Args:
-        raw: ``modules.json``.
+    """Require, in ``modules.json``, that a model is an encoder, its pooling, and the normalisation to length 1.
 
     Raises:
         ConfigurationError: ``embedding-config-unsupported``.
@@ -174,13 +165,9 @@ def require_modules(raw: bytes) -> None:
 
 
 def parse_max_tokens(raw: bytes, config: EncoderConfig) -> int:
-    """Return how many tokens of a text are read, its two marks included.
+    """Return how many tokens of a text are read, its two marks included, from ``sentence_bert_config.json``.
 
     ``tokenizer.json`` often names another, smaller number; this file is the one that is in force for such a model.
-
-    Args:
-        raw: ``sentence_bert_config.json``.
-        config: of the encoder.
 
     Raises:
         ConfigurationError: ``embedding-config-unsupported``.

@@ -29,9 +29,7 @@ class TextEmbedder:
     beyond ``max_tokens`` are ignored.
 
     Args:
-        tokens: makes numbers of texts.
         encoder: makes vectors of those; closed with this object.
-        max_tokens: maximum number of tokens of a text.
         threads: number of batches computed side by side, for all callers together.
         fingerprint: names the model; empty where it is not needed.
     """
@@ -39,7 +37,6 @@ class TextEmbedder:
     def __init__(
         self, tokens: WordPiece, encoder: NumpyEncoder, *, max_tokens: int, threads: int, fingerprint: str = ""
     ) -> None:
-        """Keep them."""
         self.fingerprint = fingerprint
         self._workers = ThreadPoolExecutor(threads, thread_name_prefix="embedding")
         self._tokens = tokens

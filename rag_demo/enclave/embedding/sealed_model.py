@@ -96,14 +96,7 @@ def seal_model(
 ) -> SealedModel:
     """Seal a sentence-embedding model, once it is certain that the enclave can compute it.
 
-    Args:
-        source: the folder of the model.
-        target: the folder to make; must not be there.
-        key: 32 bytes, the one that the key-release service is to release.
-        names: of the key and its service.
-        signer: the owner's key, P-384 or P-256.
-        random: returns a given number of random bytes.
-        at: when, for people.
+    Takes the arguments of ``attest.sealed.seal_directory``.
 
     Raises:
         ConfigurationError: as ``open_sealed_embedder``: the model is of another kind; or as ``seal_directory``.

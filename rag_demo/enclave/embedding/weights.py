@@ -53,10 +53,6 @@ class LayerWeights:
     Attributes:
         attention: queries, keys and values, one below the other; queries are divided by the root of a head's size.
         attention_output: puts the heads together.
-        attention_norm: after the attention.
-        intermediate: before the activation.
-        output: after it.
-        output_norm: at the end.
     """
 
     attention: Linear
@@ -74,8 +70,6 @@ class Weights:
     Attributes:
         words: a row for each token.
         positions: a row for each position, with the row of the first segment type added: there is only one segment.
-        norm: after these.
-        layers: in their order.
     """
 
     words: Floats
@@ -121,10 +115,6 @@ def tensor_shapes(config: EncoderConfig) -> dict[str, tuple[int, ...]]:
 
 def read_weights(model: ModelFiles, config: EncoderConfig) -> Weights:
     """Read the weights of a model straight into the arrays that compute with them.
-
-    Args:
-        model: its files.
-        config: describes the expected tensors.
 
     Raises:
         ConfigurationError: ``embedding-weights-unsuitable``; or ``safetensors-missing``.

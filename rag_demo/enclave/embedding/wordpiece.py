@@ -58,7 +58,6 @@ class WordPiece:
     """
 
     def __init__(self, tokenizer: Tokenizer, *, first: int, last: int, word_characters: int) -> None:
-        """Keep them."""
         self._tokenizer = tokenizer
         self._first = first
         self._last = last

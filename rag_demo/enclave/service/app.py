@@ -60,16 +60,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inside:
-    """The parts that the routes use.
-
-    Attributes:
-        enclave: its lifecycle.
-        state: makes the document that says so.
-        limits: of the service.
-        threads: for blocking work.
-        clock: the present moment.
-        ticks: seconds that never run backwards.
-    """
+    """The parts that the routes use."""
 
     enclave: Enclave
     state: Callable[[], BaseModel]

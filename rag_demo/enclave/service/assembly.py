@@ -46,12 +46,9 @@ class RagService:
     """One service. ``app`` is what a server serves.
 
     Args:
-        settings: of the service.
         open_bench: opens model and store once the keys are there.
         pages: files of a page, served in the clear.
         attester: gives evidence; None is what the settings say.
-        clock: returns the present moment.
-        random: returns a given number of random bytes.
     """
 
     def __init__(
@@ -64,7 +61,6 @@ class RagService:
         clock: Clock = system_clock,
         random: Random = secrets.token_bytes,
     ) -> None:
-        """Build the enclave, its channel and the application."""
         self.settings = settings
         self._clock = clock
         self._random = random

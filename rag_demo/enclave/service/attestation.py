@@ -40,12 +40,8 @@ class Offers:
     """Maker of offers. Safe to use from any thread.
 
     Args:
-        attester: gives evidence that commits to a binding.
         audience: the service's name for clients.
         vendors: returns endorsements; None hands out evidence alone.
-        clock: returns the present moment.
-        ticks: seconds that never run backwards.
-        per_minute: maximum rate of new evidence.
     """
 
     def __init__(
@@ -58,7 +54,6 @@ class Offers:
         ticks: Callable[[], float],
         per_minute: int,
     ) -> None:
-        """Begin without any evidence."""
         self._attester = attester
         self._audience = audience
         self._vendors = vendors

@@ -63,20 +63,11 @@ class Channel(Protocol):
 
 
 class EphemeralChannel:
-    """A channel under keys of this process alone; evidence commits to them.
-
-    Args:
-        inside: the application behind the channel.
-        settings: of the service.
-        offers: makes evidence.
-        clock: returns the present moment.
-        random: returns a given number of random bytes.
-    """
+    """A channel under keys of this process alone; evidence commits to them."""
 
     def __init__(
         self, inside: ASGIApp, settings: EnclaveSettings, *, offers: Offers, clock: Clock, random: Random
     ) -> None:
-        """Draw the first key."""
         self._clock = clock
         # Evidence commits to both, so that an attacker on the network cannot move a client from one to the other.
         kems = (KEM_HYBRID,) if settings.x25519 is None else (KEM_HYBRID, KEM_X25519)
@@ -112,12 +103,7 @@ class ReleasedChannel:
     """A channel under a prompt key, which every replica has; its service's log attests to it, and no evidence here.
 
     Args:
-        inside: the application behind the channel.
-        settings: of the service.
         replays: remembers requests for all replicas.
-        note_of: requests the published note of the key.
-        clock: returns the present moment.
-        random: returns a given number of random bytes.
     """
 
     def __init__(
@@ -130,7 +116,6 @@ class ReleasedChannel:
         clock: Clock,
         random: Random,
     ) -> None:
-        """Have no key."""
         self._inside = inside
         self._settings = settings
         self._replays = replays

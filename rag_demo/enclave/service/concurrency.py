@@ -12,11 +12,6 @@ from rag_demo.enclave.errors import RefusedError
 def take_turn(limit: ConcurrencyLimit, user: bytes, what: str) -> Callable[[], None]:
     """Take a turn; return what gives it back, once, however often it is called.
 
-    Args:
-        limit: of all users.
-        user: the caller.
-        what: is under way, for errors.
-
     Raises:
         RefusedError: ``rag-too-busy``.
     """

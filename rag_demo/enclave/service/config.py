@@ -74,13 +74,7 @@ def load_config(path: Path, *, changes: Mapping[str, object] | None = None) -> E
 
 
 def parse_config(text: bytes, *, folder: Path, changes: Mapping[str, object] | None = None) -> EnclaveSettings:
-    """Read the text of the file; arguments and errors as ``load_config``.
-
-    Args:
-        text: TOML.
-        folder: base of relative paths.
-        changes: as ``load_config``.
-    """
+    """Read the text of the file; relative paths start at ``folder``. Changes and errors as ``load_config``."""
     if len(text) > MAX_CONFIG_BYTES:
         raise _invalid("the file", f"at most {MAX_CONFIG_BYTES} bytes", f"more than {MAX_CONFIG_BYTES}")
     try:

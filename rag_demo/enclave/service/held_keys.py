@@ -24,7 +24,6 @@ class LeaseReport:
     """A lease, for people.
 
     Attributes:
-        key: its name.
         until: when it ends, by its service's clock, if it is not renewed.
     """
 
@@ -36,7 +35,6 @@ class HeldKeys:
     """Keys by what they are for (``model``, ``database``, ``prompt``). To be used from one event loop.
 
     Args:
-        sources: service and name of each.
         attester: gives this machine's evidence; None is the machine's own.
         lost: called at once when a lease is lost, before the key is overwritten.
         renew_after: seconds after which a lease is renewed, where that is sooner than necessary.
@@ -50,7 +48,6 @@ class HeldKeys:
         lost: Callable[[LeaseLostError], object],
         renew_after: float | None = None,
     ) -> None:
-        """Keep the settings; no request is sent yet."""
         self._sources = dict(sources)
         self._attester = attester
         self._lost = lost

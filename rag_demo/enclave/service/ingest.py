@@ -37,9 +37,7 @@ class Upload:
     """An uploaded document.
 
     Attributes:
-        collection: of the user.
         document: its description before it is read.
-        data: the file.
     """
 
     collection: bytes
@@ -51,11 +49,7 @@ class Ingest:
     """The work on one upload.
 
     Args:
-        upload: the document.
-        life: in which it is done.
-        limits: of the service.
         embedding: one upload's turn with the model at a time.
-        ticks: seconds that never run backwards.
         send: receives each event, from the thread; None comes last.
     """
 
@@ -69,7 +63,6 @@ class Ingest:
         ticks: Callable[[], float],
         send: Callable[[bytes | None], object],
     ) -> None:
-        """Wait for ``run``."""
         self._upload = upload
         self._life = life
         self._limits = limits

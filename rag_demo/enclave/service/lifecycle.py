@@ -50,8 +50,6 @@ class Why:
     """The reason why the service is not ready.
 
     Attributes:
-        code: of the error.
-        detail: its text.
         failed_checks: ids of the checks that failed for this machine, where a service listed them.
     """
 
@@ -70,14 +68,9 @@ class Why:
 
 
 class Life:
-    """One period of service, from the opening of model and store to the loss of a lease.
-
-    Args:
-        bench: model and store.
-    """
+    """One period of service, from the opening of model and store to the loss of a lease."""
 
     def __init__(self, bench: ReadyResources) -> None:
-        """Begin."""
         self.bench = bench
         self._over = asyncio.Event()
 
@@ -117,12 +110,10 @@ class Enclave:
     """The service's one state. To be used from one event loop.
 
     Args:
-        keyring: makes the keyring of a life.
         open_bench: opens model and store with its keys; runs in a thread.
         unlocked: awaited with the keyring when everything is opened, before the first request is served.
         wiped: called at once when a life is over.
         retry_seconds: longest pause between attempts.
-        pause: waits for a number of seconds.
     """
 
     def __init__(
@@ -135,7 +126,6 @@ class Enclave:
         retry_seconds: float = 30.0,
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        """Begin locked."""
         self._new_keyring = keyring
         self._open_bench = open_bench
         self._unlocked = unlocked

@@ -45,11 +45,6 @@ class OuterApp:
 
     Args:
         channel: returns what opens encrypted requests now; None while there is no key to open them with.
-        state: makes the document that says what the service can do.
-        is_ready: true if the service can do everything.
-        life: context that runs as long as the server does.
-        limits: of the service.
-        ticks: seconds that never run backwards.
         pages: files by path, and never for another method than GET.
     """
 
@@ -64,7 +59,6 @@ class OuterApp:
         ticks: Callable[[], float],
         pages: Mapping[str, PageFile] | None = None,
     ) -> None:
-        """Keep the parts."""
         self._channel = channel
         self._state = state
         self._is_ready = is_ready

@@ -12,12 +12,7 @@ from rag_demo.enclave.service.settings import KeySource
 
 
 def note_of(source: KeySource, *, clock: Clock) -> NoteOf:
-    """Return a function that requests the note of a key.
-
-    Args:
-        source: the key, and its service.
-        clock: returns the present moment.
-    """
+    """Return a function that requests the note of a key."""
     watch = watch_of(source.service)
     expect = expectation_of(source.service, None)
 

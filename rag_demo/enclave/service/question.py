@@ -23,14 +23,9 @@ _MARK: Final = re.compile(r"\[(\d{1,3})\]")
 async def answered(
     life: Life, collection: bytes, question: str, *, threads: Executor, left: Callable[[], bool]
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the events of an answer.
+    """Yield the events of an answer from one user's collection, the only one searched.
 
-    Args:
-        life: of the service.
-        collection: of the user, the only one searched.
-        question: the user's text.
-        threads: for blocking work.
-        left: true once the client has left.
+    Nothing is searched once ``left`` is true: the client has left.
 
     Raises:
         AttestError: of a part; ``rag-stopped``.

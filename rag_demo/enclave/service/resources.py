@@ -56,16 +56,7 @@ Split = Callable[[Iterator[Page], Embedder], Iterator[IndexedPassage]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyResources:
-    """Everything that exists only while the service is ready.
-
-    Attributes:
-        model_name: name of the model, for people.
-        embedder: the model.
-        store: the documents.
-        read: reads documents.
-        split: makes passages of pages.
-        answerer: answers.
-    """
+    """Everything that exists only while the service is ready."""
 
     model_name: str
     embedder: OpenEmbedder
@@ -84,12 +75,7 @@ class ReadyResources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedKeys:
-    """The keys that were released, to be read now and not kept.
-
-    Attributes:
-        model: opens the model.
-        database: opens the database.
-    """
+    """The keys that were released, to be read now and not kept."""
 
     model: memoryview
     database: memoryview

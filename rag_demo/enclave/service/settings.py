@@ -81,24 +81,18 @@ class ServiceLimits:
     """Limits of sizes, counts, rates and times. All have defaults.
 
     Attributes:
-        document_bytes: of one file.
-        documents_per_user: that are stored.
         passages_per_document: that one file may come to; they are in memory until it is stored. 10,000 full pages are
             40,000.
         uploads: worked on at a time.
-        uploads_per_user: of one user.
         questions: answered at a time.
-        questions_per_user: of one user.
         requests_per_minute: of one user, of every kind.
         request_burst: at once, after a pause.
-        question_characters: of one question.
         upload_seconds: for one file, from its complete arrival.
         question_seconds: for one answer.
         offers_per_minute: proofs for all clients together.
         offers_per_minute_each: for one address.
         waiting_bytes: of all pending requests together.
         body_seconds: for one request to arrive.
-        connections: open at a time.
         drain_seconds: for running requests, when the service ends.
         retry_seconds: longest pause between attempts to get the keys.
         renew_seconds: after which a lease is renewed, where that is sooner than after two thirds of its time: so soon
@@ -133,21 +127,17 @@ class EnclaveSettings:
 
     Attributes:
         name: its name for clients: the audience of its evidence and the host of their requests.
-        model: the embedding model.
         model_key: opens the model; its owner's service releases it.
         database: file of documents, encrypted.
         database_key: opens the database; the service of the documents' owner releases it.
-        host: address of the listening socket.
         port: 0 takes any.
         authorities: further hosts that requests may be for.
-        machine: source of its evidence.
         prompt_key: a channel key that a key-release service releases to every replica; None makes one at the start.
         x25519: why a key of X25519 alone is offered beside the hybrid one, for browsers that lack ML-KEM; None: there
             is no such key.
         replay_window: file or database of seen requests to that key: a path, or ``postgresql://…``.
         llm: server that words answers; None answers with passages alone.
         unconfined_documents: the reason to read documents where the kernel offers no filter of system calls.
-        limits: of the service.
     """
 
     name: str

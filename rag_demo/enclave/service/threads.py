@@ -18,14 +18,9 @@ async def in_thread(threads: Executor, work: Callable[[], _T]) -> _T:
 
 
 class Threads:
-    """The pools.
-
-    Args:
-        limits: of the service.
-    """
+    """The pools."""
 
     def __init__(self, limits: ServiceLimits) -> None:
-        """Start no thread yet."""
         self.uploads = ThreadPoolExecutor(limits.uploads, thread_name_prefix="rag-upload")
         self.questions = ThreadPoolExecutor(min(limits.questions, 8), thread_name_prefix="rag-question")
 

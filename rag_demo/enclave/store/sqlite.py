@@ -104,15 +104,7 @@ class SqliteStore:
     def add(
         self, collection: bytes, document: IndexedDocument, parts: Iterable[tuple[Sequence[IndexedPassage], Vectors]]
     ) -> IndexedDocument:
-        """Store a document: all of it, or nothing, even after a crash.
-
-        Args:
-            collection: of the user.
-            document: ``pages`` and ``passages`` are not known yet and are 0.
-            parts: passages in order with their vectors, read one by one, without the lock.
-
-        Returns:
-            the document with its counts.
+        """Store a document as ``DocumentStore.add`` does; the parts are taken one by one, without the lock.
 
         Raises:
             StoreInputError: a name or a passage that is none.
@@ -301,13 +293,7 @@ class SqliteStore:
     # -- searching
 
     def search(self, collection: bytes, question: str, vector: Vectors, *, limit: int) -> tuple[Found, ...]:
-        """Return the passages that fit best, by words and by meaning, best first.
-
-        Args:
-            collection: of the user, the only one searched.
-            question: plain text; no part of it is a query language.
-            vector: the question's, of shape ``(dimensions,)``, float32, of length 1.
-            limit: maximum number of passages, 1 to 100.
+        """Search as ``DocumentStore.search`` does: the vector is float32 of length 1, the limit 1 to 100.
 
         Raises:
             StoreDamagedError: the file is not what was written.
