@@ -199,11 +199,7 @@ class TrustView:
         return found
 
     def while_trusted(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the content of a message while its recipient stays trusted.
-
-        Raises:
-            AttestError: as ``MachineTrust.require_still``.
-        """
+        """Yield the content of a message while its recipient stays trusted; errors as ``require_still``."""
         for piece in pieces:
             if self._used is not None:
                 self._trust.require_still(self._used)

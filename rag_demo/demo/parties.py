@@ -88,12 +88,7 @@ class Stage:
         return self.front.url
 
     def client(self, *, token: str = "token", policy: str = "policy.json") -> RagClient:  # noqa: S107  a file's name
-        """Return a client of the document owner's.
-
-        Args:
-            token: file of the user's token, in that owner's folder.
-            policy: file of the policy, in the same folder.
-        """
+        """Return a client with a token and a policy in the document owner's folder."""
         demands = read_demands(
             audience=NAME,
             policy=self.document_owner / policy,

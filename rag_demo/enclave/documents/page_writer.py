@@ -34,11 +34,7 @@ class UnreadableDocumentError(Exception):
 
 
 class Out:
-    """Collector of the pages of one document, in order.
-
-    Args:
-        promised: kind of the document by its name and media type.
-    """
+    """Collector of the pages of one document, in order."""
 
     def __init__(self, limits: DocumentLimits, promised: DocumentKind | None, write: Callable[[bytes], None]) -> None:
         self.limits = limits

@@ -57,14 +57,10 @@ class Package:
         if len(parts) != entries:
             raise UnreadableDocumentError("malformed", "the number of parts in the archive")
         self._parts = {part.filename: part for part in parts}
+        self.names = frozenset(self._parts)
         if len(self._parts) != len(parts):
             raise UnreadableDocumentError("malformed", "a part twice in the archive")
         _require_apart(data, parts, directory)
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The names of the parts."""
-        return frozenset(self._parts)
 
     def unpack(self, name: str, limit: int) -> Iterator[bytes]:
         """Unpack a part, piece by piece.

@@ -32,13 +32,9 @@ class NumpyEncoder:
 
     def __init__(self, weights: Weights, config: EncoderConfig) -> None:
         single_threaded()  # Without this setting the result is the same, and slower.
+        self.dimensions = config.hidden
         self._weights = weights
         self._config = config
-
-    @property
-    def dimensions(self) -> int:
-        """Length of a vector."""
-        return self._config.hidden
 
     def close(self) -> None:
         """Overwrite the weights."""

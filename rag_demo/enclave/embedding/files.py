@@ -32,12 +32,8 @@ class PlainFolder:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = Path(folder)
+        self.name = str(self._folder)
         self.entries: Mapping[str, object] = {name: name for name in MODEL_FILES if (self._folder / name).is_file()}
-
-    @property
-    def name(self) -> str:
-        """Name of the file in messages."""
-        return str(self._folder)
 
     def open(self, path: str, /) -> FileSource:
         """Open one.
@@ -92,9 +88,6 @@ def fingerprint_of(model: ModelFiles) -> str:
     """Return a fingerprint of the model, as hex: SHA-256 over all files read.
 
     Vectors of one model have no meaning for another one, even of the same name.
-
-    Raises:
-        AttestError: as reading raises.
     """
     whole = sha256(_DOMAIN)
     piece = memoryview(bytearray(_PIECE_BYTES))

@@ -7,7 +7,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final
@@ -19,8 +19,15 @@ from attest.page import PageFile
 from attest.release import Attester
 from rag_demo.enclave.service.app import Inside, create_app
 from rag_demo.enclave.service.attestation import Offers, Vendors, files_of
-from rag_demo.enclave.service.channel import Channel, EphemeralChannel, Random, ReleasedChannel
-from rag_demo.enclave.service.held_keys import HeldKeys, open_keyring
+from rag_demo.enclave.service.channel import (
+    Channel,
+    EphemeralChannel,
+    Random,
+    ReleasedChannel,
+    note_of,
+    open_window,
+)
+from rag_demo.enclave.service.held_keys import HeldKeys
 from rag_demo.enclave.service.lifecycle import Enclave, LifecycleState
 from rag_demo.enclave.service.models import (
     LeaseModel,
@@ -31,8 +38,6 @@ from rag_demo.enclave.service.models import (
     json_response,
 )
 from rag_demo.enclave.service.outer_app import OuterApp
-from rag_demo.enclave.service.prompt_note import note_of
-from rag_demo.enclave.service.replay import open_window
 from rag_demo.enclave.service.resources import OpenBench
 from rag_demo.enclave.service.settings import EnclaveSettings, KeySource, MachineSettings
 from rag_demo.enclave.service.threads import Threads
@@ -68,7 +73,9 @@ class RagService:
         proves = attester or own_attester
         self.threads = Threads(settings.limits)
         self.enclave = Enclave(
-            keyring=open_keyring(_key_sources(settings), attester=proves, renew_after=settings.limits.renew_seconds),
+            keyring=partial(
+                HeldKeys, _key_sources(settings), attester=proves, renew_after=settings.limits.renew_seconds
+            ),
             open_bench=open_bench,
             unlocked=self._unlocked,
             wiped=self._wiped,
@@ -123,7 +130,7 @@ class RagService:
         return StateModel(
             name=self.settings.name,
             state=enclave.state.value,
-            why=None if why is None else WhyModel(code=why.code, detail=why.detail, failed_checks=why.failed_checks),
+            why=None if why is None else WhyModel(**asdict(why)),
             simulated=self.settings.simulated,
             model=None if enclave.model is None else ModelModel(name=enclave.model[0], dimensions=enclave.model[1]),
             answers="passages" if self.settings.llm is None else "generated",

@@ -23,23 +23,25 @@ from attest.channel import (
     KeyRotation,
     MemoryReplayWindow,
     MessageLimits,
+    PostgresReplayWindow,
     ReplayWindow,
     ServiceKeys,
+    SqliteReplayWindow,
     released_key,
 )
 from attest.clock import Clock
 from attest.errors import AttestError
-from attest.release import PromptKeyNote
-from attest.session import SessionKey
+from attest.release import PROMPT_ALGORITHMS, KeyReleaseClient, PromptKeyNote
+from attest.session import SessionKey, expectation_of, open_http, watch_of
 from rag_demo.enclave.service.attestation import Offers
 from rag_demo.enclave.service.held_keys import HeldKeys
-from rag_demo.enclave.service.settings import EnclaveSettings
+from rag_demo.enclave.service.settings import POSTGRES_SCHEMES, EnclaveSettings, KeySource
 
 REFRESH_SECONDS: Final = 60.0
 _log = logging.getLogger("rag.enclave")
 Random = Callable[[int], bytes]
 NoteOf = Callable[[SessionKey], Awaitable[PromptKeyNote]]
-"""Function that requests the published note of a prompt key from the service that released it."""
+"""Function that returns the published note of a prompt key, signed and logged for the policy of its release."""
 
 
 class Channel(Protocol):
@@ -173,6 +175,32 @@ class ReleasedChannel:
             self._version = note.version
         else:
             gateway.keys.prolong(taken)
+
+
+def note_of(source: KeySource, *, clock: Clock) -> NoteOf:
+    """Return a function that requests the note of a key from the service that released it."""
+    watch = watch_of(source.service)
+    expect = expectation_of(source.service, None)
+
+    def ask(name: str, policy: bytes) -> PromptKeyNote:
+        with open_http(source.service) as http:
+            client = KeyReleaseClient(http, service=source.service.service, watch=watch, expect=expect)
+            # The service that releases the key chose its KEM; clients that seal to it demand theirs.
+            return client.prompt_key(name, policies={policy}, at=clock(), kems=PROMPT_ALGORITHMS.values()).note
+
+    async def asked(key: SessionKey) -> PromptKeyNote:
+        return await asyncio.to_thread(ask, key.name, key.policy_digest)
+
+    return asked
+
+
+def open_window(place: str) -> ReplayWindow:
+    """Open the window of seen requests to a released key: a file of this machine, or a database of all replicas.
+
+    Raises:
+        ConfigurationError: ``replay-window-unusable``.
+    """
+    return PostgresReplayWindow(place) if place.startswith(POSTGRES_SCHEMES) else SqliteReplayWindow(place)
 
 
 def _gateway(key: ChannelKey, settings: EnclaveSettings, *, replays: ReplayWindow, random: Random) -> Gateway:

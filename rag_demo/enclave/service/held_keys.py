@@ -80,11 +80,7 @@ class HeldKeys:
         return self._keys[purpose]
 
     def require(self) -> None:
-        """Make sure that every key may be used now.
-
-        Raises:
-            LeaseLostError: as ``SessionKey.require``.
-        """
+        """Require that every key may be used now; errors as ``SessionKey.require``."""
         for key in self._keys.values():
             key.require()
 
@@ -105,14 +101,3 @@ class OpenKeyring(Protocol):
     def __call__(self, *, lost: Callable[[LeaseLostError], object]) -> HeldKeys:
         """Return a keyring that has sent no request yet; ``lost`` as for ``HeldKeys``."""
         ...
-
-
-def open_keyring(
-    sources: Mapping[str, KeySource], *, attester: Attester | None, renew_after: float | None = None
-) -> OpenKeyring:
-    """Return what makes a keyring for each life of the service; arguments as ``HeldKeys``."""
-
-    def opened(*, lost: Callable[[LeaseLostError], object]) -> HeldKeys:
-        return HeldKeys(sources, attester=attester, lost=lost, renew_after=renew_after)
-
-    return opened

@@ -12,12 +12,13 @@ import logging
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from itertools import islice
 from typing import Final
 
 from attest.errors import AttestError
+from rag_demo.enclave.documents import ReadingProgress
 from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.interfaces import IndexedDocument, IndexedPassage, Page, Vectors
 from rag_demo.enclave.service.events import event, refused_event
@@ -34,11 +35,7 @@ _log = logging.getLogger("rag.enclave")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """An uploaded document.
-
-    Attributes:
-        document: its description before it is read.
-    """
+    """An uploaded document."""
 
     collection: bytes
     document: IndexedDocument
@@ -71,8 +68,7 @@ class Ingest:
         self._send = send
         self._left = threading.Event()
         self._end = ticks() + limits.upload_seconds
-        self._pages = 0
-        self._of: int | None = None
+        self._read = ReadingProgress(pages=0, of=None)
         self._passages = 0
         self._of_passages: int | None = None
         self._reported = -PROGRESS_SECONDS
@@ -123,7 +119,7 @@ class Ingest:
     def _split(self) -> list[IndexedPassage]:
         """Read all of it first: what is too long is refused before anything expensive is done for it."""
         bench, most = self._life.bench, self._limits.passages_per_document
-        with closing(self._read()) as pages:
+        with closing(self._pages()) as pages:
             passages = list(islice(bench.split(pages, bench.embedder), most + 1))
         if len(passages) > most:
             raise RefusedError(
@@ -144,7 +140,7 @@ class Ingest:
         self._of_passages = len(passages)
         return passages
 
-    def _read(self) -> Generator[Page, None, None]:
+    def _pages(self) -> Generator[Page, None, None]:
         upload = self._upload
         pages = self._life.bench.read(
             upload.data, name=upload.document.name, media_type=upload.document.media_type, progress=self._progress
@@ -169,9 +165,9 @@ class Ingest:
         self._reported = -PROGRESS_SECONDS  # the final progress is sent without a delay
         self._go_on()
 
-    def _progress(self, pages: int, of: int | None) -> None:
+    def _progress(self, read: ReadingProgress) -> None:
         """Note the progress of the reader; a document whose pages have no text is refused here as well."""
-        self._pages, self._of = pages, of
+        self._read = read
         self._go_on()
 
     def _go_on(self) -> None:
@@ -190,10 +186,8 @@ class Ingest:
             )
         if now - self._reported >= PROGRESS_SECONDS:
             self._reported = now
-            self._send(event("progress", self._far()))
-
-    def _far(self) -> ProgressEvent:
-        return ProgressEvent(pages=self._pages, of=self._of, passages=self._passages, of_passages=self._of_passages)
+            far = ProgressEvent(**asdict(self._read), passages=self._passages, of_passages=self._of_passages)
+            self._send(event("progress", far))
 
 
 class _LeftError(Exception):

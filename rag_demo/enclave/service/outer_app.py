@@ -37,6 +37,28 @@ STATE_PATH: Final = "/v1/state"
 CORS_SECONDS: Final = 86_400
 _OPEN: Final = frozenset({GATEWAY_PATH, OFFER_PATH, STATE_PATH})
 _ANY_ORIGIN: Final = (b"access-control-allow-origin", b"*")
+_NOT_ALLOWED: Final = RefusedError(
+    "only GET is answered here", code="rag-method-not-allowed", status=HTTPStatus.METHOD_NOT_ALLOWED
+)
+_UNKNOWN: Final = RefusedError(
+    "nothing is answered here in the clear",
+    code="rag-route-unknown",
+    status=HTTPStatus.NOT_FOUND,
+    hint=f"requests go encrypted to {GATEWAY_PATH}",
+)
+_UNAVAILABLE: Final = RefusedError(
+    "the service cannot take requests now",
+    code="rag-unavailable",
+    status=HTTPStatus.SERVICE_UNAVAILABLE,
+    retry_seconds=5,
+)
+_NO_KEY: Final = RefusedError(
+    "the service has no channel key yet: it is released to it",
+    code="rag-locked",
+    status=HTTPStatus.SERVICE_UNAVAILABLE,
+    hint="GET /v1/state says why; in the client, 'check' does",
+    retry_seconds=5,
+)
 _log = logging.getLogger("rag.enclave")
 
 
@@ -83,7 +105,7 @@ class OuterApp:
         except AttestError as exc:
             # Mainly the replay window: a request that cannot be recorded is refused.
             _log.error("a request could not be taken", extra={"code": exc.code})
-            await self._fail(_unavailable(), scope, receive, begun)
+            await self._fail(_UNAVAILABLE, scope, receive, begun)
         except Exception as exc:  # noqa: BLE001  what it says may quote a request; a connection is no place for it
             _log.error("a request at the doors ended by a defect", exc_info=exc)
             await self._fail(defect(), scope, receive, begun)
@@ -101,10 +123,10 @@ class OuterApp:
         elif path in {GATEWAY_PATH, OFFER_PATH}:
             await self._pass_on(scope, receive, send)
         elif path in {STATE_PATH, "/healthz", "/readyz"} or path in self._pages:
-            answer = self._outside(path) if method in {"GET", "HEAD"} else problem(_not_allowed())
+            answer = self._outside(path) if method in {"GET", "HEAD"} else problem(_NOT_ALLOWED)
             await answer(scope, receive, send)
         else:
-            await problem(_unknown())(scope, receive, send)
+            await problem(_UNKNOWN)(scope, receive, send)
 
     def _outside(self, path: str) -> Response:
         if path == STATE_PATH:
@@ -127,7 +149,7 @@ class OuterApp:
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         channel = self._channel()
         if channel is None:
-            await problem(_no_key())(scope, receive, send)
+            await problem(_NO_KEY)(scope, receive, send)
             return
         if scope["path"] == OFFER_PATH:
             client = scope.get("client")
@@ -208,37 +230,3 @@ def _preflight() -> Response:
         "access-control-max-age": str(CORS_SECONDS),
     }
     return Response(status_code=204, headers=headers)
-
-
-def _not_allowed() -> RefusedError:
-    return RefusedError(
-        "only GET is answered here", code="rag-method-not-allowed", status=HTTPStatus.METHOD_NOT_ALLOWED
-    )
-
-
-def _unknown() -> RefusedError:
-    return RefusedError(
-        "nothing is answered here in the clear",
-        code="rag-route-unknown",
-        status=HTTPStatus.NOT_FOUND,
-        hint=f"requests go encrypted to {GATEWAY_PATH}",
-    )
-
-
-def _unavailable() -> RefusedError:
-    return RefusedError(
-        "the service cannot take requests now",
-        code="rag-unavailable",
-        status=HTTPStatus.SERVICE_UNAVAILABLE,
-        retry_seconds=5,
-    )
-
-
-def _no_key() -> RefusedError:
-    return RefusedError(
-        "the service has no channel key yet: it is released to it",
-        code="rag-locked",
-        status=HTTPStatus.SERVICE_UNAVAILABLE,
-        hint="GET /v1/state says why; in the client, 'check' does",
-        retry_seconds=5,
-    )

@@ -6,11 +6,12 @@ another way to read documents.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from rag_demo.enclave.answers.extracts import Extract
+from rag_demo.enclave.documents import ReadingProgress
 from rag_demo.enclave.interfaces import DocumentStore, Embedder, Found, IndexedPassage, Page
 
 
@@ -39,14 +40,20 @@ class Answerer(Protocol):
         ...
 
 
-Progress = Callable[[int, int | None], object]
-"""Callback with the number of pages read, and the total where it is known."""
+class Pages(Iterator[Page], Protocol):
+    """The pages of a document that is being read."""
+
+    def close(self) -> None:
+        """End the reading."""
+        ...
 
 
 class ReadPages(Protocol):
     """Reader of a document, in a confined process."""
 
-    def __call__(self, data: bytes, *, name: str, media_type: str, progress: Progress) -> Generator[Page, None, None]:
+    def __call__(
+        self, data: bytes, /, *, name: str, media_type: str, progress: Callable[[ReadingProgress], None]
+    ) -> Pages:
         """Yield its pages; closing the iterator ends the reading."""
         ...
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from attest.session import SessionSettings
 
 SimulatedKind = Literal["snp", "tdx", "azure-snp", "azure-tdx"]
+POSTGRES_SCHEMES: Final = ("postgresql://", "postgres://")
+"""Beginnings of a replay window that is a database."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,15 +72,7 @@ def _check_label(text: str, field: str, longest: int) -> None:
 def check_part(
     passages: Sequence[IndexedPassage], vectors: Vectors, *, after: int, dimensions: int, limits: StoreLimits
 ) -> int:
-    """Check passages and their vectors; return the ordinal of the last one.
-
-    Args:
-        passages: as they come.
-        vectors: of shape ``(len(passages), dimensions)``.
-        after: the ordinal that was last, -1 at first.
-        dimensions: length of this store's vectors.
-        limits: of a passage.
-    """
+    """Check passages and their vectors; return the ordinal of the last one. The one before the first is -1."""
     if vectors.shape != (len(passages), dimensions) or vectors.dtype != np.float32:
         raise ValueError(f"vectors are float32 of shape ({len(passages)}, {dimensions})")
     _check_lengths(vectors)
