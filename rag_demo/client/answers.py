@@ -76,10 +76,8 @@ class Passage:
 
     Attributes:
         number: its number in the answer's citations.
-        document: its document's id.
         page: from 1.
         score: greater is better.
-        text: verbatim.
         sentences: its answering sentences, verbatim.
     """
 
@@ -97,7 +95,6 @@ class Citation:
     """The passage that a ``[n]`` in an answer cites.
 
     Attributes:
-        document: the document's id.
         page: from 1.
     """
 

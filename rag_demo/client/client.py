@@ -115,8 +115,6 @@ class RagClient(ClosedOnExit):
     """Client of one service for one user. Safe to use from several threads.
 
     Args:
-        url: address of the service; its machine has to prove itself.
-        demands: the user's demands on its machine.
         token: the user's; it selects the user's documents.
         tls_ca: authorities for its TLS certificate, where there is TLS; no security rests on it.
         transport: of the sealed messages; None is httpx's own.

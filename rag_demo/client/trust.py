@@ -43,9 +43,6 @@ class TrustStatus:
     Attributes:
         result: the last appraisal of its evidence, affirmed or not; None before, or where there was no appraisal.
         error: the reason for sending nothing; None while a record is valid, and before the first proof.
-        sent_to: the key that counts.
-        expires: end of the proof.
-        checked: time of the last proof.
     """
 
     result: AttestationResult | None = None

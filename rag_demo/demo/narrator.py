@@ -22,7 +22,6 @@ class Narrator:
 
     Attributes:
         colour: false for no colours; there are none without a terminal.
-        failed: number of steps with an unexpected outcome.
     """
 
     out: TextIO

@@ -112,7 +112,6 @@ class RefusedError(AttestError):
     """The service refuses a request.
 
     Attributes:
-        status: of HTTP.
         retry_seconds: after how many seconds it is worth while to ask again.
     """
 

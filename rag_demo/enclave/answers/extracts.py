@@ -31,7 +31,6 @@ class Extract:
     """The documents' answer to a question, verbatim.
 
     Attributes:
-        known: true if there is an answer.
         text: the answer, or a statement that there is none.
         passages: its sources, the best first; empty where there is no answer.
     """

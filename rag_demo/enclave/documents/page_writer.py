@@ -84,11 +84,7 @@ class Out:
 
 
 class Parts:
-    """Divider of a document without pages into parts: one at each large heading, and where a part gets long.
-
-    Args:
-        lines_of_paper: as for ``Out.page``.
-    """
+    """Divider of a document without pages into parts: one at each large heading, and where a part gets long."""
 
     def __init__(self, out: Out, *, lines_of_paper: bool = False) -> None:
         self._out = out

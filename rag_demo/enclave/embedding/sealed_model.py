@@ -64,10 +64,7 @@ def open_sealed_embedder(
 
 
 def load_embedder(model: ModelFiles) -> TextEmbedder:
-    """Load a model from readable files.
-
-    Args:
-        model: a ``SealedDirectory`` that is open, or a ``PlainFolder``.
+    """Load a model from readable files: an open ``SealedDirectory``, or a ``PlainFolder``.
 
     Raises:
         ConfigurationError: as ``open_sealed_embedder``.

@@ -91,7 +91,7 @@ class RagService:
         )
         self.channel = self._open_channel()
         self.app = OuterApp(
-            channel=self.channel.current,
+            channel=lambda: self.channel.app,
             state=lambda: json_response(self.state()),
             is_ready=lambda: self.enclave.state is LifecycleState.READY,
             life=self._living,

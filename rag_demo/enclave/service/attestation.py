@@ -40,7 +40,6 @@ class Offers:
     """Maker of offers. Safe to use from any thread.
 
     Args:
-        audience: the service's name for clients.
         vendors: returns endorsements; None hands out evidence alone.
     """
 

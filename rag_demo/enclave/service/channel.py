@@ -45,11 +45,13 @@ NoteOf = Callable[[SessionKey], Awaitable[PromptKeyNote]]
 
 
 class Channel(Protocol):
-    """Interface of a channel for the outer application and the lifecycle."""
+    """Interface of a channel for the outer application and the lifecycle.
 
-    def current(self) -> ASGIApp | None:
-        """Return what opens encrypted requests now; None while there is no key."""
-        ...
+    Attributes:
+        app: opens encrypted requests; None while there is no key.
+    """
+
+    app: ASGIApp | None
 
     async def unlocked(self, keyring: HeldKeys) -> None:
         """Take the key that was released."""
@@ -76,7 +78,7 @@ class EphemeralChannel:
         key = ChannelKey.born(random=random, at=clock(), kems=kems)
         self._gateway = _gateway(key, settings, replays=MemoryReplayWindow(), random=random)
         total = settings.limits.waiting_bytes
-        self._app = ChannelGateway(inside, self._gateway, clock=clock, offer=offers, bodies_bytes=total)
+        self.app: ASGIApp | None = ChannelGateway(inside, self._gateway, clock=clock, offer=offers, bodies_bytes=total)
         self._rotation = KeyRotation(
             self._gateway,
             random=random,
@@ -84,10 +86,6 @@ class EphemeralChannel:
             kems=kems,
             rotated=lambda: _log.info("the channel has another key"),
         )
-
-    def current(self) -> ASGIApp | None:
-        """Return the gateway."""
-        return self._app
 
     async def unlocked(self, keyring: HeldKeys) -> None:
         """Take nothing: this process made the key."""
@@ -125,13 +123,9 @@ class ReleasedChannel:
         self._clock = clock
         self._random = random
         self._gateway: Gateway | None = None
-        self._app: ChannelGateway | None = None
+        self.app: ASGIApp | None = None
         self._key: SessionKey | None = None
         self._version = 0
-
-    def current(self) -> ASGIApp | None:
-        """Return the gateway, where there is a key."""
-        return self._app
 
     async def unlocked(self, keyring: HeldKeys) -> None:
         """Take the key.
@@ -144,12 +138,12 @@ class ReleasedChannel:
         taken = released_key(note, material=key.export())
         self._gateway = _gateway(taken, self._settings, replays=self._replays, random=self._random)
         total = self._settings.limits.waiting_bytes
-        self._app = ChannelGateway(self._inside, self._gateway, clock=self._clock, bodies_bytes=total)
+        self.app = ChannelGateway(self._inside, self._gateway, clock=self._clock, bodies_bytes=total)
         self._key, self._version = key, note.version
 
     def wipe(self) -> None:
         """Drop the key; there is no channel until it is released again."""
-        self._app, self._gateway, self._key = None, None, None
+        self.app, self._gateway, self._key = None, None, None
 
     async def run(self) -> None:
         """Follow the key: its versions, and until when each may be used."""

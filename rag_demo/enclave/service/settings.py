@@ -5,6 +5,7 @@ They must be part of the machine's measurement: a change can name other services
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -53,7 +54,6 @@ class ModelSettings:
     """The embedding model, sealed.
 
     Attributes:
-        place: its sealed folder.
         trust: files with the public keys of the accepted signers.
         model_id: expected sealing, 16 bytes; None accepts any of its owner's.
     """
@@ -69,7 +69,6 @@ class LlmSettings:
 
     Attributes:
         url: of a server with OpenAI's protocol.
-        model: the server's name of the model.
         inside_boundary: the reason why it is inside the TEE, where its address is not this machine's own.
     """
 
@@ -162,3 +161,24 @@ class EnclaveSettings:
     def simulated(self) -> bool:
         """True if the evidence comes from the simulator."""
         return self.machine.simulate is not None
+
+
+def relaxations(settings: EnclaveSettings) -> Iterator[str]:
+    """Yield each setting that relaxes a check, with its reason; the service logs them at its start."""
+    machine = settings.machine
+    if machine.simulate is not None:
+        yield f"machine.simulate = {machine.simulate}: what this machine proves is true of no hardware"
+    keys = {"model.key": settings.model_key, "database.key": settings.database_key, "prompt_key": settings.prompt_key}
+    for name, source in keys.items():
+        if source is None:
+            continue
+        if source.service.allow_simulated:
+            yield f"{name}.allow_simulated: the service that releases it may prove itself by a simulator"
+        if source.service.unchecked_tls is not None:
+            yield f"{name}.unchecked_tls: {source.service.unchecked_tls}"
+    if settings.x25519 is not None:
+        yield f"channel.x25519: {settings.x25519}"
+    if settings.unconfined_documents is not None:
+        yield f"documents.unconfined: {settings.unconfined_documents}"
+    if settings.llm is not None and settings.llm.inside_boundary is not None:
+        yield f"llm.inside_boundary: {settings.llm.inside_boundary}"

@@ -115,7 +115,8 @@ class SqliteStore:
             StoreClosedError: the store is closed.
         """
         check_collection(collection)
-        number = self._begin(collection, check_document(document))
+        check_document(document)
+        number = self._begin(collection, document)
         last = -1
         try:
             for passages, vectors in parts:
