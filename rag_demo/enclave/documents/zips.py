@@ -28,16 +28,16 @@ codecs.lookup("cp437")  # of names without the mark of UTF-8; loaded while files
 _END = struct.Struct("<4s4H2IH")
 _END_MARK = b"PK\x05\x06"
 _LOCAL = struct.Struct("<4s5H3I2H")
-_TYPES = "[Content_Types].xml"
+TYPES = "[Content_Types].xml"
 _ENCRYPTED = 0x1
 
 
 def is_docx(data: bytes) -> bool:
     """Return true if an archive lists the main part of a DOCX, without macros; reading checks the content."""
     package = Package(data)
-    if _TYPES not in package.names:
+    if TYPES not in package.names:
         return False
-    return b"wordprocessingml.document.main+xml" in b"".join(package.unpack(_TYPES, MAX_TYPES_BYTES))
+    return b"wordprocessingml.document.main+xml" in b"".join(package.unpack(TYPES, MAX_TYPES_BYTES))
 
 
 class Package:

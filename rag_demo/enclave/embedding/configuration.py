@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from attest.encoding import JsonValue, json_value
@@ -20,29 +19,25 @@ POOLING_NAME: Final = "1_Pooling/config.json"
 MODULES_NAME: Final = "modules.json"
 LENGTH_NAME: Final = "sentence_bert_config.json"
 
-_FIXED: Final[Mapping[str, tuple[JsonValue, ...]]] = MappingProxyType(
-    {
-        "model_type": ("bert",),
-        "hidden_act": ("gelu",),
-        "position_embedding_type": ("absolute",),
-        "is_decoder": (False,),
-        "add_cross_attention": (False,),
-        "chunk_size_feed_forward": (0,),
-    }
-)
+_FIXED: Final[Mapping[str, tuple[JsonValue, ...]]] = {
+    "model_type": ("bert",),
+    "hidden_act": ("gelu",),
+    "position_embedding_type": ("absolute",),
+    "is_decoder": (False,),
+    "add_cross_attention": (False,),
+    "chunk_size_feed_forward": (0,),
+}
 """Members that change what is computed, with the values that are computed here. All but the first two may be absent."""
 _REQUIRED: Final = ("model_type", "hidden_act")
-_BOUNDS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
-    {
-        "hidden_size": (1, 4096),
-        "intermediate_size": (1, 16_384),
-        "max_position_embeddings": (3, 8192),
-        "num_attention_heads": (1, 64),
-        "num_hidden_layers": (1, 48),
-        "type_vocab_size": (1, 16),
-        "vocab_size": (4, 1_000_000),
-    }
-)
+_BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
+    "hidden_size": (1, 4096),
+    "intermediate_size": (1, 16_384),
+    "max_position_embeddings": (3, 8192),
+    "num_attention_heads": (1, 64),
+    "num_hidden_layers": (1, 48),
+    "type_vocab_size": (1, 16),
+    "vocab_size": (4, 1_000_000),
+}
 """Sizes, bounded so that a member cannot ask for more memory than any such model has."""
 _WITHOUT_EFFECT: Final = frozenset(
     {

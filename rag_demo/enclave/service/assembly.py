@@ -134,7 +134,7 @@ class RagService:
             simulated=self.settings.simulated,
             model=None if enclave.model is None else ModelModel(name=enclave.model[0], dimensions=enclave.model[1]),
             answers="passages" if self.settings.llm is None else "generated",
-            leases=tuple(LeaseModel(key=one.key, until=one.until) for one in enclave.leases),
+            leases=tuple(LeaseModel(key=key, until=until) for key, until in enclave.leases),
             limits=ServiceLimitsModel(
                 document_bytes=limits.document_bytes,
                 documents=limits.documents_per_user,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
@@ -17,18 +17,6 @@ from attest.errors import LeaseLostError
 from attest.release import Attester
 from attest.session import SYSTEM_TIMING, AsyncSession, SessionKey
 from rag_demo.enclave.service.settings import KeySource
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseReport:
-    """A lease, for people.
-
-    Attributes:
-        until: when it ends, by its service's clock, if it is not renewed.
-    """
-
-    key: str
-    until: datetime
 
 
 class HeldKeys:
@@ -85,9 +73,9 @@ class HeldKeys:
             key.require()
 
     @property
-    def leases(self) -> tuple[LeaseReport, ...]:
-        """The leases, for people."""
-        return tuple(LeaseReport(key=key.name, until=key.expires_at) for key in self._keys.values() if key.valid)
+    def leases(self) -> tuple[tuple[str, datetime], ...]:
+        """The name and the end of each lease, by its service's clock, if it is not renewed."""
+        return tuple((key.name, key.expires_at) for key in self._keys.values() if key.valid)
 
     async def close(self) -> None:
         """End the sessions, and overwrite the keys."""

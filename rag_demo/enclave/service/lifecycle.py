@@ -17,13 +17,14 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
 from attest.errors import AttestError, LeaseLostError, ReleaseRefusedError
 from rag_demo.enclave.errors import RefusedError
-from rag_demo.enclave.service.held_keys import HeldKeys, LeaseReport, OpenKeyring
+from rag_demo.enclave.service.held_keys import HeldKeys, OpenKeyring
 from rag_demo.enclave.service.resources import OpenBench, ReadyResources, ReleasedKeys
 
 FIRST_PAUSE_SECONDS: Final = 0.5
@@ -162,8 +163,8 @@ class Enclave:
         return life
 
     @property
-    def leases(self) -> tuple[LeaseReport, ...]:
-        """The present leases."""
+    def leases(self) -> tuple[tuple[str, datetime], ...]:
+        """The name and the end of each present lease."""
         return () if self._keyring is None else self._keyring.leases
 
     # -- living

@@ -54,7 +54,8 @@ class SqliteStore:
         self._damage: str | None = None
         with self._open():
             self._total = int(connection.execute("SELECT coalesce(sum(passages), 0) FROM documents").fetchone()[0])
-        for collection, document in self._unfinished():
+            left = unfinished(connection)
+        for collection, document in left:
             self._purge(collection, document)
         self._release()
 
@@ -270,10 +271,6 @@ class SqliteStore:
             self._purge(number, document)
         self._release()
         return sum(1 for _, state in rows if state == IngestState.WHOLE)
-
-    def _unfinished(self) -> tuple[tuple[int, str], ...]:
-        with self._open() as connection:
-            return unfinished(connection)
 
     def _purge(self, number: int, document: str) -> None:
         more = True

@@ -22,7 +22,7 @@ from attest.errors import AttestError, CollectionError, ConfigurationError, Leas
 from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.interfaces import IndexedDocument, IndexedPassage
 from rag_demo.enclave.service.assembly import RagService
-from rag_demo.enclave.service.held_keys import HeldKeys, LeaseReport
+from rag_demo.enclave.service.held_keys import HeldKeys
 from rag_demo.enclave.service.lifecycle import Enclave, Life, LifecycleState, Why
 from rag_demo.enclave.service.logs import JsonLines
 from rag_demo.enclave.service.question import answered
@@ -186,8 +186,8 @@ class FakeKeyring:
             raise self.over
 
     @property
-    def leases(self) -> tuple[LeaseReport, ...]:
-        return (LeaseReport(key="model", until=datetime(2026, 1, 1, tzinfo=UTC)),)
+    def leases(self) -> tuple[tuple[str, datetime], ...]:
+        return (("model", datetime(2026, 1, 1, tzinfo=UTC)),)
 
     async def close(self) -> None:
         self.closed = True
