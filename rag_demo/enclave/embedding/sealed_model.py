@@ -41,7 +41,6 @@ def open_sealed_embedder(
     key: bytes | KeySource | KeyProvider,
     trusted: Collection[ec.EllipticCurvePublicKey],
     model: bytes | None = None,
-    threads: int | None = None,
 ) -> TextEmbedder:
     """Verify a sealed model, obtain its key, and decrypt it into memory; no plaintext is written to disk.
 
@@ -51,7 +50,6 @@ def open_sealed_embedder(
             else is verified.
         trusted: accepted signers; an empty tuple accepts none.
         model: the identity that it must have, 16 bytes; None takes any of the owner's, an older one too.
-        threads: number of decrypting threads.
 
     Raises:
         ConfigurationError: ``embedding-model-incomplete``, ``embedding-config-unsupported``,
@@ -59,7 +57,7 @@ def open_sealed_embedder(
             model.
         AttestError: as ``open_directory`` raises, and whatever obtaining the key raises.
     """
-    with open_directory(place, key=key, trusted=trusted, model=model, threads=threads) as directory:
+    with open_directory(place, key=key, trusted=trusted, model=model) as directory:
         return load_embedder(directory)
 
 

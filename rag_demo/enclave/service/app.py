@@ -37,7 +37,7 @@ from attest.errors import AttestError, EvidenceError
 from attest.rate_limits import Rate, RateTable
 from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.interfaces import IndexedDocument
-from rag_demo.enclave.service.concurrency import take_turn, too_often
+from rag_demo.enclave.service.concurrency import Threads, in_thread, take_turn, too_often
 from rag_demo.enclave.service.events import Events, refused_event
 from rag_demo.enclave.service.ingest import Ingest, Upload, sending_to
 from rag_demo.enclave.service.lifecycle import Enclave, Life
@@ -45,7 +45,6 @@ from rag_demo.enclave.service.models import DocumentModel, DocumentsModel, Quest
 from rag_demo.enclave.service.question import answered
 from rag_demo.enclave.service.refusals import defect, invalid, problem
 from rag_demo.enclave.service.settings import ServiceLimits
-from rag_demo.enclave.service.threads import Threads, in_thread
 from rag_demo.enclave.service.users import collection_of
 
 MAX_NAME: Final = 255

@@ -27,6 +27,7 @@ from rag_demo.enclave.service.channel import (
     note_of,
     open_window,
 )
+from rag_demo.enclave.service.concurrency import Threads
 from rag_demo.enclave.service.held_keys import HeldKeys
 from rag_demo.enclave.service.lifecycle import Enclave, LifecycleState
 from rag_demo.enclave.service.models import (
@@ -40,7 +41,6 @@ from rag_demo.enclave.service.models import (
 from rag_demo.enclave.service.outer_app import OuterApp
 from rag_demo.enclave.service.resources import OpenBench
 from rag_demo.enclave.service.settings import EnclaveSettings, KeySource, MachineSettings
-from rag_demo.enclave.service.threads import Threads
 
 CERTIFIED: Final = timedelta(days=7)
 """Age of a simulated chip's certificate."""

@@ -132,15 +132,9 @@ class OuterApp:
         if path == STATE_PATH:
             return self._state()
         if path == "/healthz":
-            return Response("alive\n", media_type="text/plain", headers={"cache-control": "no-store"})
+            return _plain("alive\n")
         if path == "/readyz":
-            ready = self._is_ready()
-            return Response(
-                "ready\n" if ready else "not ready\n",
-                status_code=200 if ready else 503,
-                media_type="text/plain",
-                headers={"cache-control": "no-store"},
-            )
+            return _plain("ready\n") if self._is_ready() else _plain("not ready\n", status=503)
         page = self._pages[path]
         return Response(page.body, media_type=page.media_type, headers=dict(page.headers))
 
@@ -221,6 +215,10 @@ class _Begun:
 
 class _CutError(Exception):
     """An answer breaks off."""
+
+
+def _plain(text: str, *, status: int = 200) -> Response:
+    return Response(text, status_code=status, media_type="text/plain", headers={"cache-control": "no-store"})
 
 
 def _preflight() -> Response:
