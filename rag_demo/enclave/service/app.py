@@ -183,7 +183,7 @@ class _Api:
         inside, loop = self._inside, asyncio.get_running_loop()
         queue: asyncio.Queue[bytes | None] = asyncio.Queue()
         work = Ingest(
-            upload,
+            upload=upload,
             life=life,
             limits=inside.limits,
             embedding=self._embedding,

@@ -97,7 +97,7 @@ class RagService:
             life=self._living,
             limits=settings.limits,
             ticks=ticks,
-            pages=pages,
+            pages=pages or {},
         )
 
     def _open_channel(self) -> Channel:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from starlette.types import ASGIApp
@@ -99,33 +100,24 @@ class EphemeralChannel:
         await self._rotation.run()
 
 
+@dataclass(slots=True, eq=False)
 class ReleasedChannel:
     """A channel under a prompt key, which every replica has; its service's log attests to it, and no evidence here.
 
-    Args:
+    Attributes:
         replays: remembers requests for all replicas.
     """
 
-    def __init__(
-        self,
-        inside: ASGIApp,
-        settings: EnclaveSettings,
-        *,
-        replays: ReplayWindow,
-        note_of: NoteOf,
-        clock: Clock,
-        random: Random,
-    ) -> None:
-        self._inside = inside
-        self._settings = settings
-        self._replays = replays
-        self._note_of = note_of
-        self._clock = clock
-        self._random = random
-        self._gateway: Gateway | None = None
-        self.app: ASGIApp | None = None
-        self._key: SessionKey | None = None
-        self._version = 0
+    inside: ASGIApp
+    settings: EnclaveSettings
+    replays: ReplayWindow
+    note_of: NoteOf
+    clock: Clock
+    random: Random
+    app: ASGIApp | None = field(default=None, init=False)
+    _gateway: Gateway | None = field(default=None, init=False)
+    _key: SessionKey | None = field(default=None, init=False)
+    _version: int = field(default=0, init=False)
 
     async def unlocked(self, keyring: HeldKeys) -> None:
         """Take the key.
@@ -134,11 +126,11 @@ class ReleasedChannel:
             AttestError: the service published no note of the key, or one of another key.
         """
         key = keyring.key("prompt")
-        note = await self._note_of(key)
+        note = await self.note_of(key)
         taken = released_key(note, material=key.export())
-        self._gateway = _gateway(taken, self._settings, replays=self._replays, random=self._random)
-        total = self._settings.limits.waiting_bytes
-        self.app = ChannelGateway(self._inside, self._gateway, clock=self._clock, bodies_bytes=total)
+        self._gateway = _gateway(taken, self.settings, replays=self.replays, random=self.random)
+        total = self.settings.limits.waiting_bytes
+        self.app = ChannelGateway(self.inside, self._gateway, clock=self.clock, bodies_bytes=total)
         self._key, self._version = key, note.version
 
     def wipe(self) -> None:
@@ -157,7 +149,7 @@ class ReleasedChannel:
         if key is None or gateway is None or not key.valid:
             return
         try:
-            note = await self._note_of(key)
+            note = await self.note_of(key)
             taken = released_key(note, material=key.export())
         except AttestError as exc:
             _log.warning("the channel's key was not refreshed: %s", exc.message, extra={"code": exc.code})
@@ -165,7 +157,7 @@ class ReleasedChannel:
         if gateway is not self._gateway:
             return  # wiped meanwhile
         if note.version != self._version:
-            gateway.replace_key(taken, at=self._clock())
+            gateway.replace_key(taken, at=self.clock())
             self._version = note.version
         else:
             gateway.keys.prolong(taken)

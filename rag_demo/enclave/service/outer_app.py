@@ -18,6 +18,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 
@@ -62,33 +63,26 @@ _NO_KEY: Final = RefusedError(
 _log = logging.getLogger("rag.enclave")
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class OuterApp:
     """An ASGI application.
 
-    Args:
+    Attributes:
         channel: returns what opens encrypted requests now; None while there is no key to open them with.
         pages: files by path, and never for another method than GET.
     """
 
-    def __init__(
-        self,
-        *,
-        channel: Callable[[], ASGIApp | None],
-        state: Callable[[], Response],
-        is_ready: Callable[[], bool],
-        life: Callable[[], AbstractAsyncContextManager[None]],
-        limits: ServiceLimits,
-        ticks: Callable[[], float],
-        pages: Mapping[str, PageFile] | None = None,
-    ) -> None:
-        self._channel = channel
-        self._state = state
-        self._is_ready = is_ready
-        self._life = life
-        self._limits = limits
-        self._ticks = ticks
-        self._pages = dict(pages or {})
-        each = limits.offers_per_minute_each
+    channel: Callable[[], ASGIApp | None]
+    state: Callable[[], Response]
+    is_ready: Callable[[], bool]
+    life: Callable[[], AbstractAsyncContextManager[None]]
+    limits: ServiceLimits
+    ticks: Callable[[], float]
+    pages: Mapping[str, PageFile] = field(default_factory=dict)
+    _offers: RateTable = field(init=False)
+
+    def __post_init__(self) -> None:
+        each = self.limits.offers_per_minute_each
         self._offers = RateTable(Rate(per_second=each / 60, burst=max(1, each // 4)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -122,7 +116,7 @@ class OuterApp:
             await _preflight()(scope, receive, send)
         elif path in {GATEWAY_PATH, OFFER_PATH}:
             await self._pass_on(scope, receive, send)
-        elif path in {STATE_PATH, "/healthz", "/readyz"} or path in self._pages:
+        elif path in {STATE_PATH, "/healthz", "/readyz"} or path in self.pages:
             answer = self._outside(path) if method in {"GET", "HEAD"} else problem(_NOT_ALLOWED)
             await answer(scope, receive, send)
         else:
@@ -130,24 +124,24 @@ class OuterApp:
 
     def _outside(self, path: str) -> Response:
         if path == STATE_PATH:
-            return self._state()
+            return self.state()
         if path == "/healthz":
             return _plain("alive\n")
         if path == "/readyz":
-            return _plain("ready\n") if self._is_ready() else _plain("not ready\n", status=503)
-        page = self._pages[path]
+            return _plain("ready\n") if self.is_ready() else _plain("not ready\n", status=503)
+        page = self.pages[path]
         return Response(page.body, media_type=page.media_type, headers=dict(page.headers))
 
     # -- the channel
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
-        channel = self._channel()
+        channel = self.channel()
         if channel is None:
             await problem(_NO_KEY)(scope, receive, send)
             return
         if scope["path"] == OFFER_PATH:
             client = scope.get("client")
-            wait = self._offers.wait_of(caller_of(client[0] if client else ""), at=self._ticks())
+            wait = self._offers.wait_of(caller_of(client[0] if client else ""), at=self.ticks())
             if wait > 0:
                 await problem(too_often(wait))(scope, receive, send)
                 return
@@ -155,7 +149,7 @@ class OuterApp:
 
     async def _within_time(self, channel: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """Bound the time that a request may take to arrive; the channel bounds the bytes of all of them."""
-        end = asyncio.get_running_loop().time() + self._limits.body_seconds
+        end = asyncio.get_running_loop().time() + self.limits.body_seconds
         arrived = late = left = False
 
         async def timed() -> Message:
@@ -185,7 +179,7 @@ class OuterApp:
         """Live from the server's start to its end."""
         await receive()
         try:
-            async with self._life():
+            async with self.life():
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
         except Exception as exc:  # noqa: BLE001  the server has to hear of it

@@ -492,7 +492,7 @@ def test_an_end_that_comes_while_asking_fails_is_an_end() -> None:
                 raise refusal() from None
 
     async def story() -> None:
-        scene.enclave._new_keyring = lambda *, lost: Failing(scene, lost)  # type: ignore[assignment]  # noqa: SLF001  as in Scene
+        scene.enclave.keyring = lambda *, lost: Failing(scene, lost)  # type: ignore[assignment]  # as in Scene
         living = asyncio.create_task(scene.enclave.run())
         await asking.wait()
         scene.enclave.end()
