@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Final, Literal, TypeAlias, TypeVar
 
@@ -71,35 +71,11 @@ class UploadProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passage:
-    """A passage that supports an answer.
-
-    Attributes:
-        number: its number in the answer's citations.
-        document: its document's id.
-        name: its document's name.
-        page: from 1.
-        score: greater is better.
-        text: verbatim.
-        sentences: its answering sentences, verbatim.
-    """
-
-    number: int
-    document: str
-    name: str
-    page: int
-    score: float
-    text: str
-    sentences: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Citation:
-    """The passage that a ``[n]`` in an answer cites.
+    """The place that a ``[n]`` in an answer cites.
 
     Attributes:
         document: the document's id.
-        name: the document's name.
         page: from 1.
     """
 
@@ -107,6 +83,19 @@ class Citation:
     document: str
     name: str
     page: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage(Citation):
+    """A passage that supports an answer, with its text and its answering sentences, verbatim.
+
+    Attributes:
+        score: greater is better.
+    """
+
+    score: float
+    text: str
+    sentences: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,25 +260,20 @@ def answer_of(document: Mapping[str, JsonValue]) -> Answer:
         known=members.flag("known"),
         kind="generated" if kind == "generated" else "passages",
         text=members.text("text"),
-        citations=tuple(_citation(one) for one in members.several("citations")),
+        citations=tuple(_citation(_Members(one, "answer.citations")) for one in members.several("citations")),
     )
 
 
 def _passage(members: _Members) -> Passage:
-    text = members.text("text")
     return Passage(
-        number=members.count("number", least=1),
-        document=members.text("document"),
-        name=members.text("name"),
-        page=members.count("page", least=1),
+        **asdict(_citation(members)),
         score=members.number("score"),
-        text=text,
+        text=members.text("text"),
         sentences=tuple(_sentence(one) for one in members.several("sentences")),
     )
 
 
-def _citation(value: JsonValue) -> Citation:
-    members = _Members(value, "answer.citations")
+def _citation(members: _Members) -> Citation:
     return Citation(
         number=members.count("number", least=1),
         document=members.text("document"),

@@ -30,14 +30,7 @@ _MAX_LINE: Final = 100_000
 
 
 class Chat:
-    """A conversation.
-
-    Args:
-        client: of the service.
-        screen: shows the replies.
-        lines: input of the user.
-        watch_seconds: interval of new proofs.
-    """
+    """A conversation."""
 
     def __init__(self, client: RagClient, screen: Screen, lines: TextIO, *, watch_seconds: float) -> None:
         self._client = client

@@ -106,8 +106,13 @@ def cli() -> None:
     """Ask a confidential service about your documents. Nothing is sent to a machine that does not meet your policy."""
 
 
-@cli.command(cls=ExampleCommand, examples=("python -m rag_demo.client https://rag.example --policy policy.yaml",))
-@_connected
+def _command(arguments: str) -> Callable[[_Command], click.Command]:
+    """Make a command with a client and a screen, and with one example."""
+    example = f"python -m rag_demo.client {arguments} --policy policy.yaml"
+    return lambda command: cli.command(cls=ExampleCommand, examples=(example,))(_connected(command))
+
+
+@_command("https://rag.example")
 def chat(*, client: RagClient, screen: Screen) -> int:
     """Talk to it: this is what runs where no command is named."""
     seconds = max(1.0, client.demands.max_age.total_seconds() / 2)
@@ -115,8 +120,7 @@ def chat(*, client: RagClient, screen: Screen) -> int:
     return 0
 
 
-@cli.command(cls=ExampleCommand, examples=("python -m rag_demo.client check https://rag.example --policy policy.yaml",))
-@_connected
+@_command("check https://rag.example")
 @_json_option
 def check(*, client: RagClient, screen: Screen, as_json: bool) -> int:
     """Verify the machine, and show the service's state."""
@@ -135,11 +139,7 @@ def check(*, client: RagClient, screen: Screen, as_json: bool) -> int:
     return 0
 
 
-@cli.command(
-    cls=ExampleCommand,
-    examples=('python -m rag_demo.client ask https://rag.example "When does it end?" --policy policy.yaml',),
-)
-@_connected
+@_command('ask https://rag.example "When does it end?"')
 @click.argument("question")
 @_json_option
 def ask(*, client: RagClient, screen: Screen, question: str, as_json: bool) -> int:
@@ -161,11 +161,7 @@ def ask(*, client: RagClient, screen: Screen, question: str, as_json: bool) -> i
     return 0
 
 
-@cli.command(
-    cls=ExampleCommand,
-    examples=("python -m rag_demo.client upload https://rag.example contract.pdf --policy policy.yaml",),
-)
-@_connected
+@_command("upload https://rag.example contract.pdf")
 @click.argument("file", type=_PATH)
 @click.option("--name", help="What the document is called. Default: as its file.")
 @_json_option
@@ -182,10 +178,7 @@ def upload(*, client: RagClient, screen: Screen, file: Path, name: str | None, a
     return 0
 
 
-@cli.command(
-    cls=ExampleCommand, examples=("python -m rag_demo.client documents https://rag.example --policy policy.yaml",)
-)
-@_connected
+@_command("documents https://rag.example")
 @_json_option
 def documents(*, client: RagClient, screen: Screen, as_json: bool) -> int:
     """List your documents."""
@@ -196,10 +189,7 @@ def documents(*, client: RagClient, screen: Screen, as_json: bool) -> int:
     return 0
 
 
-@cli.command(
-    cls=ExampleCommand, examples=("python -m rag_demo.client delete https://rag.example all --policy policy.yaml",)
-)
-@_connected
+@_command("delete https://rag.example all")
 @click.argument("document", metavar="ID|all")
 @_json_option
 def delete(*, client: RagClient, screen: Screen, document: str, as_json: bool) -> int:

@@ -51,7 +51,6 @@ from rag_demo.client.trust import MachineTrust, SentTo, TrustStatus
 from rag_demo.client.uploads import (
     Progress,
     document_name,
-    ignore_progress,
     incomplete,
     media_type_of,
     pieces_of,
@@ -76,19 +75,15 @@ class Stored:
 class ReplyStream(ClosedOnExit):
     """The replies to one question, as they come. They are complete only at the end of the iteration.
 
-    Args:
-        exchange: the question, sent.
+    Attributes:
+        sent_to: the key that the question was sealed to.
     """
 
     def __init__(self, exchange: ClientExchange) -> None:
+        self.sent_to = exchange.sent_to
         self._exchange = exchange
         self._replies = _until_answered(exchange)
         self._answer: Answer | None = None
-
-    @property
-    def sent_to(self) -> SentTo:
-        """The key that the question was sealed to."""
-        return self._exchange.sent_to
 
     @property
     def answer(self) -> Answer:
@@ -120,13 +115,8 @@ class RagClient(ClosedOnExit):
     """Client of one service for one user. Safe to use from several threads.
 
     Args:
-        url: address of the service; its machine has to prove itself.
-        demands: the user's demands on its machine.
         token: the user's; it selects the user's documents.
         tls_ca: authorities for its TLS certificate, where there is TLS; no security rests on it.
-        clock: returns the present moment, aware.
-        random: returns a given number of random bytes.
-        timeout: of the network.
         transport: of the sealed messages; None is httpx's own.
 
     Raises:
@@ -145,7 +135,6 @@ class RagClient(ClosedOnExit):
         timeout: httpx.Timeout = TIMEOUT,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """Keep the settings; nothing is sent yet."""
         self.url = checked_url(url)
         self.demands = demands
         self._trust = MachineTrust(demands.reader(), random=random)
@@ -178,11 +167,7 @@ class RagClient(ClosedOnExit):
             return state_of(exchange.whole())
 
     def state(self) -> ServiceState:
-        """Return the service's state, through the channel.
-
-        Raises:
-            AttestError: as ``check``.
-        """
+        """Return the service's state, through the channel; errors as ``check``."""
         with self._messenger.open("GET", "/v1/state") as exchange:
             return state_of(exchange.whole())
 
@@ -196,7 +181,7 @@ class RagClient(ClosedOnExit):
             ConfigurationError: ``file-unreadable``, ``rag-name-invalid``.
             AttestError: as ``check``; or the answer was cut, and whether the document is stored is not known.
         """
-        name, progress = document_name(file.name if name is None else name), progress or ignore_progress
+        name, progress = document_name(file.name if name is None else name), progress or (lambda _: None)
         content = partial(pieces_of, file, size_of(file), progress)
         try:
             return self._upload(name, content, progress)
@@ -207,11 +192,7 @@ class RagClient(ClosedOnExit):
         return self._upload(name, content, progress)
 
     def documents(self) -> tuple[Document, ...]:
-        """Return the user's documents, oldest first.
-
-        Raises:
-            AttestError: as ``check``.
-        """
+        """Return the user's documents, oldest first; errors as ``check``."""
         with self._messenger.open("GET", "/v1/documents") as exchange:
             return documents_of(exchange.whole())
 
@@ -236,11 +217,7 @@ class RagClient(ClosedOnExit):
             exchange.whole()
 
     def delete_all(self) -> None:
-        """Delete all of the user's documents.
-
-        Raises:
-            AttestError: as ``check``.
-        """
+        """Delete all of the user's documents; errors as ``check``."""
         with self._messenger.open("DELETE", "/v1/documents") as exchange:
             exchange.whole()
 

@@ -96,17 +96,7 @@ def read_demands(
     max_age: timedelta = timedelta(seconds=RECORD_SECONDS),
     at: datetime,
 ) -> Demands:
-    """Read the demands from a user's files.
-
-    Args:
-        audience: the service's name.
-        policy: file; read again when it changes.
-        endorsements: files and directories with endorsements.
-        anchors: file that adds and removes roots.
-        allow_simulated: also accept machines of the simulator, which prove nothing.
-        offline: send no request to vendors.
-        max_age: lifetime of a proof.
-        at: now.
+    """Read the demands from a user's files; a file of endorsements may be a directory of them.
 
     Raises:
         ConfigurationError: a file is missing or wrong.

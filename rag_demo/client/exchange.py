@@ -53,11 +53,7 @@ class ClientExchange(ClosedOnExit):
             raise malformed(exc.message) from exc
 
     def events(self) -> Iterator[Event]:
-        """Yield the events of a stream.
-
-        Raises:
-            AttestError: as ``whole``.
-        """
+        """Yield the events of a stream; errors as ``whole``."""
         kind = self._response.headers.get("content-type", "").partition(";")[0].strip()
         if kind != _EVENTS:
             raise malformed(f"expected a stream of events, got {ascii(kind)[:60]}")
@@ -100,11 +96,8 @@ class Messenger:
     """Sender of messages through the channel.
 
     Attributes:
-        url: address of the service.
         service: its name in its evidence.
         authority: the host inside the encryption.
-        clock: returns the present moment, aware.
-        timeout: of the network.
     """
 
     url: str
@@ -125,14 +118,7 @@ class Messenger:
         media_type: str = "application/octet-stream",
         anew: bool = False,
     ) -> ClientExchange:
-        """Send a message, and return its answer with the content still to come.
-
-        Args:
-            method: of HTTP.
-            target: path and query.
-            content: makes the content, or a document for JSON.
-            media_type: of content that is made.
-            anew: verify the machine again for this message, even if a proof is held.
+        """Send a message, and return its answer with the content still to come; ``anew`` as for ``TrustView``.
 
         Raises:
             RagRefusedError: the service refused it.

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
+from attest.context_managers import ClosedOnExit
 from attest.errors import AttestError
 from rag_demo.client.answers import ServiceState
 from rag_demo.client.client import RagClient
 
 
-class Watch:
+class Watch(ClosedOnExit):
     """Checks the machine in a thread of its own until the block ends.
 
     Args:
-        client: of the monitored machine.
         seconds: between the end of one check and the beginning of the next.
         heard: called after each check with the service's state, or with the reason why it is not trusted.
     """
@@ -34,9 +33,7 @@ class Watch:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         """End; a check under way ends with the connections."""
         self._over.set()
 

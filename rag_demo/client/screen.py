@@ -82,7 +82,6 @@ class Screen:
     """Writer to a terminal, or to a file without colours. Safe to use from several threads.
 
     Args:
-        out: the terminal or file.
         colour: false for no colours; there are none without a terminal.
     """
 
@@ -111,12 +110,12 @@ class Screen:
             self._clear_bar()
             self._write(self._painted(self._printable(visible(text)), style) + "\n")
 
-    def text(self, text: str, *, indent: str = "") -> None:
+    def text(self, text: str) -> None:
         """Write text of several paragraphs, wrapped."""
         width = min(_WIDTH, shutil.get_terminal_size((_WIDTH, 24)).columns) if self.terminal else 10_000
         for part in text.splitlines():
-            for one in textwrap.wrap(visible(part), max(20, width - len(indent)), break_on_hyphens=False) or [""]:
-                self.line(indent + one)
+            for one in textwrap.wrap(visible(part), max(20, width), break_on_hyphens=False) or [""]:
+                self.line(one)
 
     def facts(self, rows: Iterator[tuple[str, str]]) -> None:
         """Write names and values."""

@@ -28,9 +28,6 @@ class UserToken:
 
     So the operator of one service cannot use its users' tokens at another one.
 
-    Args:
-        value: 32 bytes.
-
     Raises:
         ValueError: another length.
     """
@@ -63,10 +60,6 @@ def default_token_file(environ: Mapping[str, str]) -> Path:
 
 def token_in(file: Path, *, random: Callable[[int], bytes]) -> UserToken:
     """Return the token in a file, which is made if it does not exist.
-
-    Args:
-        file: readable by its owner alone.
-        random: returns a given number of random bytes.
 
     Raises:
         ConfigurationError: ``rag-token-unusable``: it cannot be read or written, others can read it, or it is invalid.

@@ -43,9 +43,6 @@ class TrustStatus:
     Attributes:
         result: the last appraisal of its evidence, affirmed or not; None before, or where there was no appraisal.
         error: the reason for sending nothing; None while a record is valid, and before the first proof.
-        sent_to: the key that counts.
-        expires: end of the proof.
-        checked: time of the last proof.
     """
 
     result: AttestationResult | None = None
@@ -70,7 +67,6 @@ class MachineTrust:
 
     Args:
         demands: returns the demands in force; raises where they cannot be read.
-        random: returns a given number of random bytes, for nonces.
     """
 
     def __init__(self, demands: Callable[[], ChannelExpectation], *, random: Callable[[int], bytes]) -> None:
@@ -181,7 +177,6 @@ class TrustView:
     """Trust for one message, which remembers the key that the message was sealed to.
 
     Args:
-        trust: the trust in the recipient.
         anew: verify the machine again for this message, even if a record is held.
     """
 
@@ -201,11 +196,7 @@ class TrustView:
         return found
 
     def while_trusted(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the content of a message while its recipient stays trusted.
-
-        Raises:
-            AttestError: as ``MachineTrust.require_still``.
-        """
+        """Yield the content of a message while its recipient stays trusted; errors as ``require_still``."""
         for piece in pieces:
             if self._used is not None:
                 self._trust.require_still(self._used)

@@ -87,11 +87,6 @@ def _unreadable(file: Path, problem: str) -> ConfigurationError:
     return ConfigurationError(f"{file} cannot be read: {problem}", code="file-unreadable", field=str(file), got=problem)
 
 
-def ignore_progress(step: Sent | UploadProgress) -> None:
-    """Ignore the progress."""
-    del step
-
-
 def stored_by(events: Iterable[Event], progress: Progress) -> Document:
     """Return the stored document, after the whole stream was read.
 

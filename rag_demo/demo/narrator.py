@@ -22,8 +22,6 @@ class Narrator:
 
     Attributes:
         colour: false for no colours; there are none without a terminal.
-        ticks: seconds that never run backwards.
-        failed: number of steps with an unexpected outcome.
     """
 
     out: TextIO

@@ -72,9 +72,6 @@ class _Owner:
 
     Args:
         role: ``model`` or ``documents``.
-        folder: its own.
-        machine: that it accepts.
-        lease_seconds: lifetime of its keys' leases.
     """
 
     def __init__(self, role: str, folder: Path, machine: SimulatedMachine, *, lease_seconds: int) -> None:

@@ -44,8 +44,6 @@ class Options:
 
     Attributes:
         machine: ``snp``, ``tdx``, ``azure-snp`` or ``azure-tdx``; simulated.
-        lease_seconds: lifetime of the keys' leases.
-        keep: leave the folder behind.
     """
 
     machine: str = "snp"
@@ -60,7 +58,6 @@ class Stage:
 
     Attributes:
         front: through which clients reach the enclave.
-        programs: the running programs, by name.
         facts: each owner's public facts: identity, key, config.
     """
 
@@ -91,12 +88,7 @@ class Stage:
         return self.front.url
 
     def client(self, *, token: str = "token", policy: str = "policy.json") -> RagClient:  # noqa: S107  a file's name
-        """Return a client of the document owner's.
-
-        Args:
-            token: file of the user's token, in that owner's folder.
-            policy: file of the policy, in the same folder.
-        """
+        """Return a client with a token and a policy in the document owner's folder."""
         demands = read_demands(
             audience=NAME,
             policy=self.document_owner / policy,
@@ -130,10 +122,6 @@ class Stage:
 @contextmanager
 def staged(options: Options, *, report: Callable[[str], object] = lambda _: None) -> Iterator[Stage]:
     """Put the parties together, and take everything away in the end, however it comes.
-
-    Args:
-        options: of the demonstration.
-        report: called with each step.
 
     Raises:
         ConfigurationError: ``demo-program-failed``, ``demo-model-missing``, ``demo-folder-unusable``.

@@ -84,13 +84,9 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def start(name: str, arguments: Sequence[str], *, folder: Path, env: Mapping[str, str]) -> Program:
-    """Start a program of this project, from the main thread: the program ends with that thread.
+    """Start Python with these arguments, from the main thread: the program ends with that thread.
 
-    Args:
-        name: for messages and file names.
-        arguments: of Python: ``-m`` and a module, say.
-        folder: its working folder, and the folder of its output.
-        env: its whole environment.
+    Its output goes to files of its name in the folder.
 
     Raises:
         ConfigurationError: ``demo-program-failed``.

@@ -6,8 +6,9 @@ import socket
 import threading
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
+
+from attest.context_managers import ClosedOnExit
 
 MAX_FILE_BYTES: Final = 256 * 1024 * 1024
 """Limit for one direction of one connection; bytes beyond it are relayed, not recorded."""
@@ -15,11 +16,10 @@ _PIECE: Final = 64 * 1024
 _CONNECT_SECONDS: Final = 10.0
 
 
-class RecordingRelay:
+class RecordingRelay(ClosedOnExit):
     """Listens on a free port of 127.0.0.1 and relays to another one.
 
     Args:
-        name: of the files.
         port: target; 0 refuses until ``to`` is called.
         folder: for the recorded bytes, one file for each connection and direction.
     """
@@ -30,16 +30,12 @@ class RecordingRelay:
         self._folder = folder
         self._server = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port: int = self._server.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._count = 0
         self._over = False
         self._thread = threading.Thread(target=self._accept, name=f"tap-{name}", daemon=True)
-
-    @property
-    def url(self) -> str:
-        """Address of the listening socket."""
-        return f"http://127.0.0.1:{self.port}"
 
     def to(self, port: int) -> None:
         """Relay to this port from now on."""
@@ -49,9 +45,8 @@ class RecordingRelay:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Close the listening socket and all connections."""
         with self._lock:
             self._over = True
             sockets = [self._server, *self._open]

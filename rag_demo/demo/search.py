@@ -73,9 +73,6 @@ class Hit:
 class Searcher:
     """Searcher for needles.
 
-    Args:
-        needles: at least one.
-
     Raises:
         ValueError: no needle, or one that is too short: a search that cannot fail is none.
     """
@@ -84,7 +81,6 @@ class Searcher:
         self.needles = tuple(needles)
         if not self.needles or any(len(one.pattern) < MIN_BYTES for one in self.needles):
             raise ValueError(f"expected needles of at least {MIN_BYTES} bytes")
-        self._longest = max(len(one.pattern) for one in self.needles)
         self._by_head: dict[int, list[Needle]] = {}
         self._table = np.zeros(1 << 16, dtype=np.bool_)
         for needle in self.needles:
@@ -93,7 +89,6 @@ class Searcher:
             self._by_head.setdefault(int.from_bytes(head, "little"), []).append(needle)
         self._heads = np.array(sorted(self._by_head), dtype=np.uint64)
         self.searched_bytes = 0
-        self.inflated_streams = 0
 
     def search(self, haystack: Haystack) -> Iterator[Hit]:
         """Yield each needle in a haystack, and in its compressed parts.
@@ -109,7 +104,6 @@ class Searcher:
         if depth == MAX_DEPTH:
             return
         for place, inflated in self._inflated(data, name):
-            self.inflated_streams += 1
             yield from self._search(f"{name}, inflated at {place}", inflated, depth=depth + 1)
 
     def _plain(self, name: str, data: bytes) -> Iterator[Hit]:

@@ -20,13 +20,7 @@ WINDOW: Final = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needle:
-    """One form of one secret.
-
-    Attributes:
-        what: name of the secret, for people.
-        form: name of the form.
-        pattern: the bytes to look for.
-    """
+    """One form of one secret."""
 
     what: str
     form: str
@@ -59,12 +53,7 @@ def bytes_needles(what: str, data: bytes) -> Iterator[Needle]:
 
 
 def weight_windows(tensor: bytes, *, count: int) -> tuple[bytes, ...]:
-    """Return windows of a tensor's bytes, evenly spread, that hold enough different bytes to be found by no chance.
-
-    Args:
-        tensor: as in memory.
-        count: the maximum.
-    """
+    """Return windows of a tensor's bytes, evenly spread, that hold enough different bytes to be found by no chance."""
     found: list[bytes] = []
     stride = max(WINDOW, len(tensor) // max(count, 1) // 4 * 4)
     for begin in range(0, len(tensor) - WINDOW + 1, stride):

@@ -62,8 +62,12 @@ def ready(out: Narrator, stage: Stage, owner: RagClient) -> None:
 def _ask_before(out: Narrator, owner: RagClient) -> None:
     out.title("A question, before there are documents", proves="nothing is made up")
     out.tell(f"asked: {QUESTION}")
-    asking = owner.ask(QUESTION)
-    out.expect("it does not know", holds=not asking.answer.known, got=asking.answer.text)
+    _expect_unknown(out, "it does not know", owner, QUESTION)
+
+
+def _expect_unknown(out: Narrator, text: str, client: RagClient, question: str) -> None:
+    answer = client.ask(question).answer
+    out.expect(text, holds=not answer.known, got=answer.text)
 
 
 def _upload(out: Narrator, stage: Stage, owner: RagClient) -> None:
@@ -85,14 +89,12 @@ def _ask(out: Narrator, owner: RagClient) -> None:
     cited = [f"[{one.number}] {one.name} p. {one.page}" for one in answer.citations]
     rests = any(ANSWER_HAS in one.text for one in passages)
     out.expect(f"cites {', '.join(cited)}", holds=bool(cited) and rests and DOCUMENT_NAME in cited[0])
-    asking = owner.ask(UNRELATED_QUESTION)
-    out.expect("asked about something else, it does not know", holds=not asking.answer.known, got=asking.answer.text)
+    _expect_unknown(out, "asked about something else, it does not know", owner, UNRELATED_QUESTION)
 
 
 def _another_user(out: Narrator, other: RagClient) -> None:
     out.title("Somebody else asks the same", proves="users meet nowhere, not even in an index")
-    asking = other.ask(QUESTION)
-    out.expect("it does not know", holds=not asking.answer.known, got=asking.answer.text)
+    _expect_unknown(out, "it does not know", other, QUESTION)
     out.expect("and lists no document", holds=not other.documents())
 
 

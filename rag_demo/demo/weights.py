@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from typing import Final
 
+from attest.sealed import open_model
 from rag_demo.demo.owner import model_folder
 from rag_demo.demo.secret_forms import Needle, bytes_needles, weight_windows
+from rag_demo.enclave.embedding import PlainFolder
 
 TENSORS: Final = (
     "embeddings.word_embeddings.weight",
@@ -18,7 +19,6 @@ TENSORS: Final = (
     "encoder.layer.5.output.LayerNorm.weight",
 )
 SAMPLES: Final = 8
-_HEADER_LENGTH: Final = 8
 
 
 @cache
@@ -27,18 +27,13 @@ def weight_needles() -> tuple[Needle, ...]:
 
     Raises:
         ConfigurationError: ``demo-model-missing``.
-        ValueError: a tensor is missing, or has no recognisable window.
+        ValueError: a tensor has no recognisable window.
+        AttestError: a tensor is missing or cannot be read.
     """
     found: list[Needle] = []
-    with (model_folder() / "model.safetensors").open("rb") as file:
-        length = int.from_bytes(file.read(_HEADER_LENGTH), "little")
-        header = json.loads(file.read(length))
+    with open_model(PlainFolder(model_folder())) as tensors:
         for name in TENSORS:
-            if name not in header:
-                raise ValueError(f"the model has no tensor {name}")
-            begin, end = header[name]["data_offsets"]
-            file.seek(_HEADER_LENGTH + length + begin)
-            windows = weight_windows(file.read(end - begin), count=SAMPLES)
+            windows = weight_windows(tensors.get_tensor(name).tobytes(), count=SAMPLES)
             if not windows:
                 raise ValueError(f"{name} has no window that could be found")
             for window in windows:

@@ -112,7 +112,6 @@ class RefusedError(AttestError):
     """The service refuses a request.
 
     Attributes:
-        status: of HTTP.
         retry_seconds: after how many seconds it is worth while to ask again.
     """
 
@@ -130,7 +129,6 @@ class RefusedError(AttestError):
         hint: str | None = None,
         retry_seconds: int | None = None,
     ) -> None:
-        """Describe the refusal; see ``AttestError``."""
         super().__init__(
             message,
             code=code,

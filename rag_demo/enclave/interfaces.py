@@ -32,7 +32,6 @@ class IndexedPassage:
     """A stretch of one page that is found as a whole.
 
     Attributes:
-        page: number of its page.
         ordinal: its place among all passages of the document, from 0.
         text: whole sentences, verbatim.
     """
@@ -48,11 +47,8 @@ class IndexedDocument:
 
     Attributes:
         id: 128 random bits as lower-case hex.
-        name: its file name.
-        media_type: of the uploaded file.
         size: bytes of the file as it came.
         pages: number of pages with text.
-        passages: into how many it was split.
         added: when it was whole.
     """
 
@@ -71,8 +67,6 @@ class Found:
 
     Attributes:
         document: the id of its document.
-        name: the document's name.
-        passage: itself.
         similarity: cosine of its vector and the question's, -1 to 1.
         score: of the ranking (reciprocal rank fusion); greater is better.
     """

@@ -17,7 +17,6 @@ class Chunk:
     """A piece of an answer.
 
     Attributes:
-        text: maybe empty.
         finish: why it ends here (``stop``, ``length``), or None.
     """
 

@@ -18,9 +18,6 @@ class Marks:
     Attributes:
         cited: the passages that it named so far.
         dropped: number of dropped citations of passages that were not given.
-
-    Args:
-        given: numbers of passages.
     """
 
     def __init__(self, given: Collection[int]) -> None:

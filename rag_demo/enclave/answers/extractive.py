@@ -46,27 +46,19 @@ class PassagesAnswerer:
     """Answers with passages, never in words of its own.
 
     Args:
-        sentences: returns the spans of a passage's sentences.
         threshold: lowest accepted similarity of the nearest sentence, 0 to 1; a greater one refuses more.
     """
 
     generates = False
 
     def __init__(self, sentences: SentenceSpans, *, threshold: float = THRESHOLD) -> None:
-        """Refuse an invalid threshold."""
         if not 0.0 <= threshold <= 1.0:
             raise ValueError("a threshold is from 0 to 1")
         self._sentences = sentences
         self._threshold = threshold
 
     def extract(self, question: str, found: Sequence[Found], embedder: Embedder) -> Extract:
-        """Return what the passages say to a question; blocks.
-
-        Args:
-            question: the user's text.
-            found: by a search, best first.
-            embedder: the model that their vectors are of.
-        """
+        """Return the sentences of the passages, best first, that answer a question; blocks."""
         cut = self._cut(found[:READ_PASSAGES])
         if not cut or not question.strip():
             return Extract(known=False, text=UNKNOWN, passages=())

@@ -15,7 +15,6 @@ class Cited:
 
     Attributes:
         number: by which an answer names it, from 1.
-        found: itself.
         sentences: those of it that answer, verbatim, in their order.
         score: similarity of the nearest of them to the question, 0 to 1: their cosine, and more where it has what the
             question names by number or code.
@@ -32,7 +31,6 @@ class Extract:
     """The documents' answer to a question, verbatim.
 
     Attributes:
-        known: true if there is an answer.
         text: the answer, or a statement that there is none.
         passages: its sources, the best first; empty where there is no answer.
     """

@@ -5,6 +5,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 import httpx
 
@@ -20,35 +22,24 @@ def _fence() -> str:
     return secrets.token_hex(16)
 
 
+@dataclass(frozen=True, slots=True)
 class GeneratedAnswerer:
     """Answers in the words of a language model. It gets no request where no passage is near enough.
 
-    Args:
-        passages: chooses the passages of the prompt.
-        model: the language model.
-        transport: to the model, in place of the network.
+    Attributes:
         fence: makes a mark for one request that no document can contain.
     """
 
-    generates = True
-
-    def __init__(
-        self,
-        passages: PassagesAnswerer,
-        model: LanguageModel,
-        *,
-        transport: httpx.AsyncBaseTransport | None = None,
-        fence: Callable[[], str] = _fence,
-    ) -> None:
-        """Keep the parts; no request is sent yet."""
-        self._passages = passages
-        self._model = model
-        self._transport = transport
-        self._fence = fence
+    passages: PassagesAnswerer
+    model: LanguageModel
+    _: KW_ONLY
+    transport: httpx.AsyncBaseTransport | None = None
+    fence: Callable[[], str] = _fence
+    generates: ClassVar[bool] = True
 
     def extract(self, question: str, found: Sequence[Found], embedder: Embedder) -> Extract:
         """Return what the passages say, as `PassagesAnswerer` does; blocks."""
-        return self._passages.extract(question, found, embedder)
+        return self.passages.extract(question, found, embedder)
 
     async def generate(self, question: str, extract: Extract) -> AsyncIterator[str]:
         """Yield an answer as it is worded, with citations ``[n]`` of passages that were given, and what was amiss.
@@ -60,9 +51,9 @@ class GeneratedAnswerer:
             yield extract.text
             return
         marks = Marks([one.number for one in extract.passages])
-        messages = messages_of(question, extract.passages, fence=self._fence())
+        messages = messages_of(question, extract.passages, fence=self.fence())
         finish, any_text = None, False
-        async with aclosing(self._model.stream(messages, transport=self._transport)) as chunks:
+        async with aclosing(self.model.stream(messages, transport=self.transport)) as chunks:
             async for chunk in chunks:
                 finish = chunk.finish
                 if text := marks.feed(chunk.text):

@@ -32,12 +32,7 @@ class LanguageModelLimits:
     """Limits of one answer, in time and size.
 
     Attributes:
-        connect_seconds: until it takes the connection.
         quiet_seconds: without a byte. The first token of a long prompt takes longest.
-        whole_seconds: for all of an answer.
-        stream_bytes: of a stream.
-        text_characters: of an answer.
-        tokens: the most that a request allows.
     """
 
     connect_seconds: float = 5.0
@@ -54,10 +49,8 @@ class LanguageModel:
 
     Attributes:
         url: of its API, commonly ending in ``/v1``.
-        model: the server's name of the model.
         inside_boundary: why an address that is none of this machine's own is inside the boundary of the TEE, in words.
         token: of the server; none of a user's.
-        limits: of one answer.
 
     Raises:
         ConfigurationError: ``rag-llm-url`` or ``rag-llm-outside``: it is no such address.
@@ -70,17 +63,12 @@ class LanguageModel:
     limits: LanguageModelLimits = LanguageModelLimits()
 
     def __post_init__(self) -> None:
-        """Refuse an address that may be outside."""
         _check_url(self.url, self.inside_boundary)
 
     async def stream(
         self, messages: list[Message], *, transport: httpx.AsyncBaseTransport | None = None
     ) -> AsyncGenerator[Chunk, None]:
         """Yield an answer as it comes; the last chunk says why it ends.
-
-        Args:
-            messages: of the request.
-            transport: to the server, in place of the network.
 
         Raises:
             LanguageModelError: it cannot be reached, refuses, breaks off, is too slow, says too much, or says

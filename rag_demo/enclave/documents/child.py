@@ -54,9 +54,6 @@ class Child:
     """A reader of one document.
 
     Args:
-        command: program and arguments.
-        source: the document.
-        size: its length in bytes.
         limits: ``seconds`` is kept here; ``max_page_characters`` bounds a frame.
 
     Raises:

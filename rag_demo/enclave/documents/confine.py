@@ -53,7 +53,7 @@ def confine(*, memory_bytes: int, cpu_seconds: int, unconfined: bool) -> None:
     """
     libc = ctypes.CDLL(None, use_errno=True)
     _prefer_for_oom_killer()
-    _leave_namespaces(libc)
+    libc.unshare(_NEW_USER | _NEW_NET | _NEW_IPC | _NEW_UTS)
     _drop_privileges(libc)
     _close_all_but_pipes(libc)
     _limit(memory_bytes=memory_bytes, cpu_seconds=cpu_seconds)
@@ -66,10 +66,6 @@ def _prefer_for_oom_killer() -> None:
     """Make this process the first that the kernel ends when the machine runs out of memory."""
     with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123  few imports
         file.write("1000")
-
-
-def _leave_namespaces(libc: ctypes.CDLL) -> None:
-    libc.unshare(_NEW_USER | _NEW_NET | _NEW_IPC | _NEW_UTS)
 
 
 def _drop_privileges(libc: ctypes.CDLL) -> None:

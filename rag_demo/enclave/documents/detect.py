@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 
 from rag_demo.enclave.documents.kinds import DocumentKind
 from rag_demo.enclave.documents.page_writer import UnreadableDocumentError
+from rag_demo.enclave.documents.readers.plain import encoding_of
 from rag_demo.enclave.documents.zips import is_docx
 
 _PDF_WITHIN = 1024
@@ -31,9 +31,6 @@ _OTHERS = (
     (b"MZ", "a program"),
     (b"SQLite format 3", "a database"),
 )
-_UTF_16 = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
-for _, _codec in _UTF_16:
-    codecs.lookup(_codec)  # loads it: no file can be opened later, when it is used
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")
 
@@ -76,13 +73,11 @@ def _marked(data: bytes) -> DocumentKind | None:
 
 
 def _looks_like_text(data: bytes) -> bool:
-    return data[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\0" not in data[:_HEAD]
+    return encoding_of(data)[0] != "utf-8" or b"\0" not in data[:_HEAD]
 
 
 def _head(data: bytes) -> str:
     """Return the beginning as letters, only to look for a mark in it."""
-    head = data[:_HEAD]
-    for mark, codec in _UTF_16:
-        if head.startswith(mark):
-            return head[2:].decode(codec, "replace")
-    return head.removeprefix(b"\xef\xbb\xbf").decode("latin-1")
+    encoding, mark = encoding_of(data)
+    head = data[len(mark) : _HEAD]
+    return head.decode("latin-1") if encoding == "utf-8" else head.decode(encoding, "replace")

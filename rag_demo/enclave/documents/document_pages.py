@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
+from attest.context_managers import ClosedOnExit
 from rag_demo.enclave.documents import wire
 from rag_demo.enclave.documents.child import Child, Source, command
 from rag_demo.enclave.documents.kinds import DocumentKind, kind_of_media_type, kind_of_name
@@ -95,14 +94,13 @@ def parse(
     return Reading(child, name=name, promised=promised, limits=limits, progress=progress)
 
 
-class Reading(Iterator[Page]):
+class Reading(ClosedOnExit, Iterator[Page]):
     """The pages of one document, as they come.
 
     Made by ``parse``. A context manager; closing it ends the process, as do the last page and any error.
 
     Attributes:
         kind: the kind of the document; None before the first page was requested.
-        progress: the present progress.
     """
 
     def __init__(
@@ -124,14 +122,6 @@ class Reading(Iterator[Page]):
         self._characters = 0
         self._ended = False
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _exc: BaseException | None, _at: TracebackType | None
-    ) -> None:
-        self.close()
-
     def __del__(self) -> None:
         if not getattr(self, "_ended", True):  # an exception in the constructor leaves nothing to close
             self.close()
@@ -142,11 +132,7 @@ class Reading(Iterator[Page]):
         self._child.close()
 
     def __next__(self) -> Page:
-        """Return the next page with text.
-
-        Raises:
-            DocumentError: see ``parse``.
-        """
+        """Return the next page with text; errors as ``parse``."""
         if self._ended:
             raise StopIteration
         try:

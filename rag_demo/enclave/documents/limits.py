@@ -10,10 +10,8 @@ class DocumentLimits:
     """Limits for one document. Each number is the greatest accepted value.
 
     Attributes:
-        max_bytes: of the file.
         max_pages: those without text counted too.
         max_page_characters: of one page, before what is invisible is taken out.
-        max_characters: of all pages together.
         max_unpacked_bytes: of one part of a DOCX, unpacked.
         seconds: that may be spent waiting for the reader; what the taker of the pages does meanwhile does not count.
         cpu_seconds: of its processor time, whole seconds.
@@ -30,7 +28,6 @@ class DocumentLimits:
     memory_bytes: int = 1 << 30
 
     def __post_init__(self) -> None:
-        """Refuse values outside their range."""
         for field in fields(self):
             value = getattr(self, field.name)
             kinds = (int, float) if field.name == "seconds" else (int,)

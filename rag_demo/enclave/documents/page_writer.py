@@ -34,13 +34,7 @@ class UnreadableDocumentError(Exception):
 
 
 class Out:
-    """Collector of the pages of one document, in order.
-
-    Args:
-        limits: for the document.
-        promised: kind of the document by its name and media type.
-        write: takes frames.
-    """
+    """Collector of the pages of one document, in order."""
 
     def __init__(self, limits: DocumentLimits, promised: DocumentKind | None, write: Callable[[bytes], None]) -> None:
         self.limits = limits
@@ -90,12 +84,7 @@ class Out:
 
 
 class Parts:
-    """Divider of a document without pages into parts: one at each large heading, and where a part gets long.
-
-    Args:
-        out: takes the parts.
-        lines_of_paper: as for ``Out.page``.
-    """
+    """Divider of a document without pages into parts: one at each large heading, and where a part gets long."""
 
     def __init__(self, out: Out, *, lines_of_paper: bool = False) -> None:
         self._out = out

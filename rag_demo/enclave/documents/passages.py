@@ -62,11 +62,11 @@ def _split(pages: Iterable[Page], packer: _Packer) -> Iterator[IndexedPassage]:
             ordinal += 1
 
 
+@dataclass(frozen=True, slots=True)
 class _Packer:
-    def __init__(self, count: Callable[[str], int], limit: int, overlap: int) -> None:
-        self._count = count
-        self._limit = limit
-        self._overlap = overlap
+    count: Callable[[str], int]
+    limit: int
+    overlap: int
 
     def passages(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield where each passage of a page begins and ends."""
@@ -84,19 +84,19 @@ class _Packer:
 
     def _fits(self, held: Sequence[_Piece], piece: _Piece) -> bool:
         """Return true if a piece fits by the sum of tokens; ``_full`` counts the exact number."""
-        return sum(one.tokens for one in held) + piece.tokens <= self._limit
+        return sum(one.tokens for one in held) + piece.tokens <= self.limit
 
     def _kept(self, held: Sequence[_Piece], piece: _Piece) -> list[_Piece]:
         """Return what the next passage repeats; with the new piece it fits."""
-        kept = list(held[-self._overlap :]) if self._overlap else []
-        while kept and sum(one.tokens for one in kept) > min(self._limit // 2, self._limit - piece.tokens):
+        kept = list(held[-self.overlap :]) if self.overlap else []
+        while kept and sum(one.tokens for one in kept) > min(self.limit // 2, self.limit - piece.tokens):
             del kept[0]
         return kept
 
     def _full(self, text: str, held: Sequence[_Piece], fresh: int) -> Iterator[tuple[int, int]]:
         """Yield a passage of the pieces; several, where a tokenizer makes more of them together than of each."""
         start, end = held[0].start, held[-1].end
-        if len(held) == 1 or self._count(text[start:end]) <= self._limit:
+        if len(held) == 1 or self.count(text[start:end]) <= self.limit:
             yield start, end
         elif fresh < len(held):
             yield from self._full(text, held[-fresh:], fresh)
@@ -112,9 +112,9 @@ class _Packer:
             start, end = waiting.pop()
             if start >= end:
                 continue
-            far = end - start > _FAR * self._limit
-            tokens = 0 if far else self._count(text[start:end])
-            if not far and (tokens <= self._limit or end - start == 1):
+            far = end - start > _FAR * self.limit
+            tokens = 0 if far else self.count(text[start:end])
+            if not far and (tokens <= self.limit or end - start == 1):
                 yield _Piece(start, end, tokens)
                 continue
             cut = _cut(text, start, end)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import signal
+from dataclasses import dataclass
 
 from rag_demo.enclave.documents import wire
 from rag_demo.enclave.documents.limits import DocumentLimits
 from rag_demo.enclave.errors import DocumentError, DocumentLimitError, DocumentReaderError
 
 _WHAT = re.compile(r"[A-Za-z0-9 ./+_-]{0,80}")
-_READ_HERE = "PDF, DOCX, HTML, Markdown, or text in UTF-8 or UTF-16"
 _GAVE_UP = frozenset({signal.SIGABRT, signal.SIGSEGV, signal.SIGILL, signal.SIGTRAP, signal.SIGBUS})
 _LIMITS = frozenset(DocumentLimits.__dataclass_fields__)
 
@@ -98,7 +98,7 @@ def problem(payload: bytes, *, name: str, promised: str | None) -> DocumentError
         return mismatch(name=name, promised=promised or "another", found=what)
     if reason == "limit":
         return _limit(name, what, number)
-    return _REFUSALS[reason](name, what, number)
+    return _malformed(name, what, number) if reason == "malformed" else _REFUSALS[reason].of(name, what, number)
 
 
 def _limit(name: str, what: str, number: int) -> DocumentLimitError:
@@ -112,34 +112,67 @@ def _limit(name: str, what: str, number: int) -> DocumentLimitError:
     )
 
 
-def _unknown(name: str, what: str, _number: int) -> DocumentError:
-    return DocumentError(
-        f"{name!r} holds {what}, which is not read here",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Refusal:
+    """A kind of refusal. In ``text``, ``name`` is the document's, and ``what`` and ``number`` are the reader's."""
+
+    error: type[DocumentError] = DocumentError
+    code: str
+    text: str
+    expected: str | None = None
+    hint: str
+    at_offset: bool = False
+
+    def of(self, name: str, what: str, number: int) -> DocumentError:
+        return self.error(
+            self.text.format(name=name, what=what, number=number),
+            code=self.code,
+            offset=number if self.at_offset else None,
+            expected=self.expected,
+            got=what,
+            hint=self.hint,
+        )
+
+
+_REFUSALS = {
+    "type-unknown": _Refusal(
         code="document-type-unknown",
-        expected=_READ_HERE,
-        got=what,
+        text="{name!r} holds {what}, which is not read here",
+        expected="PDF, DOCX, HTML, Markdown, or text in UTF-8 or UTF-16",
         hint="save it as PDF or DOCX",
-    )
-
-
-def _encoding(name: str, what: str, number: int) -> DocumentError:
-    return DocumentError(
-        f"{name!r} holds {what} (offset {number})",
+    ),
+    "encoding": _Refusal(
         code="document-encoding-unsupported",
-        offset=number,
+        text="{name!r} holds {what} (offset {number})",
         expected="UTF-8, or UTF-16 with a byte order mark; for HTML what its first 1024 bytes say",
-        got=what,
         hint="save it as UTF-8",
-    )
-
-
-def _encrypted(name: str, what: str, _number: int) -> DocumentError:
-    return DocumentError(
-        f"{name!r} is {what}",
+        at_offset=True,
+    ),
+    "encrypted": _Refusal(
         code="document-encrypted",
-        got=what,
+        text="{name!r} is {what}",
         hint="save it without a password: what is uploaded is encrypted on its way and where it lies",
-    )
+    ),
+    "confinement": _Refusal(
+        error=DocumentReaderError,
+        code="document-reader-unconfined",
+        text="the process that reads documents cannot confine itself here: {what}; no document was read",
+        expected="a kernel with seccomp filters, on x86-64 or aarch64",
+        hint="run where seccomp is allowed; unconfined='reason' reads documents without it",
+    ),
+    "library": _Refusal(
+        error=DocumentReaderError,
+        code="document-reader-unavailable",
+        text="a library that reads documents cannot be loaded: {what}",
+        hint="install the extra 'rag'",
+    ),
+    "defect": _Refusal(
+        error=DocumentReaderError,
+        code="document-reader-defect",
+        text="{name!r} met a defect of its reader: {what}",
+        hint="report it, if the document may be shown",
+    ),
+}
 
 
 def _malformed(name: str, what: str, number: int) -> DocumentError:
@@ -150,42 +183,3 @@ def _malformed(name: str, what: str, number: int) -> DocumentError:
         field=where or None,
         hint="save the document anew with the program that made it",
     )
-
-
-def _confinement(_name: str, what: str, _number: int) -> DocumentError:
-    return DocumentReaderError(
-        f"the process that reads documents cannot confine itself here: {what}; no document was read",
-        code="document-reader-unconfined",
-        got=what,
-        expected="a kernel with seccomp filters, on x86-64 or aarch64",
-        hint="run where seccomp is allowed; unconfined='reason' reads documents without it",
-    )
-
-
-def _library(_name: str, what: str, _number: int) -> DocumentError:
-    return DocumentReaderError(
-        f"a library that reads documents cannot be loaded: {what}",
-        code="document-reader-unavailable",
-        got=what,
-        hint="install the extra 'rag'",
-    )
-
-
-def _defect(name: str, what: str, _number: int) -> DocumentError:
-    return DocumentReaderError(
-        f"{name!r} met a defect of its reader: {what}",
-        code="document-reader-defect",
-        got=what,
-        hint="report it, if the document may be shown",
-    )
-
-
-_REFUSALS = {
-    "type-unknown": _unknown,
-    "encoding": _encoding,
-    "encrypted": _encrypted,
-    "malformed": _malformed,
-    "confinement": _confinement,
-    "library": _library,
-    "defect": _defect,
-}

@@ -102,26 +102,19 @@ class SyscallTable:
     ending: tuple[int, ...]
 
 
-MACHINES = {
-    "x86_64": SyscallTable(
-        arch=0xC000003E,
-        seccomp=317,
-        allowed=tuple(numbers[0] for numbers in _ALLOWED.values()),
-        write=1,
-        mapping=(9, 10),
-        tgkill=234,
-        ending=tuple(numbers[0] for numbers in _ENDING.values()),
-    ),
-    "aarch64": SyscallTable(
-        arch=0xC00000B7,
-        seccomp=277,
-        allowed=tuple(numbers[1] for numbers in _ALLOWED.values()),
-        write=64,
-        mapping=(222, 226),
-        tgkill=131,
-        ending=tuple(numbers[1] for numbers in _ENDING.values() if numbers[1] is not None),
-    ),
-}
+def _table(arch: int, column: int) -> SyscallTable:
+    return SyscallTable(
+        arch=arch,
+        seccomp=(317, 277)[column],
+        allowed=tuple(numbers[column] for numbers in _ALLOWED.values()),
+        write=(1, 64)[column],
+        mapping=((9, 10), (222, 226))[column],
+        tgkill=(234, 131)[column],
+        ending=tuple(number for numbers in _ENDING.values() if (number := numbers[column]) is not None),
+    )
+
+
+MACHINES = {"x86_64": _table(0xC000003E, 0), "aarch64": _table(0xC00000B7, 1)}
 
 
 def program(machine: SyscallTable, pid: int) -> bytes:
@@ -131,11 +124,11 @@ def program(machine: SyscallTable, pid: int) -> bytes:
     """
     code = [
         _step(_LD_ABS, _ARCH),
-        _jump(_JEQ, machine.arch, yes=1, no=0),
+        _step(_JEQ, machine.arch, yes=1),
         _step(_RET, _KILL),
         _step(_LD_ABS, _NUMBER),
         # x86-64 has a second set of numbers for programs with short pointers.
-        _jump(_JGE, _X32, yes=0, no=1),
+        _step(_JGE, _X32, no=1),
         _step(_RET, _KILL),
     ]
     code += _rules(machine.allowed, _ALLOW)
@@ -147,16 +140,13 @@ def program(machine: SyscallTable, pid: int) -> bytes:
     return b"".join([*code, _step(_RET, _EPERM)])
 
 
-def _step(code: int, value: int) -> bytes:
-    return _INSTRUCTION.pack(code, 0, 0, value)
-
-
-def _jump(code: int, value: int, *, yes: int, no: int) -> bytes:
+def _step(code: int, value: int, *, yes: int = 0, no: int = 0) -> bytes:
+    """Write an instruction; ``yes`` and ``no`` are the numbers of instructions that a comparison skips."""
     return _INSTRUCTION.pack(code, yes, no, value)
 
 
 def _rules(numbers: tuple[int, ...], answer: int) -> list[bytes]:
-    return [step for number in numbers for step in (_jump(_JEQ, number, yes=0, no=1), _step(_RET, answer))]
+    return [step for number in numbers for step in (_step(_JEQ, number, no=1), _step(_RET, answer))]
 
 
 def _argument_rule(number: int, argument: int, code: int, value: int, *, yes: int, no: int) -> list[bytes]:
@@ -166,9 +156,9 @@ def _argument_rule(number: int, argument: int, code: int, value: int, *, yes: in
     a bit up there.
     """
     return [
-        _jump(_JEQ, number, yes=0, no=4),
+        _step(_JEQ, number, no=4),
         _step(_LD_ABS, _ARGS + 8 * argument),
-        _jump(code, value, yes=0, no=1),
+        _step(code, value, no=1),
         _step(_RET, yes),
         _step(_RET, no),
     ]

@@ -21,12 +21,7 @@ _PIECE = 1 << 20
 
 
 def main(order: Mapping[str, Any], readers: Mapping[str, str] | None = None) -> None:
-    """Read one document.
-
-    Args:
-        order: see above.
-        readers: modules by kind, where they are not those of this package.
-    """
+    """Read one document."""
     if order["root"] not in sys.path:
         sys.path.insert(0, order["root"])
     from rag_demo.enclave.documents.kinds import DocumentKind

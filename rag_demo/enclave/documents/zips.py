@@ -28,16 +28,16 @@ codecs.lookup("cp437")  # of names without the mark of UTF-8; loaded while files
 _END = struct.Struct("<4s4H2IH")
 _END_MARK = b"PK\x05\x06"
 _LOCAL = struct.Struct("<4s5H3I2H")
-_TYPES = "[Content_Types].xml"
+TYPES = "[Content_Types].xml"
 _ENCRYPTED = 0x1
 
 
 def is_docx(data: bytes) -> bool:
     """Return true if an archive lists the main part of a DOCX, without macros; reading checks the content."""
     package = Package(data)
-    if _TYPES not in package.names:
+    if TYPES not in package.names:
         return False
-    return b"wordprocessingml.document.main+xml" in b"".join(package.unpack(_TYPES, MAX_TYPES_BYTES))
+    return b"wordprocessingml.document.main+xml" in b"".join(package.unpack(TYPES, MAX_TYPES_BYTES))
 
 
 class Package:
@@ -57,14 +57,10 @@ class Package:
         if len(parts) != entries:
             raise UnreadableDocumentError("malformed", "the number of parts in the archive")
         self._parts = {part.filename: part for part in parts}
+        self.names = frozenset(self._parts)
         if len(self._parts) != len(parts):
             raise UnreadableDocumentError("malformed", "a part twice in the archive")
         _require_apart(data, parts, directory)
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The names of the parts."""
-        return frozenset(self._parts)
 
     def unpack(self, name: str, limit: int) -> Iterator[bytes]:
         """Unpack a part, piece by piece.

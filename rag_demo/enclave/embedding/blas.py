@@ -21,11 +21,7 @@ _SETTERS: Final = (
 
 
 def single_threaded(maps: Path = MAPS) -> bool:
-    """Limit OpenBLAS to one thread in the whole process; return true if there is one with this setting.
-
-    Args:
-        maps: the kernel's list of what this process has loaded.
-    """
+    """Limit OpenBLAS to one thread in the whole process; return true if there is one with this setting."""
     told = [_tell(path) for path in _libraries(maps)]
     return bool(told) and all(told)
 

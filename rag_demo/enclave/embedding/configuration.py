@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from attest.encoding import JsonValue, json_value
@@ -20,29 +19,25 @@ POOLING_NAME: Final = "1_Pooling/config.json"
 MODULES_NAME: Final = "modules.json"
 LENGTH_NAME: Final = "sentence_bert_config.json"
 
-_FIXED: Final[Mapping[str, tuple[JsonValue, ...]]] = MappingProxyType(
-    {
-        "model_type": ("bert",),
-        "hidden_act": ("gelu",),
-        "position_embedding_type": ("absolute",),
-        "is_decoder": (False,),
-        "add_cross_attention": (False,),
-        "chunk_size_feed_forward": (0,),
-    }
-)
+_FIXED: Final[Mapping[str, tuple[JsonValue, ...]]] = {
+    "model_type": ("bert",),
+    "hidden_act": ("gelu",),
+    "position_embedding_type": ("absolute",),
+    "is_decoder": (False,),
+    "add_cross_attention": (False,),
+    "chunk_size_feed_forward": (0,),
+}
 """Members that change what is computed, with the values that are computed here. All but the first two may be absent."""
 _REQUIRED: Final = ("model_type", "hidden_act")
-_BOUNDS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
-    {
-        "hidden_size": (1, 4096),
-        "intermediate_size": (1, 16_384),
-        "max_position_embeddings": (3, 8192),
-        "num_attention_heads": (1, 64),
-        "num_hidden_layers": (1, 48),
-        "type_vocab_size": (1, 16),
-        "vocab_size": (4, 1_000_000),
-    }
-)
+_BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
+    "hidden_size": (1, 4096),
+    "intermediate_size": (1, 16_384),
+    "max_position_embeddings": (3, 8192),
+    "num_attention_heads": (1, 64),
+    "num_hidden_layers": (1, 48),
+    "type_vocab_size": (1, 16),
+    "vocab_size": (4, 1_000_000),
+}
 """Sizes, bounded so that a member cannot ask for more memory than any such model has."""
 _WITHOUT_EFFECT: Final = frozenset(
     {
@@ -73,11 +68,9 @@ class EncoderConfig:
     Attributes:
         hidden: length of a token's vector.
         intermediate: its length between the two halves of a feed-forward network.
-        layers: number of layers.
         heads: of the attention; divides ``hidden``.
         positions: the longest text in tokens.
         types: kinds of segments; only the first is used.
-        vocabulary: number of tokens.
         epsilon: added to the variance before its root is taken.
     """
 
@@ -133,11 +126,7 @@ def parse_config(raw: bytes) -> EncoderConfig:
 
 
 def require_mean_pooling(raw: bytes, config: EncoderConfig) -> None:
-    """Require that a text's vector is exactly the mean of its tokens' vectors.
-
-    Args:
-        raw: ``1_Pooling/config.json``.
-        config: of the encoder.
+    """Require, in ``1_Pooling/config.json``, that a text's vector is exactly the mean of its tokens' vectors.
 
     Raises:
         ConfigurationError: ``embedding-config-unsupported``.
@@ -158,10 +147,7 @@ def require_mean_pooling(raw: bytes, config: EncoderConfig) -> None:
 
 
 def require_modules(raw: bytes) -> None:
-    """Require that a model is an encoder, its pooling, and the normalisation to length 1.
-
-    Args:
-        raw: ``modules.json``.
+    """Require, in ``modules.json``, that a model is an encoder, its pooling, and the normalisation to length 1.
 
     Raises:
         ConfigurationError: ``embedding-config-unsupported``.
@@ -174,13 +160,9 @@ def require_modules(raw: bytes) -> None:
 
 
 def parse_max_tokens(raw: bytes, config: EncoderConfig) -> int:
-    """Return how many tokens of a text are read, its two marks included.
+    """Return how many tokens of a text are read, its two marks included, from ``sentence_bert_config.json``.
 
     ``tokenizer.json`` often names another, smaller number; this file is the one that is in force for such a model.
-
-    Args:
-        raw: ``sentence_bert_config.json``.
-        config: of the encoder.
 
     Raises:
         ConfigurationError: ``embedding-config-unsupported``.

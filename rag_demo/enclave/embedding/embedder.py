@@ -6,11 +6,11 @@ import threading
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 
+from attest.context_managers import ClosedOnExit
 from rag_demo.enclave.embedding.encoder import BATCH_TOKENS, NumpyEncoder
 from rag_demo.enclave.embedding.refusals import WEIGHTS, unsuitable
 from rag_demo.enclave.embedding.wordpiece import WordPiece
@@ -22,16 +22,14 @@ WINDOW_TEXTS: Final = 1024
 _SMALLEST_LENGTH: Final = np.float32(1e-12)
 
 
-class TextEmbedder:
+class TextEmbedder(ClosedOnExit):
     """An ``Embedder``: a model that makes vectors of texts. Several threads may use it at once.
 
     The other texts of a call change a text's vector by rounding alone, less than 1e-6 in any of its numbers. Tokens
     beyond ``max_tokens`` are ignored.
 
     Args:
-        tokens: makes numbers of texts.
         encoder: makes vectors of those; closed with this object.
-        max_tokens: maximum number of tokens of a text.
         threads: number of batches computed side by side, for all callers together.
         fingerprint: names the model; empty where it is not needed.
     """
@@ -39,35 +37,15 @@ class TextEmbedder:
     def __init__(
         self, tokens: WordPiece, encoder: NumpyEncoder, *, max_tokens: int, threads: int, fingerprint: str = ""
     ) -> None:
-        """Keep them."""
         self.fingerprint = fingerprint
+        self.dimensions = encoder.dimensions
+        self.max_tokens = max_tokens
         self._workers = ThreadPoolExecutor(threads, thread_name_prefix="embedding")
         self._tokens = tokens
         self._encoder = encoder
-        self._max_tokens = max_tokens
         self._closed = False
         self._running = 0
         self._changed = threading.Condition()
-
-    def __enter__(self) -> Self:
-        """Return itself; leaving closes it."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close it."""
-        self.close()
-
-    @property
-    def dimensions(self) -> int:
-        """Length of a vector."""
-        return self._encoder.dimensions
-
-    @property
-    def max_tokens(self) -> int:
-        """Number of tokens that it reads of a text, its own two marks included."""
-        return self._max_tokens
 
     def count_tokens(self, text: str) -> int:
         """Return how many tokens a text is, all of it, the model's own marks not counted.
@@ -102,7 +80,7 @@ class TextEmbedder:
         return vectors
 
     def _fill(self, vectors: Vectors, texts: Sequence[str]) -> None:
-        numbers = [self._tokens.encode(text, most=self._max_tokens) for text in texts]
+        numbers = [self._tokens.encode(text, most=self.max_tokens) for text in texts]
         order = sorted(range(len(texts)), key=lambda at: len(numbers[at]))
         batches = list(_batches(order, [len(one) for one in numbers]))
         for batch, rows in zip(batches, self._run([[numbers[at] for at in one] for one in batches]), strict=True):

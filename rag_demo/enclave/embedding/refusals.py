@@ -20,14 +20,7 @@ def brief(value: object) -> str:
 
 
 def unsuitable(code: str, field: str, *, expected: str, got: str) -> ConfigurationError:
-    """Return the error for a model that this program does not compute.
-
-    Args:
-        code: ``CONFIG``, ``TOKENIZER`` or ``WEIGHTS``.
-        field: the file, and what in it.
-        expected: the accepted values.
-        got: the value found; short.
-    """
+    """Return the error for a model that this program does not compute: ``CONFIG``, ``TOKENIZER`` or ``WEIGHTS``."""
     return ConfigurationError(
         f"{field}: expected {expected}, got {got}",
         code=code,

@@ -41,7 +41,6 @@ def open_sealed_embedder(
     key: bytes | KeySource | KeyProvider,
     trusted: Collection[ec.EllipticCurvePublicKey],
     model: bytes | None = None,
-    threads: int | None = None,
 ) -> TextEmbedder:
     """Verify a sealed model, obtain its key, and decrypt it into memory; no plaintext is written to disk.
 
@@ -51,7 +50,6 @@ def open_sealed_embedder(
             else is verified.
         trusted: accepted signers; an empty tuple accepts none.
         model: the identity that it must have, 16 bytes; None takes any of the owner's, an older one too.
-        threads: number of decrypting threads.
 
     Raises:
         ConfigurationError: ``embedding-model-incomplete``, ``embedding-config-unsupported``,
@@ -59,15 +57,12 @@ def open_sealed_embedder(
             model.
         AttestError: as ``open_directory`` raises, and whatever obtaining the key raises.
     """
-    with open_directory(place, key=key, trusted=trusted, model=model, threads=threads) as directory:
+    with open_directory(place, key=key, trusted=trusted, model=model) as directory:
         return load_embedder(directory)
 
 
 def load_embedder(model: ModelFiles) -> TextEmbedder:
-    """Load a model from readable files.
-
-    Args:
-        model: a ``SealedDirectory`` that is open, or a ``PlainFolder``.
+    """Load a model from readable files: an open ``SealedDirectory``, or a ``PlainFolder``.
 
     Raises:
         ConfigurationError: as ``open_sealed_embedder``.
@@ -96,14 +91,7 @@ def seal_model(
 ) -> SealedModel:
     """Seal a sentence-embedding model, once it is certain that the enclave can compute it.
 
-    Args:
-        source: the folder of the model.
-        target: the folder to make; must not be there.
-        key: 32 bytes, the one that the key-release service is to release.
-        names: of the key and its service.
-        signer: the owner's key, P-384 or P-256.
-        random: returns a given number of random bytes.
-        at: when, for people.
+    Takes the arguments of ``attest.sealed.seal_directory``.
 
     Raises:
         ConfigurationError: as ``open_sealed_embedder``: the model is of another kind; or as ``seal_directory``.

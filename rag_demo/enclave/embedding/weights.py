@@ -35,12 +35,7 @@ class Linear:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Norm:
-    """A layer normalisation.
-
-    Attributes:
-        weight: by which each number is multiplied.
-        bias: added to the product.
-    """
+    """A layer normalisation."""
 
     weight: Floats
     bias: Floats
@@ -53,10 +48,6 @@ class LayerWeights:
     Attributes:
         attention: queries, keys and values, one below the other; queries are divided by the root of a head's size.
         attention_output: puts the heads together.
-        attention_norm: after the attention.
-        intermediate: before the activation.
-        output: after it.
-        output_norm: at the end.
     """
 
     attention: Linear
@@ -74,8 +65,6 @@ class Weights:
     Attributes:
         words: a row for each token.
         positions: a row for each position, with the row of the first segment type added: there is only one segment.
-        norm: after these.
-        layers: in their order.
     """
 
     words: Floats
@@ -105,26 +94,22 @@ def tensor_shapes(config: EncoderConfig) -> dict[str, tuple[int, ...]]:
         "embeddings.word_embeddings.weight": (config.vocabulary, wide),
         "embeddings.position_embeddings.weight": (config.positions, wide),
         "embeddings.token_type_embeddings.weight": (config.types, wide),
-        **_norm_shapes("embeddings.LayerNorm", wide),
+        **_shapes("embeddings.LayerNorm", wide),
     }
     for at in range(config.layers):
         layer = f"encoder.layer.{at}."
         for name in ("query", "key", "value"):
-            shapes.update(_linear_shapes(f"{layer}attention.self.{name}", wide, wide))
-        shapes.update(_linear_shapes(f"{layer}attention.output.dense", wide, wide))
-        shapes.update(_norm_shapes(f"{layer}attention.output.LayerNorm", wide))
-        shapes.update(_linear_shapes(f"{layer}intermediate.dense", between, wide))
-        shapes.update(_linear_shapes(f"{layer}output.dense", wide, between))
-        shapes.update(_norm_shapes(f"{layer}output.LayerNorm", wide))
+            shapes.update(_shapes(f"{layer}attention.self.{name}", wide, wide))
+        shapes.update(_shapes(f"{layer}attention.output.dense", wide, wide))
+        shapes.update(_shapes(f"{layer}attention.output.LayerNorm", wide))
+        shapes.update(_shapes(f"{layer}intermediate.dense", between, wide))
+        shapes.update(_shapes(f"{layer}output.dense", wide, between))
+        shapes.update(_shapes(f"{layer}output.LayerNorm", wide))
     return shapes
 
 
 def read_weights(model: ModelFiles, config: EncoderConfig) -> Weights:
     """Read the weights of a model straight into the arrays that compute with them.
-
-    Args:
-        model: its files.
-        config: describes the expected tensors.
 
     Raises:
         ConfigurationError: ``embedding-weights-unsuitable``; or ``safetensors-missing``.
@@ -197,12 +182,8 @@ def _norm(arrays: Mapping[str, Floats], name: str) -> Norm:
     return Norm(weight=arrays[f"{name}.weight"], bias=arrays[f"{name}.bias"])
 
 
-def _linear_shapes(name: str, outputs: int, inputs: int) -> dict[str, tuple[int, ...]]:
-    return {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
-
-
-def _norm_shapes(name: str, size: int) -> dict[str, tuple[int, ...]]:
-    return {f"{name}.weight": (size,), f"{name}.bias": (size,)}
+def _shapes(name: str, *weight: int) -> dict[str, tuple[int, ...]]:
+    return {f"{name}.weight": weight, f"{name}.bias": weight[:1]}
 
 
 def _require_names(found: set[str], wanted: set[str]) -> None:

@@ -13,6 +13,7 @@ are deliberate:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, cast
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
@@ -47,22 +48,21 @@ FIRST_CHARACTERS: Final = 8192
 _GROWTH: Final = 4
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WordPiece:
     """Tokenizer of texts. ``parse_tokenizer`` makes it.
 
-    Args:
+    Attributes:
         tokenizer: without truncation, padding or marks of its own.
         first: the mark before a text, as a number.
         last: the mark behind it.
         word_characters: a longer word is one unknown token.
     """
 
-    def __init__(self, tokenizer: Tokenizer, *, first: int, last: int, word_characters: int) -> None:
-        """Keep them."""
-        self._tokenizer = tokenizer
-        self._first = first
-        self._last = last
-        self._word_characters = word_characters
+    tokenizer: Tokenizer
+    first: int
+    last: int
+    word_characters: int
 
     def count(self, text: str) -> int:
         """Return how many tokens a text is, all of it, without the two marks."""
@@ -81,12 +81,12 @@ class WordPiece:
         while True:
             # The cut may change the last word of the part, and with it up to this many tokens.
             numbers = self._numbers(text[:end])
-            if end >= len(text) or len(numbers) >= wanted + self._word_characters:
-                return [self._first, *numbers[:wanted], self._last]
+            if end >= len(text) or len(numbers) >= wanted + self.word_characters:
+                return [self.first, *numbers[:wanted], self.last]
             end *= _GROWTH
 
     def _numbers(self, text: str) -> list[int]:
-        return self._tokenizer.encode(text, add_special_tokens=False).ids
+        return self.tokenizer.encode(text, add_special_tokens=False).ids
 
 
 def parse_tokenizer(raw: bytes, *, vocabulary: int) -> WordPiece:
@@ -119,7 +119,7 @@ def parse_tokenizer(raw: bytes, *, vocabulary: int) -> WordPiece:
         _part(document, "normalizer", kind="BertNormalizer", members=_NORMALIZER_MEMBERS)
     )
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return WordPiece(tokenizer, first=first, last=last, word_characters=word_characters)
+    return WordPiece(tokenizer=tokenizer, first=first, last=last, word_characters=word_characters)
 
 
 def _characters(text: str) -> str:

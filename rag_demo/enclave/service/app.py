@@ -37,7 +37,7 @@ from attest.errors import AttestError, EvidenceError
 from attest.rate_limits import Rate, RateTable
 from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.interfaces import IndexedDocument
-from rag_demo.enclave.service.concurrency import take_turn, too_often
+from rag_demo.enclave.service.concurrency import Threads, in_thread, take_turn, too_often
 from rag_demo.enclave.service.events import Events, refused_event
 from rag_demo.enclave.service.ingest import Ingest, Upload, sending_to
 from rag_demo.enclave.service.lifecycle import Enclave, Life
@@ -45,7 +45,6 @@ from rag_demo.enclave.service.models import DocumentModel, DocumentsModel, Quest
 from rag_demo.enclave.service.question import answered
 from rag_demo.enclave.service.refusals import defect, invalid, problem
 from rag_demo.enclave.service.settings import ServiceLimits
-from rag_demo.enclave.service.threads import Threads, in_thread
 from rag_demo.enclave.service.users import collection_of
 
 MAX_NAME: Final = 255
@@ -60,16 +59,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inside:
-    """The parts that the routes use.
-
-    Attributes:
-        enclave: its lifecycle.
-        state: makes the document that says so.
-        limits: of the service.
-        threads: for blocking work.
-        clock: the present moment.
-        ticks: seconds that never run backwards.
-    """
+    """The parts that the routes use."""
 
     enclave: Enclave
     state: Callable[[], BaseModel]
@@ -193,7 +183,7 @@ class _Api:
         inside, loop = self._inside, asyncio.get_running_loop()
         queue: asyncio.Queue[bytes | None] = asyncio.Queue()
         work = Ingest(
-            upload,
+            upload=upload,
             life=life,
             limits=inside.limits,
             embedding=self._embedding,

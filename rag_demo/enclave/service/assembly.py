@@ -7,7 +7,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final
@@ -19,8 +19,16 @@ from attest.page import PageFile
 from attest.release import Attester
 from rag_demo.enclave.service.app import Inside, create_app
 from rag_demo.enclave.service.attestation import Offers, Vendors, files_of
-from rag_demo.enclave.service.channel import Channel, EphemeralChannel, Random, ReleasedChannel
-from rag_demo.enclave.service.held_keys import HeldKeys, open_keyring
+from rag_demo.enclave.service.channel import (
+    Channel,
+    EphemeralChannel,
+    Random,
+    ReleasedChannel,
+    note_of,
+    open_window,
+)
+from rag_demo.enclave.service.concurrency import Threads
+from rag_demo.enclave.service.held_keys import HeldKeys
 from rag_demo.enclave.service.lifecycle import Enclave, LifecycleState
 from rag_demo.enclave.service.models import (
     LeaseModel,
@@ -31,11 +39,8 @@ from rag_demo.enclave.service.models import (
     json_response,
 )
 from rag_demo.enclave.service.outer_app import OuterApp
-from rag_demo.enclave.service.prompt_note import note_of
-from rag_demo.enclave.service.replay import open_window
 from rag_demo.enclave.service.resources import OpenBench
 from rag_demo.enclave.service.settings import EnclaveSettings, KeySource, MachineSettings
-from rag_demo.enclave.service.threads import Threads
 
 CERTIFIED: Final = timedelta(days=7)
 """Age of a simulated chip's certificate."""
@@ -46,12 +51,9 @@ class RagService:
     """One service. ``app`` is what a server serves.
 
     Args:
-        settings: of the service.
         open_bench: opens model and store once the keys are there.
         pages: files of a page, served in the clear.
         attester: gives evidence; None is what the settings say.
-        clock: returns the present moment.
-        random: returns a given number of random bytes.
     """
 
     def __init__(
@@ -64,7 +66,6 @@ class RagService:
         clock: Clock = system_clock,
         random: Random = secrets.token_bytes,
     ) -> None:
-        """Build the enclave, its channel and the application."""
         self.settings = settings
         self._clock = clock
         self._random = random
@@ -72,7 +73,9 @@ class RagService:
         proves = attester or own_attester
         self.threads = Threads(settings.limits)
         self.enclave = Enclave(
-            keyring=open_keyring(_key_sources(settings), attester=proves, renew_after=settings.limits.renew_seconds),
+            keyring=partial(
+                HeldKeys, _key_sources(settings), attester=proves, renew_after=settings.limits.renew_seconds
+            ),
             open_bench=open_bench,
             unlocked=self._unlocked,
             wiped=self._wiped,
@@ -88,13 +91,13 @@ class RagService:
         )
         self.channel = self._open_channel()
         self.app = OuterApp(
-            channel=self.channel.current,
+            channel=lambda: self.channel.app,
             state=lambda: json_response(self.state()),
             is_ready=lambda: self.enclave.state is LifecycleState.READY,
             life=self._living,
             limits=settings.limits,
             ticks=ticks,
-            pages=pages,
+            pages=pages or {},
         )
 
     def _open_channel(self) -> Channel:
@@ -127,11 +130,11 @@ class RagService:
         return StateModel(
             name=self.settings.name,
             state=enclave.state.value,
-            why=None if why is None else WhyModel(code=why.code, detail=why.detail, failed_checks=why.failed_checks),
+            why=None if why is None else WhyModel(**asdict(why)),
             simulated=self.settings.simulated,
             model=None if enclave.model is None else ModelModel(name=enclave.model[0], dimensions=enclave.model[1]),
             answers="passages" if self.settings.llm is None else "generated",
-            leases=tuple(LeaseModel(key=one.key, until=one.until) for one in enclave.leases),
+            leases=tuple(LeaseModel(key=key, until=until) for key, until in enclave.leases),
             limits=ServiceLimitsModel(
                 document_bytes=limits.document_bytes,
                 documents=limits.documents_per_user,

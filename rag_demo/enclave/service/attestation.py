@@ -17,7 +17,7 @@ from typing import Final
 from attest.channel import KeyDocument, KeyOffer, channel_binding
 from attest.clock import Clock
 from attest.errors import AttestError, CollectionError, ConfigurationError
-from attest.evidence import MEDIA_ENDORSEMENTS, Evidence, EvidenceItem
+from attest.evidence import MEDIA_ENDORSEMENTS, EvidenceItem
 from attest.named_files import read_named
 from attest.rate_limits import Rate, RateTable
 from attest.release import Attester
@@ -40,12 +40,7 @@ class Offers:
     """Maker of offers. Safe to use from any thread.
 
     Args:
-        attester: gives evidence that commits to a binding.
-        audience: the service's name for clients.
         vendors: returns endorsements; None hands out evidence alone.
-        clock: returns the present moment.
-        ticks: seconds that never run backwards.
-        per_minute: maximum rate of new evidence.
     """
 
     def __init__(
@@ -58,7 +53,6 @@ class Offers:
         ticks: Callable[[], float],
         per_minute: int,
     ) -> None:
-        """Begin without any evidence."""
         self._attester = attester
         self._audience = audience
         self._vendors = vendors
@@ -87,16 +81,14 @@ class Offers:
                 "this machine makes no more evidence for now", code="rag-evidence-limited", got=f"{wait:.1f} s to wait"
             )
         evidence = self._attester(channel_binding(document, audience=self._audience, nonce=nonce))
-        offer = KeyOffer(evidence=self._with_endorsements(evidence, at), keys=document.to_bytes())
+        evidence = replace(evidence, items=(*evidence.items, *self._endorsements(at)))
+        offer = KeyOffer(evidence=evidence, keys=document.to_bytes())
         with self._lock:
             self.made += 1
             self._kept[name] = (at, offer)
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         return offer
-
-    def _with_endorsements(self, evidence: Evidence, at: datetime) -> Evidence:
-        return replace(evidence, items=(*evidence.items, *self._endorsements(at)))
 
     def _endorsements(self, at: datetime) -> tuple[EvidenceItem, ...]:
         """Return what vendors say; where it cannot be read again, what they said before: clients judge its age."""

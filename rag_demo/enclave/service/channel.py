@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from starlette.types import ASGIApp
@@ -23,31 +24,35 @@ from attest.channel import (
     KeyRotation,
     MemoryReplayWindow,
     MessageLimits,
+    PostgresReplayWindow,
     ReplayWindow,
     ServiceKeys,
+    SqliteReplayWindow,
     released_key,
 )
 from attest.clock import Clock
 from attest.errors import AttestError
-from attest.release import PromptKeyNote
-from attest.session import SessionKey
+from attest.release import PROMPT_ALGORITHMS, KeyReleaseClient, PromptKeyNote
+from attest.session import SessionKey, expectation_of, open_http, watch_of
 from rag_demo.enclave.service.attestation import Offers
 from rag_demo.enclave.service.held_keys import HeldKeys
-from rag_demo.enclave.service.settings import EnclaveSettings
+from rag_demo.enclave.service.settings import POSTGRES_SCHEMES, EnclaveSettings, KeySource
 
 REFRESH_SECONDS: Final = 60.0
 _log = logging.getLogger("rag.enclave")
 Random = Callable[[int], bytes]
 NoteOf = Callable[[SessionKey], Awaitable[PromptKeyNote]]
-"""Function that requests the published note of a prompt key from the service that released it."""
+"""Function that returns the published note of a prompt key, signed and logged for the policy of its release."""
 
 
 class Channel(Protocol):
-    """Interface of a channel for the outer application and the lifecycle."""
+    """Interface of a channel for the outer application and the lifecycle.
 
-    def current(self) -> ASGIApp | None:
-        """Return what opens encrypted requests now; None while there is no key."""
-        ...
+    Attributes:
+        app: opens encrypted requests; None while there is no key.
+    """
+
+    app: ASGIApp | None
 
     async def unlocked(self, keyring: HeldKeys) -> None:
         """Take the key that was released."""
@@ -63,27 +68,18 @@ class Channel(Protocol):
 
 
 class EphemeralChannel:
-    """A channel under keys of this process alone; evidence commits to them.
-
-    Args:
-        inside: the application behind the channel.
-        settings: of the service.
-        offers: makes evidence.
-        clock: returns the present moment.
-        random: returns a given number of random bytes.
-    """
+    """A channel under keys of this process alone; evidence commits to them."""
 
     def __init__(
         self, inside: ASGIApp, settings: EnclaveSettings, *, offers: Offers, clock: Clock, random: Random
     ) -> None:
-        """Draw the first key."""
         self._clock = clock
         # Evidence commits to both, so that an attacker on the network cannot move a client from one to the other.
         kems = (KEM_HYBRID,) if settings.x25519 is None else (KEM_HYBRID, KEM_X25519)
         key = ChannelKey.born(random=random, at=clock(), kems=kems)
         self._gateway = _gateway(key, settings, replays=MemoryReplayWindow(), random=random)
         total = settings.limits.waiting_bytes
-        self._app = ChannelGateway(inside, self._gateway, clock=clock, offer=offers, bodies_bytes=total)
+        self.app: ASGIApp | None = ChannelGateway(inside, self._gateway, clock=clock, offer=offers, bodies_bytes=total)
         self._rotation = KeyRotation(
             self._gateway,
             random=random,
@@ -91,10 +87,6 @@ class EphemeralChannel:
             kems=kems,
             rotated=lambda: _log.info("the channel has another key"),
         )
-
-    def current(self) -> ASGIApp | None:
-        """Return the gateway."""
-        return self._app
 
     async def unlocked(self, keyring: HeldKeys) -> None:
         """Take nothing: this process made the key."""
@@ -108,43 +100,24 @@ class EphemeralChannel:
         await self._rotation.run()
 
 
+@dataclass(slots=True, eq=False)
 class ReleasedChannel:
     """A channel under a prompt key, which every replica has; its service's log attests to it, and no evidence here.
 
-    Args:
-        inside: the application behind the channel.
-        settings: of the service.
+    Attributes:
         replays: remembers requests for all replicas.
-        note_of: requests the published note of the key.
-        clock: returns the present moment.
-        random: returns a given number of random bytes.
     """
 
-    def __init__(
-        self,
-        inside: ASGIApp,
-        settings: EnclaveSettings,
-        *,
-        replays: ReplayWindow,
-        note_of: NoteOf,
-        clock: Clock,
-        random: Random,
-    ) -> None:
-        """Have no key."""
-        self._inside = inside
-        self._settings = settings
-        self._replays = replays
-        self._note_of = note_of
-        self._clock = clock
-        self._random = random
-        self._gateway: Gateway | None = None
-        self._app: ChannelGateway | None = None
-        self._key: SessionKey | None = None
-        self._version = 0
-
-    def current(self) -> ASGIApp | None:
-        """Return the gateway, where there is a key."""
-        return self._app
+    inside: ASGIApp
+    settings: EnclaveSettings
+    replays: ReplayWindow
+    note_of: NoteOf
+    clock: Clock
+    random: Random
+    app: ASGIApp | None = field(default=None, init=False)
+    _gateway: Gateway | None = field(default=None, init=False)
+    _key: SessionKey | None = field(default=None, init=False)
+    _version: int = field(default=0, init=False)
 
     async def unlocked(self, keyring: HeldKeys) -> None:
         """Take the key.
@@ -153,16 +126,16 @@ class ReleasedChannel:
             AttestError: the service published no note of the key, or one of another key.
         """
         key = keyring.key("prompt")
-        note = await self._note_of(key)
+        note = await self.note_of(key)
         taken = released_key(note, material=key.export())
-        self._gateway = _gateway(taken, self._settings, replays=self._replays, random=self._random)
-        total = self._settings.limits.waiting_bytes
-        self._app = ChannelGateway(self._inside, self._gateway, clock=self._clock, bodies_bytes=total)
+        self._gateway = _gateway(taken, self.settings, replays=self.replays, random=self.random)
+        total = self.settings.limits.waiting_bytes
+        self.app = ChannelGateway(self.inside, self._gateway, clock=self.clock, bodies_bytes=total)
         self._key, self._version = key, note.version
 
     def wipe(self) -> None:
         """Drop the key; there is no channel until it is released again."""
-        self._app, self._gateway, self._key = None, None, None
+        self.app, self._gateway, self._key = None, None, None
 
     async def run(self) -> None:
         """Follow the key: its versions, and until when each may be used."""
@@ -176,7 +149,7 @@ class ReleasedChannel:
         if key is None or gateway is None or not key.valid:
             return
         try:
-            note = await self._note_of(key)
+            note = await self.note_of(key)
             taken = released_key(note, material=key.export())
         except AttestError as exc:
             _log.warning("the channel's key was not refreshed: %s", exc.message, extra={"code": exc.code})
@@ -184,10 +157,36 @@ class ReleasedChannel:
         if gateway is not self._gateway:
             return  # wiped meanwhile
         if note.version != self._version:
-            gateway.replace_key(taken, at=self._clock())
+            gateway.replace_key(taken, at=self.clock())
             self._version = note.version
         else:
             gateway.keys.prolong(taken)
+
+
+def note_of(source: KeySource, *, clock: Clock) -> NoteOf:
+    """Return a function that requests the note of a key from the service that released it."""
+    watch = watch_of(source.service)
+    expect = expectation_of(source.service, None)
+
+    def ask(name: str, policy: bytes) -> PromptKeyNote:
+        with open_http(source.service) as http:
+            client = KeyReleaseClient(http, service=source.service.service, watch=watch, expect=expect)
+            # The service that releases the key chose its KEM; clients that seal to it demand theirs.
+            return client.prompt_key(name, policies={policy}, at=clock(), kems=PROMPT_ALGORITHMS.values()).note
+
+    async def asked(key: SessionKey) -> PromptKeyNote:
+        return await asyncio.to_thread(ask, key.name, key.policy_digest)
+
+    return asked
+
+
+def open_window(place: str) -> ReplayWindow:
+    """Open the window of seen requests to a released key: a file of this machine, or a database of all replicas.
+
+    Raises:
+        ConfigurationError: ``replay-window-unusable``.
+    """
+    return PostgresReplayWindow(place) if place.startswith(POSTGRES_SCHEMES) else SqliteReplayWindow(place)
 
 
 def _gateway(key: ChannelKey, settings: EnclaveSettings, *, replays: ReplayWindow, random: Random) -> Gateway:

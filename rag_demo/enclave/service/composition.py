@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from typing import Final
 
@@ -11,11 +11,10 @@ from attest.agent import read_guarded
 from attest.sealed import read_trusted_key
 from rag_demo.enclave.answers import GeneratedAnswerer, LanguageModel, PassagesAnswerer
 from rag_demo.enclave.documents import DocumentLimits, parse, split
-from rag_demo.enclave.documents import ReadingProgress as Read
 from rag_demo.enclave.documents.sentences import sentences
 from rag_demo.enclave.embedding import open_sealed_embedder
 from rag_demo.enclave.interfaces import Embedder, IndexedPassage, Page
-from rag_demo.enclave.service.resources import Answerer, OpenBench, Progress, ReadyResources, ReleasedKeys
+from rag_demo.enclave.service.resources import Answerer, OpenBench, ReadyResources, ReleasedKeys
 from rag_demo.enclave.service.settings import EnclaveSettings
 from rag_demo.enclave.store import SqliteStore, StoreLimits
 
@@ -37,11 +36,8 @@ def bench_of(settings: EnclaveSettings) -> OpenBench:
         read_trusted_key(read_guarded(path, what="model.trust", limit=MAX_PEM_BYTES)) for path in settings.model.trust
     )
     answerer = _answerer(settings)
-    reading = partial(
-        _pages,
-        limits=DocumentLimits(max_bytes=settings.limits.document_bytes),
-        unconfined=settings.unconfined_documents,
-    )
+    limits = DocumentLimits(max_bytes=settings.limits.document_bytes)
+    reading = partial(parse, limits=limits, unconfined=settings.unconfined_documents)
 
     def opened(keys: ReleasedKeys) -> ReadyResources:
         with ExitStack() as undo:
@@ -65,19 +61,6 @@ def bench_of(settings: EnclaveSettings) -> OpenBench:
         )
 
     return opened
-
-
-def _pages(
-    data: bytes, *, name: str, media_type: str, progress: Progress, limits: DocumentLimits, unconfined: str | None
-) -> Generator[Page, None, None]:
-    """Read a document in its own process, which ends with the iterator."""
-
-    def report(read: Read) -> None:
-        progress(read.pages, read.of)
-
-    reading = parse(data, name=name, media_type=media_type, limits=limits, progress=report, unconfined=unconfined)
-    with closing(reading):
-        yield from reading
 
 
 def _passages(pages: Iterator[Page], embedder: Embedder) -> Iterator[IndexedPassage]:

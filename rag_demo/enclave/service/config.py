@@ -40,6 +40,7 @@ from attest.errors import ConfigurationError, EvidenceError
 from attest.release import KeyReference
 from attest.session import SessionSettings, load_settings
 from rag_demo.enclave.service.settings import (
+    POSTGRES_SCHEMES,
     EnclaveSettings,
     KeySource,
     LlmSettings,
@@ -54,8 +55,6 @@ MAX_NAME: Final = 255
 MODEL_ID_BYTES: Final = 16
 _AUTHORITY: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-:[]_/")
 _PATHS_OF_A_SESSION: Final = frozenset({"key_file", "tls_ca", "policy", "anchors", "log_memory"})
-_POSTGRES: Final = ("postgresql://", "postgres://")
-_Table = Mapping[str, Any]  # Any: TOML
 
 
 def load_config(path: Path, *, changes: Mapping[str, object] | None = None) -> EnclaveSettings:
@@ -74,13 +73,7 @@ def load_config(path: Path, *, changes: Mapping[str, object] | None = None) -> E
 
 
 def parse_config(text: bytes, *, folder: Path, changes: Mapping[str, object] | None = None) -> EnclaveSettings:
-    """Read the text of the file; arguments and errors as ``load_config``.
-
-    Args:
-        text: TOML.
-        folder: base of relative paths.
-        changes: as ``load_config``.
-    """
+    """Read the text of the file; relative paths start at ``folder``. Changes and errors as ``load_config``."""
     if len(text) > MAX_CONFIG_BYTES:
         raise _invalid("the file", f"at most {MAX_CONFIG_BYTES} bytes", f"more than {MAX_CONFIG_BYTES}")
     try:
@@ -290,7 +283,7 @@ def _session_value(name: str, value: object, folder: Path) -> object:
 
 def _window(reader: _Reader) -> str | None:
     text = reader.maybe("replay_window")
-    if text is None or text.startswith(_POSTGRES):
+    if text is None or text.startswith(POSTGRES_SCHEMES):
         return text
     return str(reader.folder / text)
 

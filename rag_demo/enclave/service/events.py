@@ -36,7 +36,6 @@ class Events(Response):
     """
 
     def __init__(self, source: AsyncGenerator[bytes, None], *, ended: Callable[[], object]) -> None:
-        """Begin with no event sent."""
         super().__init__(
             status_code=200,
             media_type=EVENTS_MEDIA_TYPE,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
@@ -19,24 +19,10 @@ from attest.session import SYSTEM_TIMING, AsyncSession, SessionKey
 from rag_demo.enclave.service.settings import KeySource
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseReport:
-    """A lease, for people.
-
-    Attributes:
-        key: its name.
-        until: when it ends, by its service's clock, if it is not renewed.
-    """
-
-    key: str
-    until: datetime
-
-
 class HeldKeys:
     """Keys by what they are for (``model``, ``database``, ``prompt``). To be used from one event loop.
 
     Args:
-        sources: service and name of each.
         attester: gives this machine's evidence; None is the machine's own.
         lost: called at once when a lease is lost, before the key is overwritten.
         renew_after: seconds after which a lease is renewed, where that is sooner than necessary.
@@ -50,7 +36,6 @@ class HeldKeys:
         lost: Callable[[LeaseLostError], object],
         renew_after: float | None = None,
     ) -> None:
-        """Keep the settings; no request is sent yet."""
         self._sources = dict(sources)
         self._attester = attester
         self._lost = lost
@@ -83,18 +68,14 @@ class HeldKeys:
         return self._keys[purpose]
 
     def require(self) -> None:
-        """Make sure that every key may be used now.
-
-        Raises:
-            LeaseLostError: as ``SessionKey.require``.
-        """
+        """Require that every key may be used now; errors as ``SessionKey.require``."""
         for key in self._keys.values():
             key.require()
 
     @property
-    def leases(self) -> tuple[LeaseReport, ...]:
-        """The leases, for people."""
-        return tuple(LeaseReport(key=key.name, until=key.expires_at) for key in self._keys.values() if key.valid)
+    def leases(self) -> tuple[tuple[str, datetime], ...]:
+        """The name and the end of each lease, by its service's clock, if it is not renewed."""
+        return tuple((key.name, key.expires_at) for key in self._keys.values() if key.valid)
 
     async def close(self) -> None:
         """End the sessions, and overwrite the keys."""
@@ -108,14 +89,3 @@ class OpenKeyring(Protocol):
     def __call__(self, *, lost: Callable[[LeaseLostError], object]) -> HeldKeys:
         """Return a keyring that has sent no request yet; ``lost`` as for ``HeldKeys``."""
         ...
-
-
-def open_keyring(
-    sources: Mapping[str, KeySource], *, attester: Attester | None, renew_after: float | None = None
-) -> OpenKeyring:
-    """Return what makes a keyring for each life of the service; arguments as ``HeldKeys``."""
-
-    def opened(*, lost: Callable[[LeaseLostError], object]) -> HeldKeys:
-        return HeldKeys(sources, attester=attester, lost=lost, renew_after=renew_after)
-
-    return opened

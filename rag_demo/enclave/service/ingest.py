@@ -12,12 +12,13 @@ import logging
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
 from itertools import islice
 from typing import Final
 
 from attest.errors import AttestError
+from rag_demo.enclave.documents import ReadingProgress
 from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.interfaces import IndexedDocument, IndexedPassage, Page, Vectors
 from rag_demo.enclave.service.events import event, refused_event
@@ -34,55 +35,37 @@ _log = logging.getLogger("rag.enclave")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """An uploaded document.
-
-    Attributes:
-        collection: of the user.
-        document: its description before it is read.
-        data: the file.
-    """
+    """An uploaded document."""
 
     collection: bytes
     document: IndexedDocument
     data: bytes
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Ingest:
     """The work on one upload.
 
-    Args:
-        upload: the document.
-        life: in which it is done.
-        limits: of the service.
+    Attributes:
         embedding: one upload's turn with the model at a time.
-        ticks: seconds that never run backwards.
         send: receives each event, from the thread; None comes last.
     """
 
-    def __init__(
-        self,
-        upload: Upload,
-        *,
-        life: Life,
-        limits: ServiceLimits,
-        embedding: threading.Lock,
-        ticks: Callable[[], float],
-        send: Callable[[bytes | None], object],
-    ) -> None:
-        """Wait for ``run``."""
-        self._upload = upload
-        self._life = life
-        self._limits = limits
-        self._embedding = embedding
-        self._ticks = ticks
-        self._send = send
-        self._left = threading.Event()
-        self._end = ticks() + limits.upload_seconds
-        self._pages = 0
-        self._of: int | None = None
-        self._passages = 0
-        self._of_passages: int | None = None
-        self._reported = -PROGRESS_SECONDS
+    upload: Upload
+    life: Life
+    limits: ServiceLimits
+    embedding: threading.Lock
+    ticks: Callable[[], float]
+    send: Callable[[bytes | None], object]
+    _left: threading.Event = field(default_factory=threading.Event, init=False)
+    _end: float = field(default=0.0, init=False)
+    _read: ReadingProgress = field(default=ReadingProgress(pages=0, of=None), init=False)
+    _passages: int = field(default=0, init=False)
+    _of_passages: int | None = field(default=None, init=False)
+    _reported: float = field(default=-PROGRESS_SECONDS, init=False)
+
+    def __post_init__(self) -> None:
+        self._end = self.ticks() + self.limits.upload_seconds
 
     def leave(self) -> None:
         """Note that the client has left."""
@@ -91,46 +74,46 @@ class Ingest:
     def run(self) -> None:
         """Do all of it, and send the final event."""
         try:
-            self._send(self._stored())
+            self.send(self._stored())
         except _LeftError:
             _log.info("an upload was given up: its user left")
         except AttestError as exc:
             # A part that was closed meanwhile reports only that.
-            error = stopped() if self._life.over else exc
+            error = stopped() if self.life.over else exc
             _log.info("an upload was refused", extra={"code": error.code})
-            self._send(refused_event(error))
+            self.send(refused_event(error))
         except Exception as exc:  # noqa: BLE001  a defect ends this upload, and its text may quote the document
-            if self._life.over:
-                self._send(refused_event(stopped()))
+            if self.life.over:
+                self.send(refused_event(stopped()))
             else:
                 _log.error("an upload ended by a defect", exc_info=exc)
-                self._send(refused_event(defect("the service failed; nothing of the document was stored")))
+                self.send(refused_event(defect("the service failed; nothing of the document was stored")))
         finally:
-            self._send(None)
+            self.send(None)
 
     def _stored(self) -> bytes:
         self._require_room()
-        store = self._life.bench.store
+        store = self.life.bench.store
         parts = self._embedded(self._split())
-        stored = store.add(self._upload.collection, self._upload.document, parts)
+        stored = store.add(self.upload.collection, self.upload.document, parts)
         return event("stored", StoredEvent(document=DocumentModel.of(stored)))
 
     def _require_room(self) -> None:
-        count = len(self._life.bench.store.documents(self._upload.collection))
-        if count >= self._limits.documents_per_user:
+        count = len(self.life.bench.store.documents(self.upload.collection))
+        if count >= self.limits.documents_per_user:
             raise RefusedError(
                 f"{count} documents are stored, and no more may be",
                 code="rag-documents-full",
                 status=HTTPStatus.CONFLICT,
-                expected=f"at most {self._limits.documents_per_user} documents",
+                expected=f"at most {self.limits.documents_per_user} documents",
                 got=str(count),
                 hint="delete one of them first",
             )
 
     def _split(self) -> list[IndexedPassage]:
         """Read all of it first: what is too long is refused before anything expensive is done for it."""
-        bench, most = self._life.bench, self._limits.passages_per_document
-        with closing(self._read()) as pages:
+        bench, most = self.life.bench, self.limits.passages_per_document
+        with closing(self._pages()) as pages:
             passages = list(islice(bench.split(pages, bench.embedder), most + 1))
         if len(passages) > most:
             raise RefusedError(
@@ -151,9 +134,9 @@ class Ingest:
         self._of_passages = len(passages)
         return passages
 
-    def _read(self) -> Generator[Page, None, None]:
-        upload = self._upload
-        pages = self._life.bench.read(
+    def _pages(self) -> Generator[Page, None, None]:
+        upload = self.upload
+        pages = self.life.bench.read(
             upload.data, name=upload.document.name, media_type=upload.document.media_type, progress=self._progress
         )
         with closing(pages):
@@ -162,9 +145,9 @@ class Ingest:
                 yield page
 
     def _vectors(self, batch: Sequence[IndexedPassage]) -> Vectors:
-        with self._embedding:
+        with self.embedding:
             self._go_on()
-            return self._life.bench.embedder.embed([one.text for one in batch])
+            return self.life.bench.embedder.embed([one.text for one in batch])
 
     def _embedded(self, passages: Sequence[IndexedPassage]) -> Iterator[tuple[Sequence[IndexedPassage], Vectors]]:
         """Hand parts over as they come; what is raised here makes the store forget the document."""
@@ -176,31 +159,29 @@ class Ingest:
         self._reported = -PROGRESS_SECONDS  # the final progress is sent without a delay
         self._go_on()
 
-    def _progress(self, pages: int, of: int | None) -> None:
+    def _progress(self, read: ReadingProgress) -> None:
         """Note the progress of the reader; a document whose pages have no text is refused here as well."""
-        self._pages, self._of = pages, of
+        self._read = read
         self._go_on()
 
     def _go_on(self) -> None:
         """Require a reason to continue, and send the progress."""
-        if self._life.over:
+        if self.life.over:
             raise stopped()
         if self._left.is_set():
             raise _LeftError
-        now = self._ticks()
+        now = self.ticks()
         if now > self._end:
             raise RefusedError(
-                f"the document took longer than {self._limits.upload_seconds:g} s",
+                f"the document took longer than {self.limits.upload_seconds:g} s",
                 code="rag-upload-too-slow",
                 status=HTTPStatus.SERVICE_UNAVAILABLE,
                 hint="split it into several documents",
             )
         if now - self._reported >= PROGRESS_SECONDS:
             self._reported = now
-            self._send(event("progress", self._far()))
-
-    def _far(self) -> ProgressEvent:
-        return ProgressEvent(pages=self._pages, of=self._of, passages=self._passages, of_passages=self._of_passages)
+            far = ProgressEvent(**asdict(self._read), passages=self._passages, of_passages=self._of_passages)
+            self.send(event("progress", far))
 
 
 class _LeftError(Exception):

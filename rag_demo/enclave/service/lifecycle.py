@@ -16,14 +16,15 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
 from attest.errors import AttestError, LeaseLostError, ReleaseRefusedError
 from rag_demo.enclave.errors import RefusedError
-from rag_demo.enclave.service.held_keys import HeldKeys, LeaseReport, OpenKeyring
+from rag_demo.enclave.service.held_keys import HeldKeys, OpenKeyring
 from rag_demo.enclave.service.resources import OpenBench, ReadyResources, ReleasedKeys
 
 FIRST_PAUSE_SECONDS: Final = 0.5
@@ -50,8 +51,6 @@ class Why:
     """The reason why the service is not ready.
 
     Attributes:
-        code: of the error.
-        detail: its text.
         failed_checks: ids of the checks that failed for this machine, where a service listed them.
     """
 
@@ -70,14 +69,9 @@ class Why:
 
 
 class Life:
-    """One period of service, from the opening of model and store to the loss of a lease.
-
-    Args:
-        bench: model and store.
-    """
+    """One period of service, from the opening of model and store to the loss of a lease."""
 
     def __init__(self, bench: ReadyResources) -> None:
-        """Begin."""
         self.bench = bench
         self._over = asyncio.Event()
 
@@ -113,44 +107,32 @@ class Life:
                 await asyncio.wait({doing}, timeout=CANCEL_SECONDS)
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Enclave:
     """The service's one state. To be used from one event loop.
 
-    Args:
-        keyring: makes the keyring of a life.
+    Attributes:
         open_bench: opens model and store with its keys; runs in a thread.
         unlocked: awaited with the keyring when everything is opened, before the first request is served.
         wiped: called at once when a life is over.
         retry_seconds: longest pause between attempts.
-        pause: waits for a number of seconds.
     """
 
-    def __init__(
-        self,
-        *,
-        keyring: OpenKeyring,
-        open_bench: OpenBench,
-        unlocked: Callable[[HeldKeys], Awaitable[object]] | None = None,
-        wiped: Callable[[], object] = lambda: None,
-        retry_seconds: float = 30.0,
-        pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
-    ) -> None:
-        """Begin locked."""
-        self._new_keyring = keyring
-        self._open_bench = open_bench
-        self._unlocked = unlocked
-        self._wiped = wiped
-        self._retry_seconds = retry_seconds
-        self._pause = pause
-        self._life: Life | None = None
-        self._keyring: HeldKeys | None = None
-        self._resting = LifecycleState.LOCKED
-        self._lost: asyncio.Future[LeaseLostError] | None = None
-        self._failures = 0
-        self._ending = False
-        self.state = LifecycleState.LOCKED
-        self.why: Why | None = None
-        self.model: tuple[str, int] | None = None
+    keyring: OpenKeyring
+    open_bench: OpenBench
+    unlocked: Callable[[HeldKeys], Awaitable[object]] | None = None
+    wiped: Callable[[], object] = lambda: None
+    retry_seconds: float = 30.0
+    pause: Callable[[float], Awaitable[object]] = asyncio.sleep
+    state: LifecycleState = field(default=LifecycleState.LOCKED, init=False)
+    why: Why | None = field(default=None, init=False)
+    model: tuple[str, int] | None = field(default=None, init=False)
+    _life: Life | None = field(default=None, init=False)
+    _keyring: HeldKeys | None = field(default=None, init=False)
+    _resting: LifecycleState = field(default=LifecycleState.LOCKED, init=False)
+    _lost: asyncio.Future[LeaseLostError] | None = field(default=None, init=False)
+    _failures: int = field(default=0, init=False)
+    _ending: bool = field(default=False, init=False)
 
     # -- for requests
 
@@ -172,8 +154,8 @@ class Enclave:
         return life
 
     @property
-    def leases(self) -> tuple[LeaseReport, ...]:
-        """The present leases."""
+    def leases(self) -> tuple[tuple[str, datetime], ...]:
+        """The name and the end of each present lease."""
         return () if self._keyring is None else self._keyring.leases
 
     # -- living
@@ -193,11 +175,11 @@ class Enclave:
             except Exception as exc:  # noqa: BLE001  a defect must not leave a service that is locked for ever
                 self._rest(_first(exc))
             if not self._ending:
-                await self._pause(self._next_pause())
+                await self.pause(self._next_pause())
 
     async def _live(self) -> None:
         self._lost = asyncio.get_running_loop().create_future()
-        keyring = self._keyring = self._new_keyring(lost=self._lose)
+        keyring = self._keyring = self.keyring(lost=self._lose)
         try:
             await keyring.obtain()
             self.state = LifecycleState.UNLOCKING
@@ -212,7 +194,7 @@ class Enclave:
 
     async def _opened(self, keyring: HeldKeys) -> ReadyResources:
         material = ReleasedKeys(model=keyring.key("model").material, database=keyring.key("database").material)
-        opening = asyncio.ensure_future(asyncio.to_thread(self._open_bench, material))
+        opening = asyncio.ensure_future(asyncio.to_thread(self.open_bench, material))
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -221,11 +203,11 @@ class Enclave:
 
     async def _unlock_others(self, life: Life, keyring: HeldKeys) -> None:
         try:
-            if self._unlocked is not None:
-                await self._unlocked(keyring)
+            if self.unlocked is not None:
+                await self.unlocked(keyring)
         finally:
             if life.over:  # lost meanwhile: keys taken after that are wiped as well
-                self._wiped()
+                self.wiped()
 
     def _be_ready(self, life: Life) -> None:
         self.model = (life.bench.model_name, life.bench.embedder.dimensions)
@@ -236,7 +218,7 @@ class Enclave:
     def _lose(self, error: LeaseLostError) -> None:
         """End the life at once; the session overwrites the key when this returns."""
         if self._life is not None and self._life.end():
-            self._wiped()
+            self.wiped()
         if self.state is LifecycleState.READY:
             self._rest(error)
         if self._lost is not None and not self._lost.done():
@@ -258,7 +240,7 @@ class Enclave:
         if self.state in {LifecycleState.READY, LifecycleState.UNLOCKING}:
             self.state = self._resting
         if life is not None and life.end():
-            self._wiped()
+            self.wiped()
         try:
             if life is not None:
                 await asyncio.shield(asyncio.ensure_future(asyncio.to_thread(life.bench.close)))
@@ -269,7 +251,7 @@ class Enclave:
 
     def _next_pause(self) -> float:
         doubled: float = FIRST_PAUSE_SECONDS * 2 ** min(max(0, self._failures - 1), 16)
-        most = min(self._retry_seconds, doubled)
+        most = min(self.retry_seconds, doubled)
         return most * (0.5 + 0.5 * _chance.random())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Literal
 
@@ -29,15 +30,7 @@ class DocumentModel(_Closed):
     @staticmethod
     def of(document: IndexedDocument) -> DocumentModel:
         """Show a document."""
-        return DocumentModel(
-            id=document.id,
-            name=document.name,
-            media_type=document.media_type,
-            size=document.size,
-            pages=document.pages,
-            passages=document.passages,
-            added=document.added,
-        )
+        return DocumentModel(**asdict(document))
 
 
 class DocumentsModel(_Closed):

@@ -18,6 +18,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 
@@ -37,42 +38,51 @@ STATE_PATH: Final = "/v1/state"
 CORS_SECONDS: Final = 86_400
 _OPEN: Final = frozenset({GATEWAY_PATH, OFFER_PATH, STATE_PATH})
 _ANY_ORIGIN: Final = (b"access-control-allow-origin", b"*")
+_NOT_ALLOWED: Final = RefusedError(
+    "only GET is answered here", code="rag-method-not-allowed", status=HTTPStatus.METHOD_NOT_ALLOWED
+)
+_UNKNOWN: Final = RefusedError(
+    "nothing is answered here in the clear",
+    code="rag-route-unknown",
+    status=HTTPStatus.NOT_FOUND,
+    hint=f"requests go encrypted to {GATEWAY_PATH}",
+)
+_UNAVAILABLE: Final = RefusedError(
+    "the service cannot take requests now",
+    code="rag-unavailable",
+    status=HTTPStatus.SERVICE_UNAVAILABLE,
+    retry_seconds=5,
+)
+_NO_KEY: Final = RefusedError(
+    "the service has no channel key yet: it is released to it",
+    code="rag-locked",
+    status=HTTPStatus.SERVICE_UNAVAILABLE,
+    hint="GET /v1/state says why; in the client, 'check' does",
+    retry_seconds=5,
+)
 _log = logging.getLogger("rag.enclave")
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class OuterApp:
     """An ASGI application.
 
-    Args:
+    Attributes:
         channel: returns what opens encrypted requests now; None while there is no key to open them with.
-        state: makes the document that says what the service can do.
-        is_ready: true if the service can do everything.
-        life: context that runs as long as the server does.
-        limits: of the service.
-        ticks: seconds that never run backwards.
         pages: files by path, and never for another method than GET.
     """
 
-    def __init__(
-        self,
-        *,
-        channel: Callable[[], ASGIApp | None],
-        state: Callable[[], Response],
-        is_ready: Callable[[], bool],
-        life: Callable[[], AbstractAsyncContextManager[None]],
-        limits: ServiceLimits,
-        ticks: Callable[[], float],
-        pages: Mapping[str, PageFile] | None = None,
-    ) -> None:
-        """Keep the parts."""
-        self._channel = channel
-        self._state = state
-        self._is_ready = is_ready
-        self._life = life
-        self._limits = limits
-        self._ticks = ticks
-        self._pages = dict(pages or {})
-        each = limits.offers_per_minute_each
+    channel: Callable[[], ASGIApp | None]
+    state: Callable[[], Response]
+    is_ready: Callable[[], bool]
+    life: Callable[[], AbstractAsyncContextManager[None]]
+    limits: ServiceLimits
+    ticks: Callable[[], float]
+    pages: Mapping[str, PageFile] = field(default_factory=dict)
+    _offers: RateTable = field(init=False)
+
+    def __post_init__(self) -> None:
+        each = self.limits.offers_per_minute_each
         self._offers = RateTable(Rate(per_second=each / 60, burst=max(1, each // 4)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -89,7 +99,7 @@ class OuterApp:
         except AttestError as exc:
             # Mainly the replay window: a request that cannot be recorded is refused.
             _log.error("a request could not be taken", extra={"code": exc.code})
-            await self._fail(_unavailable(), scope, receive, begun)
+            await self._fail(_UNAVAILABLE, scope, receive, begun)
         except Exception as exc:  # noqa: BLE001  what it says may quote a request; a connection is no place for it
             _log.error("a request at the doors ended by a defect", exc_info=exc)
             await self._fail(defect(), scope, receive, begun)
@@ -106,38 +116,32 @@ class OuterApp:
             await _preflight()(scope, receive, send)
         elif path in {GATEWAY_PATH, OFFER_PATH}:
             await self._pass_on(scope, receive, send)
-        elif path in {STATE_PATH, "/healthz", "/readyz"} or path in self._pages:
-            answer = self._outside(path) if method in {"GET", "HEAD"} else problem(_not_allowed())
+        elif path in {STATE_PATH, "/healthz", "/readyz"} or path in self.pages:
+            answer = self._outside(path) if method in {"GET", "HEAD"} else problem(_NOT_ALLOWED)
             await answer(scope, receive, send)
         else:
-            await problem(_unknown())(scope, receive, send)
+            await problem(_UNKNOWN)(scope, receive, send)
 
     def _outside(self, path: str) -> Response:
         if path == STATE_PATH:
-            return self._state()
+            return self.state()
         if path == "/healthz":
-            return Response("alive\n", media_type="text/plain", headers={"cache-control": "no-store"})
+            return _plain("alive\n")
         if path == "/readyz":
-            ready = self._is_ready()
-            return Response(
-                "ready\n" if ready else "not ready\n",
-                status_code=200 if ready else 503,
-                media_type="text/plain",
-                headers={"cache-control": "no-store"},
-            )
-        page = self._pages[path]
+            return _plain("ready\n") if self.is_ready() else _plain("not ready\n", status=503)
+        page = self.pages[path]
         return Response(page.body, media_type=page.media_type, headers=dict(page.headers))
 
     # -- the channel
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
-        channel = self._channel()
+        channel = self.channel()
         if channel is None:
-            await problem(_no_key())(scope, receive, send)
+            await problem(_NO_KEY)(scope, receive, send)
             return
         if scope["path"] == OFFER_PATH:
             client = scope.get("client")
-            wait = self._offers.wait_of(caller_of(client[0] if client else ""), at=self._ticks())
+            wait = self._offers.wait_of(caller_of(client[0] if client else ""), at=self.ticks())
             if wait > 0:
                 await problem(too_often(wait))(scope, receive, send)
                 return
@@ -145,7 +149,7 @@ class OuterApp:
 
     async def _within_time(self, channel: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """Bound the time that a request may take to arrive; the channel bounds the bytes of all of them."""
-        end = asyncio.get_running_loop().time() + self._limits.body_seconds
+        end = asyncio.get_running_loop().time() + self.limits.body_seconds
         arrived = late = left = False
 
         async def timed() -> Message:
@@ -175,7 +179,7 @@ class OuterApp:
         """Live from the server's start to its end."""
         await receive()
         try:
-            async with self._life():
+            async with self.life():
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
         except Exception as exc:  # noqa: BLE001  the server has to hear of it
@@ -207,6 +211,10 @@ class _CutError(Exception):
     """An answer breaks off."""
 
 
+def _plain(text: str, *, status: int = 200) -> Response:
+    return Response(text, status_code=status, media_type="text/plain", headers={"cache-control": "no-store"})
+
+
 def _preflight() -> Response:
     headers = {
         "access-control-allow-methods": "GET, POST",
@@ -214,37 +222,3 @@ def _preflight() -> Response:
         "access-control-max-age": str(CORS_SECONDS),
     }
     return Response(status_code=204, headers=headers)
-
-
-def _not_allowed() -> RefusedError:
-    return RefusedError(
-        "only GET is answered here", code="rag-method-not-allowed", status=HTTPStatus.METHOD_NOT_ALLOWED
-    )
-
-
-def _unknown() -> RefusedError:
-    return RefusedError(
-        "nothing is answered here in the clear",
-        code="rag-route-unknown",
-        status=HTTPStatus.NOT_FOUND,
-        hint=f"requests go encrypted to {GATEWAY_PATH}",
-    )
-
-
-def _unavailable() -> RefusedError:
-    return RefusedError(
-        "the service cannot take requests now",
-        code="rag-unavailable",
-        status=HTTPStatus.SERVICE_UNAVAILABLE,
-        retry_seconds=5,
-    )
-
-
-def _no_key() -> RefusedError:
-    return RefusedError(
-        "the service has no channel key yet: it is released to it",
-        code="rag-locked",
-        status=HTTPStatus.SERVICE_UNAVAILABLE,
-        hint="GET /v1/state says why; in the client, 'check' does",
-        retry_seconds=5,
-    )

@@ -17,8 +17,8 @@ from attest.errors import ConfigurationError
 from attest.hardening import harden
 from attest.http_protocol import EmbeddedServer, PatientLoop, expecting_heads
 from rag_demo.enclave.service.assembly import RagService
-from rag_demo.enclave.service.insecure_switches import relaxations
 from rag_demo.enclave.service.logs import set_up_logs
+from rag_demo.enclave.service.settings import relaxations
 
 KEEP_ALIVE_SECONDS: Final = 15
 _HEAD_BYTES: Final = 32 * 1024

@@ -8,12 +8,10 @@ from concurrent.futures import Executor
 from typing import Final
 
 from rag_demo.enclave.answers.extracts import UNKNOWN, Cited, Extract
-from rag_demo.enclave.interfaces import Found
+from rag_demo.enclave.service.concurrency import in_thread
 from rag_demo.enclave.service.events import event
 from rag_demo.enclave.service.lifecycle import Life, stopped
 from rag_demo.enclave.service.models import AnswerEvent, CitationModel, PassageEvent, TextEvent
-from rag_demo.enclave.service.resources import ReadyResources
-from rag_demo.enclave.service.threads import in_thread
 
 FOUND: Final = 12
 """Number of passages that the search returns."""
@@ -23,14 +21,9 @@ _MARK: Final = re.compile(r"\[(\d{1,3})\]")
 async def answered(
     life: Life, collection: bytes, question: str, *, threads: Executor, left: Callable[[], bool]
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the events of an answer.
+    """Yield the events of an answer from one user's collection, the only one searched.
 
-    Args:
-        life: of the service.
-        collection: of the user, the only one searched.
-        question: the user's text.
-        threads: for blocking work.
-        left: true once the client has left.
+    Nothing is searched once ``left`` is true: the client has left.
 
     Raises:
         AttestError: of a part; ``rag-stopped``.
@@ -66,12 +59,8 @@ def _extract(life: Life, collection: bytes, question: str, left: Callable[[], bo
     if left() or life.over:
         return Extract(known=False, text=UNKNOWN, passages=())
     bench = life.bench
-    return bench.answerer.extract(question, _found(bench, collection, question), bench.embedder)
-
-
-def _found(bench: ReadyResources, collection: bytes, question: str) -> tuple[Found, ...]:
-    vector = bench.embedder.embed([question])[0]
-    return bench.store.search(collection, question, vector, limit=FOUND)
+    found = bench.store.search(collection, question, bench.embedder.embed([question])[0], limit=FOUND)
+    return bench.answerer.extract(question, found, bench.embedder)
 
 
 def _passage(one: Cited) -> PassageEvent:

@@ -6,11 +6,12 @@ another way to read documents.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from rag_demo.enclave.answers.extracts import Extract
+from rag_demo.enclave.documents import ReadingProgress
 from rag_demo.enclave.interfaces import DocumentStore, Embedder, Found, IndexedPassage, Page
 
 
@@ -39,14 +40,20 @@ class Answerer(Protocol):
         ...
 
 
-Progress = Callable[[int, int | None], object]
-"""Callback with the number of pages read, and the total where it is known."""
+class Pages(Iterator[Page], Protocol):
+    """The pages of a document that is being read."""
+
+    def close(self) -> None:
+        """End the reading."""
+        ...
 
 
 class ReadPages(Protocol):
     """Reader of a document, in a confined process."""
 
-    def __call__(self, data: bytes, *, name: str, media_type: str, progress: Progress) -> Generator[Page, None, None]:
+    def __call__(
+        self, data: bytes, /, *, name: str, media_type: str, progress: Callable[[ReadingProgress], None]
+    ) -> Pages:
         """Yield its pages; closing the iterator ends the reading."""
         ...
 
@@ -56,16 +63,7 @@ Split = Callable[[Iterator[Page], Embedder], Iterator[IndexedPassage]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyResources:
-    """Everything that exists only while the service is ready.
-
-    Attributes:
-        model_name: name of the model, for people.
-        embedder: the model.
-        store: the documents.
-        read: reads documents.
-        split: makes passages of pages.
-        answerer: answers.
-    """
+    """Everything that exists only while the service is ready."""
 
     model_name: str
     embedder: OpenEmbedder
@@ -84,12 +82,7 @@ class ReadyResources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedKeys:
-    """The keys that were released, to be read now and not kept.
-
-    Attributes:
-        model: opens the model.
-        database: opens the database.
-    """
+    """The keys that were released, to be read now and not kept."""
 
     model: memoryview
     database: memoryview

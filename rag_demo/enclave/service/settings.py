@@ -5,13 +5,16 @@ They must be part of the machine's measurement: a change can name other services
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from attest.session import SessionSettings
 
 SimulatedKind = Literal["snp", "tdx", "azure-snp", "azure-tdx"]
+POSTGRES_SCHEMES: Final = ("postgresql://", "postgres://")
+"""Beginnings of a replay window that is a database."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +54,6 @@ class ModelSettings:
     """The embedding model, sealed.
 
     Attributes:
-        place: its sealed folder.
         trust: files with the public keys of the accepted signers.
         model_id: expected sealing, 16 bytes; None accepts any of its owner's.
     """
@@ -67,7 +69,6 @@ class LlmSettings:
 
     Attributes:
         url: of a server with OpenAI's protocol.
-        model: the server's name of the model.
         inside_boundary: the reason why it is inside the TEE, where its address is not this machine's own.
     """
 
@@ -81,24 +82,18 @@ class ServiceLimits:
     """Limits of sizes, counts, rates and times. All have defaults.
 
     Attributes:
-        document_bytes: of one file.
-        documents_per_user: that are stored.
         passages_per_document: that one file may come to; they are in memory until it is stored. 10,000 full pages are
             40,000.
         uploads: worked on at a time.
-        uploads_per_user: of one user.
         questions: answered at a time.
-        questions_per_user: of one user.
         requests_per_minute: of one user, of every kind.
         request_burst: at once, after a pause.
-        question_characters: of one question.
         upload_seconds: for one file, from its complete arrival.
         question_seconds: for one answer.
         offers_per_minute: proofs for all clients together.
         offers_per_minute_each: for one address.
         waiting_bytes: of all pending requests together.
         body_seconds: for one request to arrive.
-        connections: open at a time.
         drain_seconds: for running requests, when the service ends.
         retry_seconds: longest pause between attempts to get the keys.
         renew_seconds: after which a lease is renewed, where that is sooner than after two thirds of its time: so soon
@@ -133,21 +128,17 @@ class EnclaveSettings:
 
     Attributes:
         name: its name for clients: the audience of its evidence and the host of their requests.
-        model: the embedding model.
         model_key: opens the model; its owner's service releases it.
         database: file of documents, encrypted.
         database_key: opens the database; the service of the documents' owner releases it.
-        host: address of the listening socket.
         port: 0 takes any.
         authorities: further hosts that requests may be for.
-        machine: source of its evidence.
         prompt_key: a channel key that a key-release service releases to every replica; None makes one at the start.
         x25519: why a key of X25519 alone is offered beside the hybrid one, for browsers that lack ML-KEM; None: there
             is no such key.
         replay_window: file or database of seen requests to that key: a path, or ``postgresql://…``.
         llm: server that words answers; None answers with passages alone.
         unconfined_documents: the reason to read documents where the kernel offers no filter of system calls.
-        limits: of the service.
     """
 
     name: str
@@ -170,3 +161,24 @@ class EnclaveSettings:
     def simulated(self) -> bool:
         """True if the evidence comes from the simulator."""
         return self.machine.simulate is not None
+
+
+def relaxations(settings: EnclaveSettings) -> Iterator[str]:
+    """Yield each setting that relaxes a check, with its reason; the service logs them at its start."""
+    machine = settings.machine
+    if machine.simulate is not None:
+        yield f"machine.simulate = {machine.simulate}: what this machine proves is true of no hardware"
+    keys = {"model.key": settings.model_key, "database.key": settings.database_key, "prompt_key": settings.prompt_key}
+    for name, source in keys.items():
+        if source is None:
+            continue
+        if source.service.allow_simulated:
+            yield f"{name}.allow_simulated: the service that releases it may prove itself by a simulator"
+        if source.service.unchecked_tls is not None:
+            yield f"{name}.unchecked_tls: {source.service.unchecked_tls}"
+    if settings.x25519 is not None:
+        yield f"channel.x25519: {settings.x25519}"
+    if settings.unconfined_documents is not None:
+        yield f"documents.unconfined: {settings.unconfined_documents}"
+    if settings.llm is not None and settings.llm.inside_boundary is not None:
+        yield f"llm.inside_boundary: {settings.llm.inside_boundary}"

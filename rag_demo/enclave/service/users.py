@@ -25,10 +25,7 @@ _SCHEME: Final = "bearer"
 
 
 def collection_of(lines: list[str]) -> bytes:
-    """Return the collection of the request's user.
-
-    Args:
-        lines: values of the header ``authorization``.
+    """Return the collection of the user that the values of the header ``authorization`` name.
 
     Raises:
         RefusedError: ``rag-token-invalid``; it repeats no part of the header.

@@ -58,12 +58,7 @@ _AFTER_KEY = (
 
 
 def make_file(path: Path, key: bytes, *, about: dict[str, str]) -> None:
-    """Make a new database, whole or not at all.
-
-    Args:
-        path: of the file, which must not exist.
-        key: 32 bytes.
-        about: description in the database, which `open_file` compares.
+    """Make a new database that holds its description, whole or not at all; the file must not exist.
 
     Raises:
         StoreUnavailableError: the folder takes no file.
@@ -90,13 +85,9 @@ def make_file(path: Path, key: bytes, *, about: dict[str, str]) -> None:
 
 
 def open_file(path: Path, key: bytes, *, about: dict[str, str], check_whole: bool) -> Connection:
-    """Open a database, lock it, and check that it is what was written.
+    """Open a database, lock it, and check that it is what was written, with this description.
 
-    Args:
-        path: of the file.
-        key: 32 bytes.
-        about: expected description of the file.
-        check_whole: authenticate every page now, and not when it is read.
+    Every page is authenticated now with ``check_whole``, and otherwise when it is read.
 
     Raises:
         StoreDamagedError: another key, or not the bytes that were written, or fewer.

@@ -34,7 +34,6 @@ class StoreLimits:
     matrix_bytes: int = 512 * 1024 * 1024
 
     def __post_init__(self) -> None:
-        """Refuse values outside their range."""
         for field in fields(self):
             value: object = getattr(self, field.name)
             if type(value) is not int or value < 1:

@@ -40,11 +40,7 @@ def load_matrix(connection: Connection, collection: int, *, dimensions: int) -> 
 def find_by_words(connection: Connection, collection: int, words: Sequence[str], matrix: Matrix) -> list[int]:
     """Return the passages in which the words are, best first, by BM25 over this collection alone.
 
-    Args:
-        connection: the file.
-        collection: its number.
-        words: of `rag_demo.enclave.store.terms`: letters and digits, without operators of FTS5.
-        matrix: the vectors of the collection.
+    The words are those of `rag_demo.enclave.store.terms`: letters and digits, without operators of FTS5.
     """
     table = words_table(collection)
     asked = " OR ".join(f'"{word}"' for word in telling(_counts(connection, collection, words), matrix.numbers.size))

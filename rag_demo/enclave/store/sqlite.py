@@ -54,7 +54,8 @@ class SqliteStore:
         self._damage: str | None = None
         with self._open():
             self._total = int(connection.execute("SELECT coalesce(sum(passages), 0) FROM documents").fetchone()[0])
-        for collection, document in self._unfinished():
+            left = unfinished(connection)
+        for collection, document in left:
             self._purge(collection, document)
         self._release()
 
@@ -104,15 +105,7 @@ class SqliteStore:
     def add(
         self, collection: bytes, document: IndexedDocument, parts: Iterable[tuple[Sequence[IndexedPassage], Vectors]]
     ) -> IndexedDocument:
-        """Store a document: all of it, or nothing, even after a crash.
-
-        Args:
-            collection: of the user.
-            document: ``pages`` and ``passages`` are not known yet and are 0.
-            parts: passages in order with their vectors, read one by one, without the lock.
-
-        Returns:
-            the document with its counts.
+        """Store a document as ``DocumentStore.add`` does; the parts are taken one by one, without the lock.
 
         Raises:
             StoreInputError: a name or a passage that is none.
@@ -123,7 +116,8 @@ class SqliteStore:
             StoreClosedError: the store is closed.
         """
         check_collection(collection)
-        number = self._begin(collection, check_document(document))
+        check_document(document)
+        number = self._begin(collection, document)
         last = -1
         try:
             for passages, vectors in parts:
@@ -278,10 +272,6 @@ class SqliteStore:
         self._release()
         return sum(1 for _, state in rows if state == IngestState.WHOLE)
 
-    def _unfinished(self) -> tuple[tuple[int, str], ...]:
-        with self._open() as connection:
-            return unfinished(connection)
-
     def _purge(self, number: int, document: str) -> None:
         more = True
         while more:
@@ -301,13 +291,7 @@ class SqliteStore:
     # -- searching
 
     def search(self, collection: bytes, question: str, vector: Vectors, *, limit: int) -> tuple[Found, ...]:
-        """Return the passages that fit best, by words and by meaning, best first.
-
-        Args:
-            collection: of the user, the only one searched.
-            question: plain text; no part of it is a query language.
-            vector: the question's, of shape ``(dimensions,)``, float32, of length 1.
-            limit: maximum number of passages, 1 to 100.
+        """Search as ``DocumentStore.search`` does: the vector is float32 of length 1, the limit 1 to 100.
 
         Raises:
             StoreDamagedError: the file is not what was written.

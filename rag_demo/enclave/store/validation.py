@@ -30,11 +30,10 @@ _LENGTH_TOLERANCE = 1e-3
 """Tolerance of the length of a vector around 1: float32 and a model's own rounding, and no more."""
 
 
-def check_collection(collection: bytes) -> bytes:
-    """Return the name of a collection, or refuse what is none."""
+def check_collection(collection: bytes) -> None:
+    """Refuse anything but the name of a collection."""
     if not isinstance(collection, bytes) or len(collection) != COLLECTION_BYTES:
         raise ValueError(f"a collection is named by {COLLECTION_BYTES} bytes")
-    return collection
 
 
 def is_document_id(document: str) -> bool:
@@ -42,8 +41,8 @@ def is_document_id(document: str) -> bool:
     return isinstance(document, str) and _ID.fullmatch(document) is not None
 
 
-def check_document(document: IndexedDocument) -> IndexedDocument:
-    """Return the document, or refuse an id, a name or a size that none has."""
+def check_document(document: IndexedDocument) -> None:
+    """Refuse a document with an id, a name or a size that none has."""
     if not is_document_id(document.id):
         raise ValueError("a document's id is 32 lower-case hexadecimal digits")
     if document.added.tzinfo is None or document.added.utcoffset() != UTC.utcoffset(None):
@@ -52,7 +51,6 @@ def check_document(document: IndexedDocument) -> IndexedDocument:
         raise ValueError("a document's size is a whole number from 0")
     _check_label(document.name, "name", MAX_NAME_CHARACTERS)
     _check_label(document.media_type, "media_type", MAX_MEDIA_TYPE_CHARACTERS)
-    return document
 
 
 def _check_label(text: str, field: str, longest: int) -> None:
@@ -72,15 +70,7 @@ def _check_label(text: str, field: str, longest: int) -> None:
 def check_part(
     passages: Sequence[IndexedPassage], vectors: Vectors, *, after: int, dimensions: int, limits: StoreLimits
 ) -> int:
-    """Check passages and their vectors; return the ordinal of the last one.
-
-    Args:
-        passages: as they come.
-        vectors: of shape ``(len(passages), dimensions)``.
-        after: the ordinal that was last, -1 at first.
-        dimensions: length of this store's vectors.
-        limits: of a passage.
-    """
+    """Check passages and their vectors; return the ordinal of the last one. The one before the first is -1."""
     if vectors.shape != (len(passages), dimensions) or vectors.dtype != np.float32:
         raise ValueError(f"vectors are float32 of shape ({len(passages)}, {dimensions})")
     _check_lengths(vectors)
@@ -109,12 +99,11 @@ def _check_text(text: str, limits: StoreLimits) -> None:
         raise over_limit("rag-limit-passage-bytes", limits.passage_bytes, "split the document into shorter passages")
 
 
-def check_question_vector(vector: Vectors, *, dimensions: int) -> Vectors:
-    """Return the vector of a question, or refuse one that is none of this model."""
+def check_question_vector(vector: Vectors, *, dimensions: int) -> None:
+    """Refuse a vector of a question that is none of this model."""
     if vector.shape != (dimensions,) or vector.dtype != np.float32:
         raise ValueError(f"a question's vector is float32 of shape ({dimensions},)")
     _check_lengths(vector.reshape(1, -1))
-    return vector
 
 
 def _check_lengths(vectors: Vectors) -> None:
@@ -123,11 +112,10 @@ def _check_lengths(vectors: Vectors) -> None:
         raise ValueError("a vector is of length 1")
 
 
-def check_limit(limit: int) -> int:
-    """Return how many passages are wanted, or refuse."""
+def check_limit(limit: int) -> None:
+    """Refuse a number of passages that no search returns."""
     if type(limit) is not int or not 1 <= limit <= MAX_FOUND:
         raise ValueError(f"from 1 to {MAX_FOUND} passages are found at once")
-    return limit
 
 
 def over_limit(code: str, most: int, hint: str) -> StoreLimitError:

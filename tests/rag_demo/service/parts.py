@@ -11,8 +11,9 @@ import numpy as np
 
 from attest.errors import EvidenceError
 from rag_demo.enclave.answers.extracts import Cited, Extract
+from rag_demo.enclave.documents import ReadingProgress
 from rag_demo.enclave.interfaces import Embedder, Found, IndexedDocument, IndexedPassage, Page, Vectors
-from rag_demo.enclave.service.resources import Progress, ReadyResources, ReleasedKeys
+from rag_demo.enclave.service.resources import ReadyResources, ReleasedKeys
 
 DIMENSIONS = 64
 
@@ -100,7 +101,9 @@ class Reader:
     before_page: Callable[[int], object] = lambda _: None
     ended: threading.Event = field(default_factory=threading.Event)
 
-    def __call__(self, data: bytes, *, name: str, media_type: str, progress: Progress) -> Generator[Page, None, None]:
+    def __call__(
+        self, data: bytes, *, name: str, media_type: str, progress: Callable[[ReadingProgress], None]
+    ) -> Generator[Page, None, None]:
         try:
             if data.startswith(b"%BAD"):
                 raise EvidenceError("the document cannot be read", code="document-malformed")
@@ -109,7 +112,7 @@ class Reader:
             pages = data.decode().split("\f")
             for number, text in enumerate(pages, 1):
                 self.before_page(number)
-                progress(number, len(pages))
+                progress(ReadingProgress(pages=number, of=len(pages)))
                 yield Page(number=number, text=text)
         finally:
             self.ended.set()

@@ -10,8 +10,7 @@ import pytest
 from attest.errors import AttestError, ConfigurationError
 from rag_demo.enclave.answers import LanguageModel
 from rag_demo.enclave.service.config import MAX_CONFIG_BYTES, load_config, parse_config
-from rag_demo.enclave.service.insecure_switches import relaxations
-from rag_demo.enclave.service.settings import EnclaveSettings, ServiceLimits
+from rag_demo.enclave.service.settings import EnclaveSettings, ServiceLimits, relaxations
 from tests.rag_demo.service.support import VERIFIER
 
 WHOLE = f"""

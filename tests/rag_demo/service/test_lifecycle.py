@@ -22,7 +22,7 @@ from attest.errors import AttestError, CollectionError, ConfigurationError, Leas
 from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.interfaces import IndexedDocument, IndexedPassage
 from rag_demo.enclave.service.assembly import RagService
-from rag_demo.enclave.service.held_keys import HeldKeys, LeaseReport
+from rag_demo.enclave.service.held_keys import HeldKeys
 from rag_demo.enclave.service.lifecycle import Enclave, Life, LifecycleState, Why
 from rag_demo.enclave.service.logs import JsonLines
 from rag_demo.enclave.service.question import answered
@@ -186,8 +186,8 @@ class FakeKeyring:
             raise self.over
 
     @property
-    def leases(self) -> tuple[LeaseReport, ...]:
-        return (LeaseReport(key="model", until=datetime(2026, 1, 1, tzinfo=UTC)),)
+    def leases(self) -> tuple[tuple[str, datetime], ...]:
+        return (("model", datetime(2026, 1, 1, tzinfo=UTC)),)
 
     async def close(self) -> None:
         self.closed = True
@@ -492,7 +492,7 @@ def test_an_end_that_comes_while_asking_fails_is_an_end() -> None:
                 raise refusal() from None
 
     async def story() -> None:
-        scene.enclave._new_keyring = lambda *, lost: Failing(scene, lost)  # type: ignore[assignment]  # noqa: SLF001  as in Scene
+        scene.enclave.keyring = lambda *, lost: Failing(scene, lost)  # type: ignore[assignment]  # as in Scene
         living = asyncio.create_task(scene.enclave.run())
         await asking.wait()
         scene.enclave.end()

@@ -19,12 +19,11 @@ from attest.errors import AttestError, ConfigurationError
 from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.service.app import Inside, create_app
 from rag_demo.enclave.service.composition import bench_of
-from rag_demo.enclave.service.concurrency import take_turn
+from rag_demo.enclave.service.concurrency import Threads, take_turn
 from rag_demo.enclave.service.lifecycle import Life
 from rag_demo.enclave.service.refusals import problem, status_of
 from rag_demo.enclave.service.resources import ReadyResources, ReleasedKeys
 from rag_demo.enclave.service.settings import LlmSettings, ModelSettings, ServiceLimits
-from rag_demo.enclave.service.threads import Threads
 from rag_demo.enclave.service.users import collection_of
 from rag_demo.enclave.store import StoreClosedError, StoreDamagedError, StoreLimitError
 from tests.event_loop import Loop

@@ -181,7 +181,7 @@ def test_a_key_that_is_published_for_longer_is_used_for_longer_and_a_new_version
                 random=os.urandom,
             )
             await channel.refresh()
-            assert channel.current() is None
+            assert channel.app is None
             await channel.unlocked(Ring())  # type: ignore[arg-type]  # as much of one as is asked
             gateway = channel._gateway  # noqa: SLF001  what it opens with is not shown
             assert gateway is not None
@@ -198,9 +198,9 @@ def test_a_key_that_is_published_for_longer_is_used_for_longer_and_a_new_version
             now = system_clock()
             assert [one for one in range(4) if gateway.keys.find(one, at=now)] == [1, 2]
             channel.wipe()
-            assert channel.current() is None
+            assert channel.app is None
             await channel.refresh()
-            assert channel.current() is None
+            assert channel.app is None
             window.close()
 
     asyncio.run(story())

@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from lxml import etree  # type: ignore[import-untyped]  # it ships no types
 
 from rag_demo.enclave.documents.page_writer import Out, Parts, UnreadableDocumentError
-from rag_demo.enclave.documents.zips import Package
+from rag_demo.enclave.documents.zips import MAX_TYPES_BYTES, TYPES, Package
 
-_TYPES = "[Content_Types].xml"
 _MAIN = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
 _NOTES = {
     "application/vnd.openxmlformats-officedocument.wordprocessingml.footnotes+xml": "footnote",
@@ -31,7 +30,6 @@ _TWICE = frozenset({_FALLBACK, *(space + "moveFrom" for space in _W)})
 """Elements with repeated content: the same for older programs, and text before it was moved."""
 _CT = "{http://schemas.openxmlformats.org/package/2006/content-types}"
 _LARGE_HEADINGS = frozenset({"title", "heading1", "heading2"})
-MAX_TYPES_BYTES = 1 << 20
 MAX_PARAGRAPH_CHARACTERS = 1_000_000
 
 
@@ -39,7 +37,7 @@ def read(data: bytes, out: Out) -> None:
     """Read the document: its pages where it has page breaks, else a part for each large heading."""
     package = Package(data)
     types = _Types()
-    _feed(package.unpack(_TYPES, MAX_TYPES_BYTES), types)
+    _feed(package.unpack(TYPES, MAX_TYPES_BYTES), types)
     main = types.named(_MAIN)
     if len(main) != 1:
         raise UnreadableDocumentError("malformed", "the content types of the archive")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from html.parser import HTMLParser
 
 from rag_demo.enclave.documents.page_writer import Out, Parts, UnreadableDocumentError
-from rag_demo.enclave.documents.readers.plain import decoded
+from rag_demo.enclave.documents.readers.plain import decoded, encoding_of
 
 _DROPPED = frozenset(
     """
@@ -24,6 +24,8 @@ _BLOCKS = frozenset(
 )
 _LARGE_HEADINGS = frozenset({"h1", "h2"})
 _SPACE = re.compile(r"[ \t\n\r\f]+")
+_SPACES = re.compile(r" {2,}")
+_AROUND_LINE_END = re.compile(r" ?\n ?")
 MAX_BLOCK_CHARACTERS = 2_000_000
 
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_:-]{1,40})""", re.IGNORECASE)
@@ -130,16 +132,10 @@ class _Text(HTMLParser):
         text = "".join(self._words)
         self._words, self._size = [], 0
         if text.strip(" \t\n-"):
-            self._block(_tidy(text, preformatted=self._preformatted > 0), self._heading)
+            if not self._preformatted:
+                text = _AROUND_LINE_END.sub("\n", _SPACES.sub(" ", text)).strip()
+            self._block(text, self._heading)
             self._heading = False
-
-
-_SPACES = re.compile(r" {2,}")
-_AROUND_LINE_END = re.compile(r" ?\n ?")
-
-
-def _tidy(text: str, *, preformatted: bool) -> str:
-    return text if preformatted else _AROUND_LINE_END.sub("\n", _SPACES.sub(" ", text)).strip()
 
 
 def text_of(html: str) -> str:
@@ -175,8 +171,8 @@ def read(data: bytes, out: Out) -> None:
 def _letters(data: bytes) -> str:
     """Decode a page by its mark, by what it says, or else as UTF-8."""
     head = data[:_CHARSET_WITHIN]
-    marked = data.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"))
-    said = None if marked else _CHARSET.search(head) or _XML_ENCODING.match(head)
+    _, mark = encoding_of(data)
+    said = None if mark else _CHARSET.search(head) or _XML_ENCODING.match(head)
     if said is None:
         return decoded(data)
     name = said[1].decode("ascii").lower()

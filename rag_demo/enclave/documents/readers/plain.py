@@ -13,13 +13,18 @@ for _, _codec in _MARKS:
     codecs.lookup(_codec)  # loads it: no file can be opened later, when it is used
 
 
+def encoding_of(data: bytes) -> tuple[str, bytes]:
+    """Return the encoding by the byte order mark, and the mark; UTF-8 without one."""
+    return next(((name, mark) for mark, name in _MARKS if data.startswith(mark)), ("utf-8", b""))
+
+
 def decoded(data: bytes) -> str:
     """Return text as letters, line ends as line feeds.
 
     Raises:
         UnreadableDocumentError: ``encoding``, ``type-unknown``.
     """
-    encoding, mark = next(((name, mark) for mark, name in _MARKS if data.startswith(mark)), ("utf-8", b""))
+    encoding, mark = encoding_of(data)
     try:
         text = data[len(mark) :].decode(encoding)
     except UnicodeDecodeError as exc:
