@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Final
 
 from attest.appraisal import AttestationResult, Judgement
 from attest.checks import Check, Unchecked
@@ -21,37 +20,29 @@ from attest.terminal.display import Display
 from attest.verification import VerifiedEvidence
 
 EXIT_NOT_AFFIRMED = 1
-_T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefusedEvidence:
-    """A refusal of evidence, exit 3, 4 or 5. Wrong usage is no refusal: it goes to the boundary."""
-
-    error: AttestError
-
-
-def take_refusal(step: Callable[[], _T]) -> _T | RefusedEvidence:
-    """Run a step; a refusal of the evidence is a result, and no failure of the command."""
-    try:
-        return step()
-    except (EvidenceError, VerificationError, EndorsementError) as exc:
-        return RefusedEvidence(error=exc)
+REFUSALS: Final = (EvidenceError, VerificationError, EndorsementError)
+"""Refusals of evidence, exit 3, 4 or 5. Wrong usage is no refusal: it goes to the boundary."""
 
 
 def show_refusal(
-    refusal: RefusedEvidence,
+    error: AttestError,
     *,
     command: str,
     at: datetime,
     question: VerificationOptions,
-    unchecked: tuple[Unchecked, ...],
+    unchecked: tuple[Unchecked, ...] | None = None,
     reference: ReferenceLog | None = None,
     opinion: Mapping[str, JsonValue] = MappingProxyType({}),
 ) -> int:
-    """Print the reason of a refusal, and return 3, 4 or 5. An opinion is another verifier's, printed besides."""
-    error = refusal.error
-    document = refused_document(error, command=command, at=at, unchecked=unchecked)
+    """Print the reason of a refusal, and return 3, 4 or 5.
+
+    ``unchecked`` are the relaxations, by default those of the command line. An opinion is another verifier's, printed
+    besides.
+    """
+    relaxed = question.unchecked if unchecked is None else unchecked
+    document = refused_document(error, command=command, at=at, unchecked=relaxed)
     _print({**document, **_compared(reference, verified=False), **opinion}, question.display)
     report_error(error.message, error.hint)
     return error.exit_code

@@ -11,7 +11,7 @@ from attest.appraisal import Judgement
 from attest.checks import Unchecked
 from attest.cli.files import read_file
 from attest.cli.options import VerificationOptions
-from attest.cli.output import RefusedEvidence, take_refusal
+from attest.cli.output import REFUSALS
 from attest.cli.tokens import TokenCase
 from attest.cli.verification_inputs import appraise_case, open_case
 from attest.encoding import JsonValue
@@ -130,15 +130,14 @@ def _question(case: _Recorded) -> VerificationOptions:
 
 
 def _outcome(question: VerificationOptions, policy: Policy, at: datetime) -> PolicyOutcome:
-    opened = take_refusal(partial(open_case, question, at=at))
-    if isinstance(opened, RefusedEvidence):
-        return PolicyOutcome(outcome="refused", because=(opened.error.code,))
-    if isinstance(opened, TokenCase) and not policy.verifiers:
-        return PolicyOutcome(outcome="refused", because=("policy-not-for-tokens",))
-    judge = opened.judged_by if isinstance(opened, TokenCase) else partial(appraise_case, opened)
-    result: Judgement | RefusedEvidence = take_refusal(partial(judge, policy))
-    if isinstance(result, RefusedEvidence):
-        return PolicyOutcome(outcome="refused", because=(result.error.code,))
+    try:
+        opened = open_case(question, at=at)
+        if isinstance(opened, TokenCase) and not policy.verifiers:
+            return PolicyOutcome(outcome="refused", because=("policy-not-for-tokens",))
+        judge = opened.judged_by if isinstance(opened, TokenCase) else partial(appraise_case, opened)
+        result: Judgement = judge(policy)
+    except REFUSALS as exc:
+        return PolicyOutcome(outcome="refused", because=(exc.code,))
     if result.affirmed:
         return PolicyOutcome(outcome="affirmed")
     return PolicyOutcome(outcome="not-affirmed", because=tuple(dict.fromkeys(check.id for check in result.failed)))
