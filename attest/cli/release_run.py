@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import httpx
 
-from attest.cli.endorsement_fetch import fetch_missing
+from attest.cli.endorsement_fetch import fetched_endorsements
 from attest.cli.endorsement_inputs import read_anchors, read_pool
 from attest.cli.machine import machine_of
 from attest.cli.options import Network
@@ -81,10 +81,7 @@ def expectation(wanted: ServiceOptions, *, network: Network, display: Display) -
     pool = read_pool(wanted.endorsements, at=this_second(), display=display)
 
     def fetch(evidence: Evidence, at: datetime) -> Endorsements:
-        gathered = fetch_missing(evidence, at=at, network=network, display=display, pool=pool)
-        for failure in gathered.failures:
-            display.warn(failure.message)
-        return gathered.endorsements
+        return fetched_endorsements(evidence, at=at, network=network, display=display, pool=pool)
 
     return ServiceExpectation(
         policy=policy,

@@ -59,7 +59,6 @@ class EndorsementCache:
     """
 
     def __init__(self, directory: Path) -> None:
-        """Name the directory; nothing is read or made yet."""
         self._directory = directory
 
     @property

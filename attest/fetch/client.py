@@ -68,22 +68,23 @@ class FetchClocks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceWords:
-    """Codes and texts of errors of a service.
+    """Texts of errors of a service.
 
     Attributes:
+        prefix: of their codes.
         name: of the service.
         known: missing item after status 404.
         unknown: remedy for it.
     """
 
-    not_found: str
-    throttled: str
-    unreachable: str
-    answer_invalid: str
-    url_invalid: str
+    prefix: str
     name: str
     known: str
     unknown: str
+
+    def code(self, problem: str) -> str:
+        """Return the code of a problem, such as ``kds-not-found``."""
+        return f"{self.prefix}-{problem}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +107,6 @@ class HttpClient:
     """Client of one service; httpx is loaded with the first request."""
 
     def __init__(self, *, timing: FetchClocks, words: ServiceWords, trust_env: bool) -> None:
-        """Keep the settings."""
         self._timing = timing
         self._words = words
         self._trust_env = trust_env
@@ -212,7 +212,7 @@ class HttpClient:
         if status in _NOT_FOUND:
             raise EndorsementError(
                 f"{url} does not exist (status {status})",
-                code=self._words.not_found,
+                code=self._words.code("not-found"),
                 expected=self._words.known,
                 got=f"status {status}",
                 hint=self._words.unknown,
@@ -229,7 +229,7 @@ class HttpClient:
         advice = "" if wait is None else f" and asks to wait {wait:.0f} s"
         return EndorsementError(
             f"{url} is too busy (status {status}){advice}",
-            code=self._words.throttled,
+            code=self._words.code("throttled"),
             expected="status 200",
             got=f"status {status}",
             hint="ask again later; an answer is cached once it was received",
@@ -239,7 +239,7 @@ class HttpClient:
     def _unreachable(self, url: str, problem: str) -> EndorsementError:
         return EndorsementError(
             f"{url} cannot be reached: {problem}",
-            code=self._words.unreachable,
+            code=self._words.code("unreachable"),
             expected="an answer",
             got=problem,
             hint="check the network and HTTPS_PROXY, or work from files with --offline and --endorsements PATH",
@@ -251,7 +251,7 @@ def answer_invalid(words: ServiceWords, url: str, expected: str, got: str) -> En
     """Return the error for an answer that the service cannot have sent."""
     return EndorsementError(
         f"{url} answered with {got}, expected {expected}",
-        code=words.answer_invalid,
+        code=words.code("answer-invalid"),
         expected=expected,
         got=got,
         hint="look for a proxy or mirror that answers in the place of the service",
@@ -294,7 +294,7 @@ def _host_of(url: str) -> str:
 def _bad_url(words: ServiceWords, base_url: str) -> ConfigurationError:
     return ConfigurationError(
         f"{base_url!r} cannot be the address of {words.name}",
-        code=words.url_invalid,
+        code=words.code("url-invalid"),
         expected="https://host[:port][/path] without user, query or fragment; http for the loopback address only",
         got=base_url,
     )

@@ -30,11 +30,7 @@ NONCE_BYTES: Final = 32
 _REQUEST_TYPE = "application/ocsp-request"
 _ANSWER_TYPE = "application/ocsp-response"
 _WORDS = ServiceWords(
-    not_found="ocsp-not-found",
-    throttled="ocsp-throttled",
-    unreachable="ocsp-unreachable",
-    answer_invalid="ocsp-answer-invalid",
-    url_invalid="ocsp-url-invalid",
+    prefix="ocsp",
     name="an OCSP responder",
     known="an answer about certificates of this issuer",
     unknown="the responder does not serve this issuer: the certificate may not be NVIDIA's",
@@ -63,7 +59,6 @@ class OcspClient(NvidiaServiceClient):
         service_key: ApiKey | None = None,
         trust_env: bool = True,
     ) -> None:
-        """Keep the settings; httpx is loaded with the first request."""
         super().__init__(timing=timing, base_url=base_url, service_key=service_key, trust_env=trust_env)
         self._random = random
         self._headers |= {"Content-Type": _REQUEST_TYPE, "Accept": _ANSWER_TYPE}
@@ -114,7 +109,7 @@ class OcspClient(NvidiaServiceClient):
         later = refusal in {"tryLater", "internalError"}
         return EndorsementError(
             f"{self._base_url} refused to answer: {refusal}",
-            code=_WORDS.throttled if later else _WORDS.not_found,
+            code=_WORDS.code("throttled" if later else "not-found"),
             expected=_WORDS.known,
             got=refusal,
             hint="ask again later" if later else _WORDS.unknown,
@@ -131,7 +126,7 @@ def _request_bytes(request: NvidiaOcspRequest, nonce: bytes) -> bytes:
     except (ChainError, ValueError, OverflowError) as exc:
         raise EndorsementError(
             f"there is no request for {request.name}: {exc}",
-            code=_WORDS.not_found,
+            code=_WORDS.code("not-found"),
             expected=_WORDS.known,
             got=f"serial {request.serial:#x}"[:80],
         ) from exc

@@ -42,11 +42,7 @@ _HEADERS: Mapping[type[IntelRequest], tuple[str, ...]] = {
     IntelRootCrlRequest: (),
 }
 _WORDS = ServiceWords(
-    not_found="pcs-not-found",
-    throttled="pcs-throttled",
-    unreachable="pcs-unreachable",
-    answer_invalid="pcs-answer-invalid",
-    url_invalid="pcs-url-invalid",
+    prefix="pcs",
     name="a provisioning certification service",
     known="an answer for this FMSPC, TEE or CA",
     unknown="Intel publishes nothing for a platform that it does not support in production, and nothing of TDX for one "
@@ -72,7 +68,6 @@ class PcsClient(ServiceClient):
         update: PcsUpdate = "standard",
         trust_env: bool = True,
     ) -> None:
-        """Keep the settings; httpx is loaded with the first request."""
         super().__init__(timing=timing, base_url=base_url, trust_env=trust_env)
         self._update = update
 

@@ -34,7 +34,6 @@ class ServiceClient(ClosedOnExit):
     words: ClassVar[ServiceWords]
 
     def __init__(self, *, timing: FetchClocks, base_url: str | None = None, trust_env: bool = True) -> None:
-        """Keep the settings; httpx is loaded with the first request."""
         url = self.default_url if base_url is None else base_url
         require_base_url(url, self.words)
         self._base_url = url.rstrip("/")
@@ -87,7 +86,6 @@ class NvidiaServiceClient(ServiceClient):
         service_key: ApiKey | None = None,
         trust_env: bool = True,
     ) -> None:
-        """Keep the settings; httpx is loaded with the first request."""
         super().__init__(timing=timing, base_url=base_url, trust_env=trust_env)
         self._headers = {} if service_key is None else service_key.headers()
 
@@ -98,15 +96,12 @@ class ApiKey:
     __slots__ = ("_text",)
 
     def __init__(self, text: str) -> None:
-        """Keep the text."""
         self._text = text
 
     def __repr__(self) -> str:
-        """Return a text without the key."""
         return "ApiKey(…)"
 
     def __reduce__(self) -> str:
-        """Refuse pickling."""
         raise TypeError("a service key cannot be pickled")
 
     def headers(self) -> dict[str, str]:

@@ -109,14 +109,12 @@ class AsyncSession(BaseSession["httpx.AsyncClient"]):
             await self._http.aclose()
 
     async def __aenter__(self) -> Self:
-        """Return the session."""
         self._state.require_open()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Close."""
         await self.close()
 
     # -- inside

@@ -27,7 +27,6 @@ class Holdings:
     """The keys of one session, and the HPKE key pair that their leases are bound to."""
 
     def __init__(self, timing: SessionTiming) -> None:
-        """Start without keys."""
         self._timing = timing
         self._lock = threading.Lock()
         self._held: dict[KeyReference, Held] = {}

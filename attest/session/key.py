@@ -59,7 +59,6 @@ class Held:
     key: SessionKey = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make the program's single view of it."""
         self.key = SessionKey(self)
 
     def left(self) -> float:
@@ -96,7 +95,6 @@ class SessionKey:
     __slots__ = ("__weakref__", "_held")
 
     def __init__(self, held: Held) -> None:
-        """Keep the held key; made by sessions."""
         self._held = held
 
     @property
@@ -195,14 +193,11 @@ class SessionKey:
         return bytes(self.material)
 
     def __len__(self) -> int:
-        """Return the number of its bytes."""
         return len(self._held.buffer)
 
     def __repr__(self) -> str:
-        """Return the name without the material."""
         state = "valid" if self.valid else "lost"
         return f"SessionKey({str(self.reference)!r}, version={self.version}, {state}, <{len(self)} bytes>)"
 
     def __reduce__(self) -> NoReturn:
-        """Refuse pickling."""
         raise TypeError("a SessionKey does not leave its process")

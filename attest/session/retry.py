@@ -50,7 +50,6 @@ class Attempts:
     """The attempts of one call."""
 
     def __init__(self, *, url: str, deadline: Deadline) -> None:
-        """Start without attempts."""
         self._url = url
         self._deadline = deadline
         self._tried: list[str] = []

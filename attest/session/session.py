@@ -138,14 +138,12 @@ class Session(BaseSession["httpx.Client"]):
             thread.join(JOIN_SECONDS)
 
     def __enter__(self) -> Self:
-        """Return the session."""
         self._state.require_open()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Close."""
         self.close()
 
     # -- inside

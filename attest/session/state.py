@@ -286,10 +286,8 @@ class BaseSession(ABC, Generic[_Client]):
         return renew(self._state.holdings, url=self._state.url, lost=self._state.lost, renewed=self._state.renewed)
 
     def __repr__(self) -> str:
-        """Return a text with the service and the held keys' names."""
         names = ", ".join(str(one.reference) for one in self.held)
         return f"{type(self).__name__}({self._state.url!r}, {'closed' if self._state.closed else f'holds [{names}]'})"
 
     def __reduce__(self) -> NoReturn:
-        """Refuse pickling."""
         raise TypeError("a session does not leave its process")
