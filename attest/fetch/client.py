@@ -82,10 +82,6 @@ class ServiceWords:
     known: str
     unknown: str
 
-    def code(self, problem: str) -> str:
-        """Return the code of a problem, such as ``kds-not-found``."""
-        return f"{self.prefix}-{problem}"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswer:
@@ -212,7 +208,7 @@ class HttpClient:
         if status in _NOT_FOUND:
             raise EndorsementError(
                 f"{url} does not exist (status {status})",
-                code=self._words.code("not-found"),
+                code=f"{self._words.prefix}-not-found",
                 expected=self._words.known,
                 got=f"status {status}",
                 hint=self._words.unknown,
@@ -229,7 +225,7 @@ class HttpClient:
         advice = "" if wait is None else f" and asks to wait {wait:.0f} s"
         return EndorsementError(
             f"{url} is too busy (status {status}){advice}",
-            code=self._words.code("throttled"),
+            code=f"{self._words.prefix}-throttled",
             expected="status 200",
             got=f"status {status}",
             hint="ask again later; an answer is cached once it was received",
@@ -239,7 +235,7 @@ class HttpClient:
     def _unreachable(self, url: str, problem: str) -> EndorsementError:
         return EndorsementError(
             f"{url} cannot be reached: {problem}",
-            code=self._words.code("unreachable"),
+            code=f"{self._words.prefix}-unreachable",
             expected="an answer",
             got=problem,
             hint="check the network and HTTPS_PROXY, or work from files with --offline and --endorsements PATH",
@@ -251,7 +247,7 @@ def answer_invalid(words: ServiceWords, url: str, expected: str, got: str) -> En
     """Return the error for an answer that the service cannot have sent."""
     return EndorsementError(
         f"{url} answered with {got}, expected {expected}",
-        code=words.code("answer-invalid"),
+        code=f"{words.prefix}-answer-invalid",
         expected=expected,
         got=got,
         hint="look for a proxy or mirror that answers in the place of the service",
@@ -294,7 +290,7 @@ def _host_of(url: str) -> str:
 def _bad_url(words: ServiceWords, base_url: str) -> ConfigurationError:
     return ConfigurationError(
         f"{base_url!r} cannot be the address of {words.name}",
-        code=words.code("url-invalid"),
+        code=f"{words.prefix}-url-invalid",
         expected="https://host[:port][/path] without user, query or fragment; http for the loopback address only",
         got=base_url,
     )

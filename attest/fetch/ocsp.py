@@ -109,7 +109,7 @@ class OcspClient(NvidiaServiceClient):
         later = refusal in {"tryLater", "internalError"}
         return EndorsementError(
             f"{self._base_url} refused to answer: {refusal}",
-            code=_WORDS.code("throttled" if later else "not-found"),
+            code=f"{_WORDS.prefix}-throttled" if later else f"{_WORDS.prefix}-not-found",
             expected=_WORDS.known,
             got=refusal,
             hint="ask again later" if later else _WORDS.unknown,
@@ -126,7 +126,7 @@ def _request_bytes(request: NvidiaOcspRequest, nonce: bytes) -> bytes:
     except (ChainError, ValueError, OverflowError) as exc:
         raise EndorsementError(
             f"there is no request for {request.name}: {exc}",
-            code=_WORDS.code("not-found"),
+            code=f"{_WORDS.prefix}-not-found",
             expected=_WORDS.known,
             got=f"serial {request.serial:#x}"[:80],
         ) from exc

@@ -41,7 +41,7 @@ class RimServiceClient(NvidiaServiceClient):
         if not is_rim_id(request.id):
             raise EndorsementError(
                 f"{request.id[:64]!r} is not the id of a RIM",
-                code=self.words.code("not-found"),
+                code=f"{self.words.prefix}-not-found",
                 expected="NV_ with letters, digits, dots, hyphens and underscores",
                 got=repr(request.id[:64]),
             )
