@@ -157,8 +157,7 @@ _EVIDENCE = (
     ),
 )
 @gathered("request", EvidenceRequest, _EVIDENCE)
-@click.pass_context
-def evidence(ctx: click.Context, *, request: EvidenceRequest) -> int:
+def evidence(*, request: EvidenceRequest) -> int:
     """Take all evidence of this machine as one envelope that 'attest verify' reads.
 
     The machine is a SEV-SNP or TDX guest, or a confidential VM on Azure, which is asked through its virtual TPM.
@@ -170,7 +169,7 @@ def evidence(ctx: click.Context, *, request: EvidenceRequest) -> int:
     from attest.cli.machine import machine_of
 
     display, output = request.display, request.output
-    collected, generated = collect_requested(machine_of(ctx, request.tcti), request)
+    collected, generated = collect_requested(machine_of(request.tcti), request)
     if generated is not None:
         _show_nonce(generated, display)
     for note in collected.notes:

@@ -65,9 +65,7 @@ CONNECT_SECONDS = 5.0
 @TCTI
 @network_options
 @display_options
-@click.pass_context
 def doctor(
-    ctx: click.Context,
     *,
     policies: tuple[str, ...],
     references: References,
@@ -89,7 +87,7 @@ def doctor(
 
     if not policies and (endorsements or allow_simulated or references != NO_REFERENCES):
         raise click.UsageError("--endorsements, --allow-simulated, --references…: they are for --policy")
-    access = machine_of(ctx, tcti)
+    access = machine_of(tcti)
     at = this_second()
     detected = access.detect()
     findings = list(examine(access, at=at, cache=_cache(network), timeout=timeout))

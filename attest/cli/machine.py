@@ -40,13 +40,13 @@ class EvidenceRequest:
     display: Display
 
 
-def machine_of(ctx: click.Context, tcti: str | None) -> MachineAccess:
-    """Return the access to the machine, by a TPM if ``tcti`` names one; None: as the machine's files tell."""
+def machine_of(tcti: str | None) -> MachineAccess:
+    """Return the running command's access to the machine, by a TPM if ``tcti`` names one."""
     from dataclasses import replace
 
     from attest.collect.access import THIS_MACHINE, MachineAccess
 
     if tcti == "":
         raise click.BadParameter("expected the way to a TPM, such as device:/dev/tpmrm0", param_hint="--tcti")
-    access = ctx.find_object(MachineAccess) or THIS_MACHINE
+    access = click.get_current_context().find_object(MachineAccess) or THIS_MACHINE
     return access if tcti is None else replace(access, tcti=tcti)
