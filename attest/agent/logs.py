@@ -42,13 +42,7 @@ def log_exchange(
 
 
 class RateLimitedLog:
-    """A limiter of repeated messages, so that a peer cannot fill a disk with them.
-
-    Args:
-        ticks: seconds that never run backwards.
-        times: number of messages in each period that are let through.
-        seconds: length of a period.
-    """
+    """A limiter of repeated messages, ``times`` in a period of ``seconds``, so that a peer cannot fill a disk."""
 
     def __init__(self, ticks: Callable[[], float], *, times: int = 10, seconds: float = 10.0) -> None:
         self._ticks = ticks

@@ -40,13 +40,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerRule:
-    """A rule that matches peers by user, group, or both; at least one is stated.
-
-    Attributes:
-        name: in the configuration.
-        uid: the user; None matches any.
-        gid: the group; None matches any.
-    """
+    """A rule that matches peers by user, group, or both; at least one is stated, and None matches any."""
 
     name: str
     uid: int | None

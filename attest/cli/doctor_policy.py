@@ -58,15 +58,9 @@ def judge_machine(
     at: datetime,
     timeout: float,
 ) -> Iterator[DoctorFinding]:
-    """Collect, verify and appraise; a finding for each check that stands against this machine.
+    """Collect, verify and appraise; yield a finding for each failed check of this machine.
 
-    Args:
-        access: this machine.
-        question: options of the verification, without inputs.
-        policies: files of the policies.
-        references: documents of reference values for them.
-        at: moment of appraisal.
-        timeout: seconds that NVIDIA's driver may take over each question.
+    ``timeout`` is the limit of NVIDIA's driver for each question, in seconds.
 
     Raises:
         ConfigurationError: a file cannot be read, or is no policy.

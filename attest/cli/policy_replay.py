@@ -29,11 +29,9 @@ _REASON = "recorded evidence: the question that it answered is not known"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOutcome:
-    """The outcome of one policy for one piece of evidence.
+    """The outcome of one policy for one piece of evidence: ``affirmed``, ``not-affirmed`` or ``refused``.
 
-    Attributes:
-        outcome: ``affirmed``, ``not-affirmed`` or ``refused``.
-        because: ids of the failed checks; or the code of the refusal.
+    ``because`` has the ids of the failed checks, or the code of the refusal.
     """
 
     outcome: str
@@ -89,15 +87,10 @@ def replay(
     allow_simulated: bool,
     display: Display,
 ) -> tuple[PolicyComparison, ...]:
-    """Judge every piece of evidence in a folder by two policies; nothing is fetched.
+    """Judge every piece of evidence in a folder by the old and the new policy; nothing is fetched.
 
-    Args:
-        folder: with ``evidence.yaml``, what that describes; else each file for itself.
-        policies: the old one and the new one.
-        endorsements: files and directories beside those that the index names.
-        at: moment of appraisal where the index has none.
-        allow_simulated: accept the simulator's roots.
-        display: gets a note about the number of cases.
+    ``evidence.yaml`` in the folder describes the evidence, and may add endorsements and state the moment of appraisal.
+    Without it each file stands for itself.
 
     Raises:
         ConfigurationError: the folder or its index cannot be read, or there is nothing to judge.

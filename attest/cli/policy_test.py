@@ -27,14 +27,7 @@ MAX_TESTS_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """One case with its outcome.
-
-    Attributes:
-        file: the file of cases.
-        case: the case.
-        answer: how it came out.
-        problems: where that is not what was expected; empty for a case that passes.
-    """
+    """One case with its outcome, and the differences from the expected one: none for a case that passes."""
 
     file: str
     case: PolicyCase

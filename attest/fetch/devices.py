@@ -83,12 +83,8 @@ def gather_for_evidence(
 ) -> Gathered:
     """Gather the endorsements that evidence needs and does not contain.
 
-    Args:
-        evidence: items of other kinds are ignored.
-        services: of the vendors.
-        product: the product line of a SEV-SNP report of version 2.
-        pool: available endorsements, possibly with the chain of a GPU's raw report.
-        asking: see ``FetchOptions``.
+    Items of other kinds are ignored. ``product`` is the product line of a SEV-SNP report of version 2; ``pool`` has the
+    available endorsements, possibly with the chain of a GPU's raw report.
 
     Raises:
         EvidenceError: an item is malformed.

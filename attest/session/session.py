@@ -75,7 +75,7 @@ class Session(BaseSession["httpx.Client"]):
 
         Args:
             name: ``KEY`` or ``TENANT/KEY``, or either with ``@VERSION``.
-            version: of the key; None follows the current one.
+            version: None follows the current one.
             timeout: seconds for this call instead of the session's.
 
         Raises:
@@ -106,10 +106,9 @@ class Session(BaseSession["httpx.Client"]):
         return self._obtain(references_of(names), timeout)
 
     def renew(self) -> float | None:
-        """Renew the leases that are due, for programs with ``background=False``.
+        """Renew the leases that are due, for programs with ``background=False``; return the seconds until the next.
 
-        Returns:
-            seconds until the next action; None without keys.
+        None means that there are no keys.
 
         Raises:
             ValueError: the session is closed.

@@ -90,8 +90,7 @@ def load_settings(
     Args:
         given: arguments by the names of the table, values as in the table; None is ignored.
         environ: the environment.
-        files: settings files, the most specific first; missing ones are ignored. None: as
-            ``settings_files``.
+        files: settings files, the most specific first; missing ones are ignored. None: as ``settings_files``.
 
     Raises:
         ConfigurationError: ``kms-not-configured``, ``session-settings-invalid``, ``verifier-key-invalid`` or
