@@ -53,13 +53,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchClocks:
-    """Sources of time.
-
-    Attributes:
-        now: the time of day, aware; only for a ``Retry-After`` with a date.
-        monotonic: seconds that never run backwards.
-        sleep: waits a number of seconds.
-    """
+    """Sources of time: of day, aware, for a ``Retry-After`` with a date; seconds that never run backwards; a pause."""
 
     now: Callable[[], datetime]
     monotonic: Callable[[], float] = time.monotonic
@@ -68,13 +62,9 @@ class FetchClocks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceWords:
-    """Texts of errors of a service.
+    """Texts of errors of a service, and the prefix of their codes.
 
-    Attributes:
-        prefix: of their codes.
-        name: of the service.
-        known: missing item after status 404.
-        unknown: remedy for it.
+    After status 404, ``known`` is the missing item and ``unknown`` the remedy.
     """
 
     prefix: str

@@ -9,6 +9,7 @@ Spec: RFC 6960, sections 4.1 and 4.4.1; RFC 9654; specs/nvidia-gpu.md, section 8
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from hmac import compare_digest
 from typing import Final
 
@@ -20,8 +21,8 @@ from attest.endorsements.ocsp_answers import cert_id, parse_ocsp, refusal_of
 from attest.endorsements.requests import EndorsementRequest, NvidiaOcspRequest
 from attest.errors import ChainError, EndorsementError, EvidenceError
 from attest.fetch.answers import describe, max_answer_bytes
-from attest.fetch.client import FetchClocks, HttpAnswer, Progress, ServiceWords, answer_invalid
-from attest.fetch.service import ApiKey, NvidiaServiceClient
+from attest.fetch.client import HttpAnswer, Progress, ServiceWords, answer_invalid
+from attest.fetch.service import NvidiaServiceClient
 
 OCSP_URL: Final = "https://ocsp.ndis.nvidia.com"
 NONCE_BYTES: Final = 32
@@ -40,6 +41,7 @@ RandomBytes = Callable[[int], bytes]
 """Returns so many unpredictable bytes, such as ``secrets.token_bytes``."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OcspClient(NvidiaServiceClient):
     """Client of NVIDIA's OCSP responder, or of another one that repeats nonces, which come from ``random``.
 
@@ -50,17 +52,10 @@ class OcspClient(NvidiaServiceClient):
     default_url = OCSP_URL
     words = _WORDS
 
-    def __init__(
-        self,
-        *,
-        timing: FetchClocks,
-        random: RandomBytes,
-        base_url: str | None = None,
-        service_key: ApiKey | None = None,
-        trust_env: bool = True,
-    ) -> None:
-        super().__init__(timing=timing, base_url=base_url, service_key=service_key, trust_env=trust_env)
-        self._random = random
+    random: RandomBytes
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._headers |= {"Content-Type": _REQUEST_TYPE, "Accept": _ANSWER_TYPE}
 
     def url_of(self, request: EndorsementRequest) -> str:
@@ -77,7 +72,7 @@ class OcspClient(NvidiaServiceClient):
         """Return the responder's answer, an OCSPResponse with the nonce of this request; errors as the base."""
         if not isinstance(request, NvidiaOcspRequest):
             raise TypeError(self.url_of(request))
-        nonce = self._random(NONCE_BYTES)
+        nonce = self.random(NONCE_BYTES)
         answer = self._http.ask(
             self._base_url,
             body=_request_bytes(request, nonce),
