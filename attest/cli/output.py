@@ -43,7 +43,7 @@ def show_refusal(
     """
     relaxed = question.unchecked if unchecked is None else unchecked
     document = refused_document(error, command=command, at=at, unchecked=relaxed)
-    _print({**document, **_compared(reference, verified=False), **opinion}, question.display)
+    show_result({**document, **_compared(reference, verified=False), **opinion}, display=question.display)
     report_error(error.message, error.hint)
     return error.exit_code
 
@@ -57,28 +57,18 @@ def show_verified(
 ) -> int:
     """Print that the evidence is genuine, and return 0. An opinion is another verifier's, printed besides."""
     document = {**verified_document(verified), **_compared(reference, verified=True), **opinion}
-    return print_verified(document, display=question.display)
+    return show_result(document, display=question.display)
 
 
-def print_verified(document: dict[str, JsonValue], *, display: Display) -> int:
-    """Show a document with the outcome ``verified``, for programs or for people, and return 0."""
-    _print(document, display)
-    return 0
-
-
-def print_appraised(document: dict[str, JsonValue], *, display: Display) -> int:
-    """Show a document with the outcome ``affirmed`` or ``not-affirmed``, and return 0 or 1 accordingly."""
-    _print(document, display)
-    return 0 if document["outcome"] == "affirmed" else EXIT_NOT_AFFIRMED
-
-
-def _print(document: dict[str, JsonValue], display: Display) -> None:
+def show_result(document: dict[str, JsonValue], *, display: Display) -> int:
+    """Show a document for programs or for people; return 0 for the outcome ``verified`` or ``affirmed``, else 1."""
     if display.json:
         print_document(document)
     elif not display.quiet:
         from attest.cli.page import print_result
 
         print_result(document, display=display)
+    return 0 if document["outcome"] in ("verified", "affirmed") else EXIT_NOT_AFFIRMED
 
 
 def show_appraised(
@@ -86,7 +76,7 @@ def show_appraised(
 ) -> int:
     """Print the outcome of each policy, and return 0 when all of them affirm, else 1."""
     document = appraised_documents(results) | _compared(reference, verified=True)
-    return print_appraised(document, display=question.display)
+    return show_result(document, display=question.display)
 
 
 def _compared(reference: ReferenceLog | None, *, verified: bool) -> dict[str, JsonValue]:

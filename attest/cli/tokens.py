@@ -18,7 +18,7 @@ from attest.checks import Check
 from attest.cli.ear_output import require_ear_nonce
 from attest.cli.files import read_file, walk_endorsements
 from attest.cli.options import VerificationOptions
-from attest.cli.output import REFUSALS, combined_documents, print_appraised, print_verified, show_refusal
+from attest.cli.output import REFUSALS, combined_documents, show_refusal, show_result
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from attest.evidence.recognition import recognise
@@ -100,7 +100,7 @@ class TokenCase(Generic[_T]):
             token = self.verify()
         except REFUSALS as exc:
             return show_refusal(exc, command="verify", at=self.at, question=self.question)
-        return print_verified(self.document(token, None), display=self.question.display)
+        return show_result(self.document(token, None), display=self.question.display)
 
     def show_appraised(self, policies: Sequence[Policy]) -> int:
         """Appraise the token by policies, or else by the baseline, and print the outcome; return 0, 1, 3, 4 or 5.
@@ -121,7 +121,7 @@ class TokenCase(Generic[_T]):
         else:
             fresh = freshness_check(token.freshness, reasons_of(self.question.unchecked).get("freshness"))
             document = self.document(token, (fresh, *self.baseline(token)))
-        return print_appraised(document, display=self.question.display)
+        return show_result(document, display=self.question.display)
 
     def judged_by(self, policy: Policy) -> Judgement:
         """Verify the token and appraise it by one policy, without output.
