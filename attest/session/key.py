@@ -16,12 +16,10 @@ from attest.session.schedule import Moment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLease:
-    """One release of one key. Its material is separate, in an overwritable buffer.
+    """One release of one key; its material is separate, in an overwritable buffer.
 
-    Attributes:
-        begun: start of its request, which precedes the service's start of the lease.
-        seconds: duration, by the service's own clock.
-        share: part of the duration before renewal.
+    ``begun`` is the start of its request, which precedes the service's start of the lease; ``seconds`` its duration by
+    the service's own clock, and ``share`` the part of that before renewal.
     """
 
     released: ReleasedKey

@@ -6,9 +6,9 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from attest.context_managers import ClosedOnExit
 from attest.errors import AttestError
 from attest.release.client import driven
 from attest.release.names import KeyReference
@@ -25,7 +25,7 @@ JOIN_SECONDS: Final = 5.0
 """Longest wait of ``close`` for a renewal under way; the keys are overwritten before."""
 
 
-class Session(BaseSession["httpx.Client"]):
+class Session(BaseSession["httpx.Client"], ClosedOnExit):
     """Keys from one key-release service for the life of a program; thread-safe.
 
     ::
@@ -140,11 +140,6 @@ class Session(BaseSession["httpx.Client"]):
         self._state.require_open()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
     # -- inside
 
     def _obtain(self, references: tuple[KeyReference, ...], timeout: float | None) -> tuple[SessionKey, ...]:
@@ -159,16 +154,13 @@ class Session(BaseSession["httpx.Client"]):
                     self._pause(step)
                     outcome = None
                 else:
-                    outcome = self._outcome(step, deadline)
+                    try:
+                        outcome = self._released(step, deadline)
+                    except AttestError as exc:
+                        outcome = exc
         except StopIteration as done:
             self._keep_renewing()
             return tuple(held.key for held in done.value)
-
-    def _outcome(self, wanted: KeyRequest, deadline: Deadline) -> Received | AttestError | None:
-        try:
-            return self._released(wanted, deadline)
-        except AttestError as exc:
-            return exc
 
     def _released(self, wanted: KeyRequest, deadline: Deadline) -> Received | None:
         """Send one request at a time, if it is still necessary."""

@@ -184,8 +184,7 @@ def _table_in(file: Path, *, required: bool) -> dict[str, object] | None:
 # -- values
 
 
-def _text(value: object, where: str, folder: Path) -> str:
-    del folder
+def _text(value: object, where: str, _: Path) -> str:
     if not isinstance(value, str) or not value.strip():
         raise _invalid(where, "a text that is not empty", repr(value)[:80])
     return value
@@ -208,8 +207,7 @@ def _paths(value: object, where: str, folder: Path) -> tuple[Path, ...]:
     return tuple(_path(one, where, folder) for one in value)
 
 
-def _switch(value: object, where: str, folder: Path) -> bool:
-    del folder
+def _switch(value: object, where: str, _: Path) -> bool:
     if not isinstance(value, bool):
         raise _invalid(where, "true or false", repr(value)[:80])
     return value
@@ -228,8 +226,7 @@ def _digest(value: object, where: str, folder: Path) -> bytes:
     return found
 
 
-def _seconds(value: object, where: str, folder: Path) -> float:
-    del folder
+def _seconds(value: object, where: str, _: Path) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_TIMEOUT_SECONDS:
         raise _invalid(where, f"more than 0 and at most {MAX_TIMEOUT_SECONDS:g} seconds", repr(value)[:80])
     return float(value)
