@@ -25,12 +25,9 @@ _UCRED: Final = struct.Struct("=iII")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """The process at the other end.
+    """The process at the other end: effective user and group, as this process's user namespace numbers them.
 
-    Attributes:
-        uid: effective user, as this process's user namespace numbers it.
-        gid: effective group.
-        pid: for the log alone; 0 without a number in this PID namespace.
+    ``pid`` is for the log alone; it is 0 without a number in this PID namespace.
     """
 
     uid: int

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.cli.documents import show_document
-from attest.cli.machine import TCTI, EvidenceRequest
+from attest.cli.machine import TCTI, TIMEOUT, EvidenceRequest
 from attest.cli.option_values import hex_of
 from attest.terminal.display import Display, display_options, gathered
 from attest.terminal.lazy_commands import ExampleGroup
@@ -19,14 +19,6 @@ if TYPE_CHECKING:
 COLLECTED_SCHEMA = "attest.collected/1"
 GPU_STATE_SCHEMA = "attest.gpu-state/1"
 STDOUT = "-"
-TIMEOUT = click.option(
-    "--timeout",
-    type=click.FloatRange(1, 3600),
-    metavar="SECONDS",
-    default=60,
-    show_default=True,
-    help="How long the driver may take over each question.",
-)
 _OUTPUT = click.option(
     "-o", "--output", metavar="FILE", default=STDOUT, help="Where to write; '-', the default, is standard output."
 )

@@ -21,6 +21,15 @@ TCTI = click.option(
     f"one of Azure's. Also {TCTI_VARIABLE}.",
 )
 
+TIMEOUT = click.option(
+    "--timeout",
+    type=click.FloatRange(1, 3600),
+    metavar="SECONDS",
+    default=60,
+    show_default=True,
+    help="How long NVIDIA's driver may take over each question.",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceRequest:

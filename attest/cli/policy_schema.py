@@ -26,16 +26,12 @@ def policy_schema() -> JsonSchema:
                 "simulated": demanded({"const": "refuse"}, "evidence of the simulator; refused when left out"),
                 "unchecked": table({name: {"type": "string", "minLength": 1} for name in Unchecked.NAMES}),
                 "verifiers": {
-                    "type": "array",
-                    "minItems": 1,
+                    **array(_verifier()),
                     "description": "Verifiers whose tokens are taken in the place of evidence; nobody's when left out",
-                    "items": _verifier(),
                 },
                 "references": {
-                    "type": "array",
-                    "minItems": 1,
+                    **array(_accepted_document()),
                     "description": "documents of reference values that are accepted, by digest or by signer",
-                    "items": _accepted_document(),
                 },
                 "reference_values": {
                     "type": "object",
@@ -104,18 +100,16 @@ def _verifier() -> JsonSchema:
 def _accepted_document() -> JsonSchema:
     digest: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
     positive: JsonSchema = {"type": "integer", "minimum": 1}
-    return {
-        "type": "object",
-        "required": ["document"],
-        "properties": {
+    return mapping(
+        {
             "document": {"type": "string", "minLength": 1},
             "sha256": digest,
-            "signers": {"type": "array", "minItems": 1, "items": digest},
+            "signers": array(digest),
             "at_least": positive,
             "minimum_version": positive,
         },
-        "additionalProperties": False,
-    }
+        required=["document"],
+    )
 
 
 def _reference() -> JsonSchema:
