@@ -55,8 +55,7 @@ def _stream_place(out_fd: int | None, *, allow_disk: bool) -> int:
     sys.stdout.flush()
     descriptor = sys.stdout.fileno() if out_fd is None else out_fd
     name = "standard output" if out_fd is None else f"descriptor {out_fd}"
-    with output_errors(name):
-        found = os.fstat(descriptor)
+    found = _status(descriptor, name)
     if os.isatty(descriptor):
         raise ConfigurationError(
             f"a key is not written to a terminal ({name})",
@@ -66,6 +65,11 @@ def _stream_place(out_fd: int | None, *, allow_disk: bool) -> int:
     if not allow_disk:
         _require_nothing_kept(found, name)
     return descriptor
+
+
+def _status(descriptor: int, name: str) -> os.stat_result:
+    with output_errors(name):
+        return os.fstat(descriptor)
 
 
 def _require_nothing_kept(found: os.stat_result, name: str) -> None:
