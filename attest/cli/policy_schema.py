@@ -26,12 +26,16 @@ def policy_schema() -> JsonSchema:
                 "simulated": demanded({"const": "refuse"}, "evidence of the simulator; refused when left out"),
                 "unchecked": table({name: {"type": "string", "minLength": 1} for name in Unchecked.NAMES}),
                 "verifiers": {
-                    **array(_verifier()),
+                    "type": "array",
+                    "minItems": 1,
                     "description": "Verifiers whose tokens are taken in the place of evidence; nobody's when left out",
+                    "items": _verifier(),
                 },
                 "references": {
-                    **array(_accepted_document()),
+                    "type": "array",
+                    "minItems": 1,
                     "description": "documents of reference values that are accepted, by digest or by signer",
+                    "items": _accepted_document(),
                 },
                 "reference_values": {
                     "type": "object",
@@ -100,16 +104,18 @@ def _verifier() -> JsonSchema:
 def _accepted_document() -> JsonSchema:
     digest: JsonSchema = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
     positive: JsonSchema = {"type": "integer", "minimum": 1}
-    return mapping(
-        {
+    return {
+        "type": "object",
+        "required": ["document"],
+        "properties": {
             "document": {"type": "string", "minLength": 1},
             "sha256": digest,
-            "signers": array(digest),
+            "signers": {"type": "array", "minItems": 1, "items": digest},
             "at_least": positive,
             "minimum_version": positive,
         },
-        required=["document"],
-    )
+        "additionalProperties": False,
+    }
 
 
 def _reference() -> JsonSchema:
