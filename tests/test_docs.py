@@ -50,6 +50,11 @@ def test_no_documented_code_is_an_invention() -> None:
     composed = {"certificate-malformed", "crl-malformed"} | {
         f"binding-{w}-mismatch" for w in ("context", "role", "audience")
     }
+    composed |= {
+        f"{service}-{problem}"
+        for service in ("kds", "pcs", "rim", "ocsp")
+        for problem in ("not-found", "throttled", "unreachable", "answer-invalid", "url-invalid")
+    }
     missing = {code for code in documented - composed if f'"{code}"' not in text}
     assert missing == set()
 

@@ -39,13 +39,7 @@ _SHOWN: Final = frozenset({"check", "field", "expected", "got", "clause", "hint"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentRequest:
-    """A request of a peer.
-
-    Attributes:
-        method: as received.
-        target: path and query as they came.
-        headers: by lower-case names; repeated ones joined with ``, ``.
-    """
+    """A request of a peer as received; headers have lower-case names, and repeated ones are joined with ``, ``."""
 
     method: str
     target: str

@@ -75,10 +75,8 @@ class _Connection(HTTPConnection):
 class AgentClient(ClosedOnExit):
     """Client of this pod's agent, on the standard library alone; thread-safe.
 
-    Args:
-        path: of its socket.
-        uid: user that the agent runs as; any other listener is refused.
-        timeout: seconds without data before a request fails.
+    ``uid`` is the user that the agent runs as; any other listener is refused. A request fails after ``timeout`` seconds
+    without data.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, uid: int, timeout: float = 60.0) -> None:
@@ -239,11 +237,8 @@ class AgentClient(ClosedOnExit):
 class AgentModel:
     """A model that the agent unseals, for ``open_file`` and ``load_model`` like a local one.
 
-    Attributes:
-        client: sends the requests.
-        name: of the model.
-        id: identity of its sealing, 32 hex digits; all files are of this sealing.
-        entries: the sizes of its files in bytes, by their paths.
+    ``id`` is the identity of its sealing, 32 hex digits; all files are of this sealing. ``entries`` has their sizes in
+    bytes, by their paths.
     """
 
     client: AgentClient = field(repr=False)
@@ -267,15 +262,7 @@ class AgentModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentFile(ClosedOnExit):
-    """A file of a model that the agent unseals; any number of threads may read parts of it.
-
-    Attributes:
-        client: sends the requests.
-        model: name of its model.
-        id: of the model's sealing.
-        path: of the file.
-        size: in bytes.
-    """
+    """A file of a model that the agent unseals; any number of threads may read parts of it. ``size`` is in bytes."""
 
     client: AgentClient = field(repr=False)
     model: str

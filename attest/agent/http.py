@@ -11,6 +11,8 @@ import logging
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -30,6 +32,7 @@ _log = logging.getLogger("attest.agent")
 Answering = Callable[[Peer, AgentRequest], AgentAnswer]
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Conversation:
     """One connection, from acceptance to close.
 
@@ -37,34 +40,25 @@ class Conversation:
     that never run backwards; ``ending`` returns True during shutdown, when no further request is read.
     """
 
-    def __init__(
-        self,
-        sock: socket.socket,
-        peer: Peer,
-        *,
-        answering: Answering,
-        streams: Streams,
-        limits: AgentLimits,
-        ticks: Callable[[], float],
-        ending: Callable[[], bool],
-    ) -> None:
-        self._sock = sock
-        self._peer = peer
-        self._answering = answering
-        self._streams = streams
-        self._limits = limits
-        self._ticks = ticks
-        self._ending = ending
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
+    sock: socket.socket
+    peer: Peer
+    answering: Answering
+    streams: Streams
+    limits: AgentLimits
+    ticks: Callable[[], float]
+    ending: Callable[[], bool]
+    _http: h11.Connection = field(
+        default_factory=partial(h11.Connection, h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES), init=False
+    )
 
     def run(self) -> None:
         """Answer requests until either side closes."""
-        with self._sock:
+        with self.sock:
             try:
-                while not self._ending() and self._one():
+                while not self.ending() and self._one():
                     self._http.start_next_cycle()
             except OSError as exc:  # the peer is gone, or does not read its answer
-                _log.debug("a connection of user %d ended: %s", self._peer.uid, exc)
+                _log.debug("a connection of user %d ended: %s", self.peer.uid, exc)
 
     def _one(self) -> bool:
         """Answer one request; return whether another may follow."""
@@ -75,7 +69,7 @@ class Conversation:
             return False
         except TimeoutError:
             if self._http.trailing_data[0]:  # first bytes of a request
-                self._refuse(_too_slow(self._limits.head_seconds))
+                self._refuse(_too_slow(self.limits.head_seconds))
             return False
         if request is None:
             return False
@@ -83,13 +77,13 @@ class Conversation:
         return whole and self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
 
     def _reply(self, request: AgentRequest) -> bool:
-        begun = self._ticks()
-        answer = problem(_has_body()) if _announces_body(request) else self._answering(self._peer, request)
+        begun = self.ticks()
+        answer = problem(_has_body()) if _announces_body(request) else self.answering(self.peer, request)
         try:
             sent, whole = self._send(request, answer)
         finally:
             answer.close()
-        log_exchange(self._peer, request, answer, sent=sent, seconds=self._ticks() - begun, whole=whole)
+        log_exchange(self.peer, request, answer, sent=sent, seconds=self.ticks() - begun, whole=whole)
         return whole
 
     # -- reading
@@ -102,7 +96,7 @@ class Conversation:
             h11.RemoteProtocolError: it is malformed or too long.
         """
         begun = bool(self._http.trailing_data[0])
-        end = self._ticks() + (self._limits.head_seconds if begun else self._limits.idle_seconds)
+        end = self.ticks() + (self.limits.head_seconds if begun else self.limits.idle_seconds)
         head: AgentRequest | None = None
         while True:
             event = self._http.next_event()
@@ -112,7 +106,7 @@ class Conversation:
                     raise h11.RemoteProtocolError("the head is too long", error_status_hint=431)
                 data = self._receive(end, room)
                 if data and not begun:  # the time limit of the head starts with its first byte
-                    begun, end = True, min(end, self._ticks() + self._limits.head_seconds)
+                    begun, end = True, min(end, self.ticks() + self.limits.head_seconds)
                 self._http.receive_data(data)
             elif isinstance(event, h11.Request):
                 if event.http_version not in _VERSIONS:
@@ -126,11 +120,11 @@ class Conversation:
                 return None
 
     def _receive(self, end: float, room: int) -> bytes:
-        left = end - self._ticks()
+        left = end - self.ticks()
         if left <= 0:
             raise TimeoutError
-        self._sock.settimeout(left)
-        return self._sock.recv(room)
+        self.sock.settimeout(left)
+        return self.sock.recv(room)
 
     # -- sending
 
@@ -139,7 +133,7 @@ class Conversation:
         if self._http.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
             head = h11.Response(status_code=int(answer.status), headers=[*_headers(answer), ("Connection", "close")])
             self._write([self._http.send(head) or b"", bytes(answer.body)])
-        log_exchange(self._peer, None, answer)
+        log_exchange(self.peer, None, answer)
 
     def _send(self, request: AgentRequest, answer: AgentAnswer) -> tuple[int, bool]:
         """Send an answer; return the number of body bytes sent and whether the body is complete."""
@@ -151,7 +145,7 @@ class Conversation:
             answer.body, answer.length, answer.needs = failed.body, failed.length, None
             first = None
         headers = _headers(answer)
-        if self._ending() or self._http.their_state is not h11.DONE:
+        if self.ending() or self._http.their_state is not h11.DONE:
             headers.append(("Connection", "close"))
         head = self._http.send(h11.Response(status_code=int(answer.status), headers=headers)) or b""
         if request.method == "HEAD":
@@ -177,7 +171,7 @@ class Conversation:
     def _send_pieces(self, head: bytes, answer: AgentAnswer, first: memoryview | None) -> tuple[int, bool]:
         sent, piece = 0, first
         try:
-            with self._streams.under_way(self._sock, answer.needs):
+            with self.streams.under_way(self.sock, answer.needs):
                 self._write([head])
                 while piece is not None and answer.pieces is not None:
                     answer.require()
@@ -186,7 +180,7 @@ class Conversation:
                     sent += len(piece)
                     piece = next(answer.pieces, None)
         except (AttestError, OSError) as exc:
-            answer.code = _reason(exc, self._streams.reason(answer.needs))
+            answer.code = _reason(exc, self.streams.reason(answer.needs))
             self._abort()
             return sent, False
         self._http.send(h11.EndOfMessage())
@@ -197,13 +191,13 @@ class Conversation:
         for part in parts:
             view = memoryview(part)
             for begin in range(0, len(view), _SEND_BYTES):
-                self._sock.settimeout(self._limits.stall_seconds)
-                self._sock.sendall(view[begin : begin + _SEND_BYTES])
+                self.sock.settimeout(self.limits.stall_seconds)
+                self.sock.sendall(view[begin : begin + _SEND_BYTES])
 
     def _abort(self) -> None:
         """Close the connection before the stated length is reached."""
         with suppress(OSError):
-            self._sock.shutdown(socket.SHUT_RDWR)
+            self.sock.shutdown(socket.SHUT_RDWR)
 
 
 def _headers(answer: AgentAnswer) -> list[tuple[str, str]]:

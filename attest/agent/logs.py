@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import sys
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Final, TextIO
 
 from attest.agent.answers import AgentAnswer, AgentRequest
 from attest.agent.peers import Peer
+from attest.json_log import JsonLines, log_to_stderr
 
 MAX_TARGET: Final = 300
-_FIELDS: Final = ("uid", "gid", "pid", "method", "target", "status", "bytes", "seconds", "code", "outcome", "times")
 _log = logging.getLogger("attest.agent")
 
 
@@ -45,13 +42,7 @@ def log_exchange(
 
 
 class RateLimitedLog:
-    """A limiter of repeated messages, so that a peer cannot fill a disk with them.
-
-    Args:
-        ticks: seconds that never run backwards.
-        times: number of messages in each period that are let through.
-        seconds: length of a period.
-    """
+    """A limiter of repeated messages, ``times`` in a period of ``seconds``, so that a peer cannot fill a disk."""
 
     def __init__(self, ticks: Callable[[], float], *, times: int = 10, seconds: float = 10.0) -> None:
         self._ticks = ticks
@@ -72,30 +63,10 @@ class RateLimitedLog:
             return 1 + kept_back if self._count <= self._times else 0
 
 
-class _JsonLines(logging.Formatter):
-    """Formatter of one document a line; tracebacks are included as text without values of variables."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        document: dict[str, object] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        for name in _FIELDS:
-            if (value := getattr(record, name, None)) is not None:
-                document[name] = value
-        if record.exc_info:
-            document["exception"] = self.formatException(record.exc_info)
-        return json.dumps(document, ensure_ascii=True)
+class _JsonLines(JsonLines):
+    fields = ("uid", "gid", "pid", "method", "target", "status", "bytes", "seconds", "code", "outcome", "times")
 
 
 def set_up_logs(*, level: int, stream: TextIO | None = None) -> None:
     """Send all log records to standard error."""
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_JsonLines())
-    root = logging.getLogger()
-    root.handlers = [handler]
-    root.setLevel(level)
-    for name in ("httpx", "httpcore"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    log_to_stderr(_JsonLines(), level=level, quiet=("httpx", "httpcore"), stream=stream)

@@ -25,12 +25,9 @@ _UCRED: Final = struct.Struct("=iII")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """The process at the other end.
+    """The process at the other end: effective user and group, as this process's user namespace numbers them.
 
-    Attributes:
-        uid: effective user, as this process's user namespace numbers it.
-        gid: effective group.
-        pid: for the log alone; 0 without a number in this PID namespace.
+    ``pid`` is for the log alone; it is 0 without a number in this PID namespace.
     """
 
     uid: int
@@ -40,13 +37,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerRule:
-    """A rule that matches peers by user, group, or both; at least one is stated.
-
-    Attributes:
-        name: in the configuration.
-        uid: the user; None matches any.
-        gid: the group; None matches any.
-    """
+    """A rule that matches peers by user, group, or both; at least one is stated, and None matches any."""
 
     name: str
     uid: int | None

@@ -39,11 +39,8 @@ def wanted_range(text: str | None, *, if_range: str | None, etag: str, size: int
     An unsatisfiable or malformed byte range is refused, although RFC 9110 (section 14.2) would allow the whole file:
     a client that wants a part of 300 GB does not want all of it. Units other than bytes are ignored, as required.
 
-    Args:
-        text: the header ``Range``; None means the whole file.
-        if_range: the header ``If-Range``; unless it matches the etag, the whole file is sent.
-        etag: the file's, with quotes.
-        size: of the file, in bytes.
+    ``text`` is the header ``Range`` and ``if_range`` the header ``If-Range``: unless it matches the etag, which has
+    quotes, the whole file is sent.
 
     Raises:
         AgentRefusedError: ``agent-range-invalid``.

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -42,19 +43,19 @@ _FAR_SEGMENTS: Final = 32
 _READ: Final = ("GET", "HEAD")
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Routes:
     """Answers to requests; thread-safe. The agent's own user, ``own_uid``, may read its state."""
 
-    def __init__(self, config: AgentConfig, *, keyring: AgentKeys, models: dict[str, Model], own_uid: int) -> None:
-        self._config = config
-        self._keyring = keyring
-        self._models = models
-        self._own_uid = own_uid
-        self.started = False
+    config: AgentConfig
+    keyring: AgentKeys
+    models: dict[str, Model]
+    own_uid: int
+    started: bool = False
 
     def admits(self, peer: Peer) -> bool:
         """Return whether this peer may send requests at all."""
-        return peer.uid == self._own_uid or self._config.knows(peer)
+        return peer.uid == self.own_uid or self.config.knows(peer)
 
     def answer(self, peer: Peer, request: AgentRequest) -> AgentAnswer:
         """Answer a request; errors of this package become refusals."""
@@ -79,15 +80,14 @@ class Routes:
         raise _unknown("no such address")
 
     def _health(self, peer: Peer) -> AgentAnswer:
-        keys = {str(one.reference): self._keyring.is_held(one.reference) for one in self._config.keys_for(peer)}
+        keys = {str(one.reference): self.keyring.is_held(one.reference) for one in self.config.keys_for(peer)}
         status = HTTPStatus.OK if self.started else HTTPStatus.SERVICE_UNAVAILABLE
         document: dict[str, JsonValue] = {
             "schema": HEALTH_SCHEMA,
             "status": "ok" if self.started else "starting",
             "keys": {name: "held" if held else "missing" for name, held in keys.items()},
             "models": {
-                one.name: "open" if self._models[one.name].is_open else "closed"
-                for one in self._config.models_for(peer)
+                one.name: "open" if self.models[one.name].is_open else "closed" for one in self.config.models_for(peer)
             },
         }
         return json_answer(document, status=status)
@@ -95,16 +95,16 @@ class Routes:
     # -- keys
 
     def _key(self, peer: Peer, request: AgentRequest, name: str) -> AgentAnswer:
-        served = self._config.key_for(peer, name)
+        served = self.config.key_for(peer, name)
         if served is None:
             raise _unknown("no such key for this peer")
         _require_method(request, ("GET",))  # HEAD: no copy of the key is made
         try:
-            key = self._keyring.get(served.reference)
+            key = self.keyring.get(served.reference)
             material = bytearray(key.material)
             key.require()  # checked after the copy: a lease lost meanwhile means an overwritten key
         except AttestError as exc:
-            return problem(exc, retry_after=self._keyring.seconds_until_retry(served.reference))
+            return problem(exc, retry_after=self.keyring.seconds_until_retry(served.reference))
         headers = (
             ("Content-Type", _BINARY),
             ("Cache-Control", "no-store"),
@@ -116,10 +116,10 @@ class Routes:
     # -- models
 
     def _opened(self, peer: Peer, name: str) -> OpenModel:
-        served = self._config.model_for(peer, name)
+        served = self.config.model_for(peer, name)
         if served is None:
             raise _unknown("no such model for this peer")
-        return self._models[served.name].opened()
+        return self.models[served.name].opened()
 
     def _model(self, peer: Peer, name: str) -> AgentAnswer:
         manifest = self._opened(peer, name).manifest

@@ -85,7 +85,7 @@ class Agent:
         self._keyring = AgentKeys(session, ticks=self._ticks)
         for one in self._config.models:
             self._models[one.name] = Model(config=one, keyring=self._keyring, service=service)
-        routes = Routes(self._config, keyring=self._keyring, models=self._models, own_uid=self._own_uid)
+        routes = Routes(config=self._config, keyring=self._keyring, models=self._models, own_uid=self._own_uid)
         threading.Thread(target=self._obtain_all, args=(routes, self._keyring), name="agent-start", daemon=True).start()
         try:
             ready()
@@ -174,8 +174,8 @@ class Agent:
 
     def _begin(self, sock: socket.socket, peer: Peer, routes: Routes) -> None:
         talk = Conversation(
-            sock,
-            peer,
+            sock=sock,
+            peer=peer,
             answering=partial(self._answer, routes),
             streams=self._streams,
             limits=self._config.limits,

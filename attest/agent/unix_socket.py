@@ -29,11 +29,7 @@ _PROBE_SECONDS: Final = 2.0
 
 
 class AgentSocket(ClosedOnExit):
-    """A listening socket with a name in the file system.
-
-    Args:
-        path: of the socket; the directory must exist.
-        config: mode, group, and the check of the directory.
+    """A listening socket with a name in the file system, in an existing directory.
 
     Raises:
         ConfigurationError: ``agent-socket-unsafe``, ``agent-socket-unusable``, ``agent-running`` or

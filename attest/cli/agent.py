@@ -39,9 +39,7 @@ DRY_RUN_SCHEMA = "attest.agent-config/1"
 @click.option("--dry-run", is_flag=True, help="Ask nobody, make no socket; show what would be given to whom.")
 @service_options
 @display_options
-@click.pass_context
 def agent(  # noqa: PLR0917  click passes them by name
-    ctx: click.Context,
     path: str | None,
     rules: str | None,
     check: bool,
@@ -65,7 +63,7 @@ def agent(  # noqa: PLR0917  click passes them by name
     if dry_run:
         _show(config, service, display=display)
         return 0
-    _serve(ctx, config, Path(_required(path, "--socket")), service, display=display)
+    _serve(config, Path(_required(path, "--socket")), service, display=display)
     return 0
 
 
@@ -75,7 +73,7 @@ def _required(value: str | None, option: str) -> str:
     return value
 
 
-def _serve(ctx: click.Context, config: AgentConfig, path: Path, service: SessionOptions, *, display: Display) -> None:
+def _serve(config: AgentConfig, path: Path, service: SessionOptions, *, display: Display) -> None:
     import signal
     from contextlib import closing
     from functools import partial
@@ -89,7 +87,7 @@ def _serve(ctx: click.Context, config: AgentConfig, path: Path, service: Session
     with (
         closing(Agent(config)) as serving,
         AgentSocket(path, config.socket) as place,
-        service.session(ctx, display=display, on_lost=serving.lost) as session,
+        service.session(display=display, on_lost=serving.lost) as session,
         handled_signals(lambda *_: serving.stop(), signal.SIGINT, signal.SIGTERM),
     ):
         ready = partial(log.info, "listening at %s", place.path)

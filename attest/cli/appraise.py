@@ -46,9 +46,7 @@ def appraise(
     Exit codes: 0 affirmed, 1 not affirmed, 2 usage, 3 malformed or unsupported evidence, 4 verification failed,
     5 endorsement missing, stale or not yet valid.
     """
-    from functools import partial
-
-    from attest.cli.output import RefusedEvidence, show_appraised, show_refusal, take_refusal
+    from attest.cli.output import REFUSALS, show_appraised, show_refusal
     from attest.cli.policies import read_policies, relaxations
     from attest.cli.verification_inputs import Case, appraise_case, open_case
     from attest.clock import this_second
@@ -57,9 +55,10 @@ def appraise(
     at = question.at or this_second()
     loaded = read_policies(policies, references=references)
     others = read_rego(rego, rego_data)
-    case = take_refusal(lambda: open_case(question, at=at))
-    if isinstance(case, RefusedEvidence):
-        return show_refusal(case, command="appraise", at=at, question=question, unchecked=question.unchecked)
+    try:
+        case = open_case(question, at=at)
+    except REFUSALS as exc:
+        return show_refusal(exc, command="appraise", at=at, question=question)
     if not isinstance(case, Case):
         if token_request is not None or rego:
             raise ConfigurationError(
@@ -72,13 +71,13 @@ def appraise(
     results = []
     for policy in loaded:
         # A policy's own relaxations apply to that policy alone; the others keep their demands.
-        result = take_refusal(partial(appraise_case, case, policy))
-        if isinstance(result, RefusedEvidence):
+        try:
+            results.append(appraise_case(case, policy))
+        except REFUSALS as exc:
             unchecked = relaxations(question, policy)
             return show_refusal(
-                result, command="appraise", at=at, question=question, unchecked=unchecked, reference=case.reference
+                exc, command="appraise", at=at, question=question, unchecked=unchecked, reference=case.reference
             )
-        results.append(result)
     judged = others.judge(results)
     if token_request is not None and issuer is not None:
         write_token(judged, token_request, issuer)

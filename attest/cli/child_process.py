@@ -33,12 +33,7 @@ _MEMFD_NOEXEC_SEAL: Final = 0x0008
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedKey:
-    """One key, and its name in the program.
-
-    Attributes:
-        name: upper-case.
-        reference: ``KEY``, ``TENANT/KEY``, or either with ``@VERSION``.
-    """
+    """One key, ``KEY``, ``TENANT/KEY``, or either with ``@VERSION``, and its upper-case name in the program."""
 
     name: str
     reference: str
@@ -82,11 +77,9 @@ class WantedKey:
 
 
 def descriptor_of(material: memoryview, kind: Literal["memfd", "pipe"]) -> int:
-    """Return a descriptor from which a key can be read. Closing it is the caller's.
+    """Return a descriptor from which a key of at most 64 KiB can be read; the caller closes it.
 
-    Args:
-        material: at most what a pipe holds, 64 KiB.
-        kind: a sealed file in memory, which is immutable, or a pipe, which can be read once.
+    It is a sealed file in memory, which is immutable, or a pipe, which can be read once.
 
     Raises:
         ConfigurationError: ``descriptor-unusable``.
@@ -137,14 +130,9 @@ def _sealed_memory(material: memoryview) -> int:
 
 @dataclass(slots=True, kw_only=True)
 class ChildProgram:
-    """A program that runs with keys.
+    """A program, looked up in PATH, that runs with keys.
 
-    Attributes:
-        command: the program with its arguments, looked up in PATH.
-        kind: of the descriptors.
-        terminate: a lost lease ends it.
-        grace: seconds between SIGTERM and SIGKILL then.
-        warn: prints a warning.
+    With ``terminate`` a lost lease ends it, with ``grace`` seconds between SIGTERM and SIGKILL.
     """
 
     command: tuple[str, ...]
@@ -159,11 +147,7 @@ class ChildProgram:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def run(self, wanted: tuple[WantedKey, ...], keys: tuple[SessionKey, ...]) -> int:
-        """Start the program, wait for its end, and return the exit code.
-
-        Args:
-            wanted: the keys by their names.
-            keys: the same, as released.
+        """Start the program with the wanted keys, wait for its end, and return the exit code.
 
         Raises:
             ConfigurationError: ``command-unusable`` or ``descriptor-unusable``.

@@ -169,7 +169,10 @@ def _facts(name: str, facts: _Claims) -> Iterator[tuple[str, Text]]:
 
 
 def _snp(claims: _Claims) -> Iterator[tuple[str, Text]]:
-    yield "machine", plain(_machine(claims))
+    machine = f"AMD {claims.get('product')}, report version {claims.get('version')}, VMPL {claims.get('vmpl')}"
+    key = f"signed with its {str(claims.get('signing_key')).upper()}"
+    provider = f", provider {claims['csp_id']}" if "csp_id" in claims else ""
+    yield "machine", plain(f"{machine}, {key}{provider}")
     yield "measurement", plain(claims["measurement"], "bold")
     yield "report data", plain(claims.get("report_data", ""))
     yield "firmware", plain(_firmware(claims))
@@ -191,18 +194,6 @@ def _all(claims: _Claims, prefix: str = "") -> Iterator[tuple[str, Text]]:
                 yield from _all(value, f"{prefix}{name}.")
         else:
             yield prefix + name, plain(str(value).lower() if isinstance(value, bool) else value)
-
-
-def _machine(claims: _Claims) -> str:
-    parts = [
-        f"AMD {claims.get('product')}",
-        f"report version {claims.get('version')}",
-        f"VMPL {claims.get('vmpl')}",
-        f"signed with its {str(claims.get('signing_key')).upper()}",
-    ]
-    if "csp_id" in claims:
-        parts.append(f"provider {claims['csp_id']}")
-    return ", ".join(parts)
 
 
 def _firmware(claims: _Claims) -> str:

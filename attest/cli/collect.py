@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.cli.documents import show_document
-from attest.cli.machine import TCTI, EvidenceRequest
+from attest.cli.machine import TCTI, TIMEOUT, EvidenceRequest
 from attest.cli.option_values import hex_of
 from attest.terminal.display import Display, display_options, gathered
 from attest.terminal.lazy_commands import ExampleGroup
@@ -19,14 +19,6 @@ if TYPE_CHECKING:
 COLLECTED_SCHEMA = "attest.collected/1"
 GPU_STATE_SCHEMA = "attest.gpu-state/1"
 STDOUT = "-"
-TIMEOUT = click.option(
-    "--timeout",
-    type=click.FloatRange(1, 3600),
-    metavar="SECONDS",
-    default=60,
-    show_default=True,
-    help="How long the driver may take over each question.",
-)
 _OUTPUT = click.option(
     "-o", "--output", metavar="FILE", default=STDOUT, help="Where to write; '-', the default, is standard output."
 )
@@ -157,8 +149,7 @@ _EVIDENCE = (
     ),
 )
 @gathered("request", EvidenceRequest, _EVIDENCE)
-@click.pass_context
-def evidence(ctx: click.Context, *, request: EvidenceRequest) -> int:
+def evidence(*, request: EvidenceRequest) -> int:
     """Take all evidence of this machine as one envelope that 'attest verify' reads.
 
     The machine is a SEV-SNP or TDX guest, or a confidential VM on Azure, which is asked through its virtual TPM.
@@ -170,7 +161,7 @@ def evidence(ctx: click.Context, *, request: EvidenceRequest) -> int:
     from attest.cli.machine import machine_of
 
     display, output = request.display, request.output
-    collected, generated = collect_requested(machine_of(ctx, request.tcti), request)
+    collected, generated = collect_requested(machine_of(request.tcti), request)
     if generated is not None:
         _show_nonce(generated, display)
     for note in collected.notes:

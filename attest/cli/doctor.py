@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.cli.documents import print_document
-from attest.cli.machine import TCTI, machine_of
+from attest.cli.machine import TCTI, TIMEOUT, machine_of
 from attest.cli.options import Network, VerificationOptions, network_options
 from attest.cli.reference_options import NO_REFERENCES, References, references_options
 from attest.terminal.display import Display, display_options
@@ -54,20 +54,11 @@ CONNECT_SECONDS = 5.0
     help="For --policy: file or directory with certificates, CRLs, collateral or bundles. Repeatable.",
 )
 @click.option("--allow-simulated", is_flag=True, help="For --policy: also accept the simulator's roots.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(1, 3600),
-    metavar="SECONDS",
-    default=60,
-    show_default=True,
-    help="How long NVIDIA's driver may take over each question.",
-)
+@TIMEOUT
 @TCTI
 @network_options
 @display_options
-@click.pass_context
 def doctor(
-    ctx: click.Context,
     *,
     policies: tuple[str, ...],
     references: References,
@@ -89,7 +80,7 @@ def doctor(
 
     if not policies and (endorsements or allow_simulated or references != NO_REFERENCES):
         raise click.UsageError("--endorsements, --allow-simulated, --references…: they are for --policy")
-    access = machine_of(ctx, tcti)
+    access = machine_of(tcti)
     at = this_second()
     detected = access.detect()
     findings = list(examine(access, at=at, cache=_cache(network), timeout=timeout))

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from attest.checks import Check
 from attest.cli.endorsement_inputs import read_anchors, read_pool
 from attest.cli.options import VerificationOptions
 from attest.cli.policies import read_policies
@@ -58,15 +57,9 @@ def judge_machine(
     at: datetime,
     timeout: float,
 ) -> Iterator[DoctorFinding]:
-    """Collect, verify and appraise; a finding for each check that stands against this machine.
+    """Collect, verify and appraise; yield a finding for each failed check of this machine.
 
-    Args:
-        access: this machine.
-        question: options of the verification, without inputs.
-        policies: files of the policies.
-        references: documents of reference values for them.
-        at: moment of appraisal.
-        timeout: seconds that NVIDIA's driver may take over each question.
+    ``timeout`` is the limit of NVIDIA's driver for each question, in seconds.
 
     Raises:
         ConfigurationError: a file cannot be read, or is no policy.
@@ -103,15 +96,9 @@ def _judged(case: Case, policy: Policy) -> Iterator[DoctorFinding]:
         yield DoctorFinding(id=name, outcome="fail", found=f"{exc.code}: {exc.message}", fix=hint)
         return
     for check in result.failed:
-        yield DoctorFinding(id=name, outcome="fail", found=_described(check), fix=_fix(check))
+        where = f"{check.item}: " if check.item else ""
+        found = f"{where}{check.id}: expected {check.expected}, got {check.got}"
+        fix = next((fix for beginning, fix in _FIXES if check.id.startswith(beginning)), _OTHERWISE)
+        yield DoctorFinding(id=name, outcome="fail", found=found, fix=fix)
     if result.affirmed:
         yield DoctorFinding(id=name, outcome="pass", found=f"would be affirmed ({len(result.policy_checks)} checks)")
-
-
-def _described(check: Check) -> str:
-    where = f"{check.item}: " if check.item else ""
-    return f"{where}{check.id}: expected {check.expected}, got {check.got}"
-
-
-def _fix(check: Check) -> str:
-    return next((fix for beginning, fix in _FIXES if check.id.startswith(beginning)), _OTHERWISE)

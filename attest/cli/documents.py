@@ -30,13 +30,7 @@ def print_document(document: JsonValue) -> None:
 
 
 def show_document(document: JsonValue, *, display: Display, tree: JsonValue = None) -> None:
-    """Print a document for programs or for people; nothing for people with ``--quiet``.
-
-    Args:
-        document: the document.
-        display: settings of the output.
-        tree: for people; None: the document without its schema.
-    """
+    """Print a document for programs; or a tree for people, by default the document without its schema."""
     if display.json:
         print_document(document)
     elif not display.quiet:

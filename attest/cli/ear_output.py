@@ -28,15 +28,8 @@ MAX_LIFETIME_SECONDS = 86_400
 class TokenRequest:
     """The EAR that ``attest appraise`` writes besides its answer; an option ``--token-…`` for each field.
 
-    Attributes:
-        file: where to; ``-`` for standard output, which then has nothing else.
-        key: file of the private key, PEM.
-        form: JWT or CWT.
-        lifetime: until ``exp``, in seconds.
-        issuer: ``iss``.
-        audience: ``aud``.
-        nonce: ``eat_nonce``.
-        force: a file that is there is replaced.
+    ``file`` may be ``-`` for standard output, which then has nothing else; ``key`` is a file in PEM; ``lifetime`` is in
+    seconds.
     """
 
     file: str

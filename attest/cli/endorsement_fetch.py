@@ -18,25 +18,17 @@ from attest.errors import UnsupportedError
 from attest.evidence.envelope import Evidence
 from attest.evidence.snp.tcb import SnpProduct
 from attest.fetch import (
-    KDS_URL,
     MAX_SERVICE_KEY_BYTES,
-    OCSP_URL,
-    PCS_URL,
-    RIM_URL,
     ApiKey,
     EndorsementCache,
     FetchClocks,
     Gathered,
-    KdsClient,
-    OcspClient,
-    PcsClient,
-    RimServiceClient,
-    VendorServices,
     can_be_fetched,
     default_cache_directory,
     gather_for_evidence,
     read_service_key,
 )
+from attest.fetch.devices import vendor_services
 from attest.named_files import read_named
 from attest.terminal.display import Display
 from attest.terminal.visible_text import visible
@@ -64,24 +56,35 @@ def fetch_missing(
     if not can_be_fetched(evidence):
         raise _nothing_known(evidence)
     directory = Path(network.cache) if network.cache is not None else default_cache_directory(os.environ)
-    timing, key = FetchClocks(now=this_second), _service_key(network)
-    with (
-        KdsClient(timing=timing, base_url=network.kds or KDS_URL) as kds,
-        PcsClient(timing=timing, base_url=network.pcs or PCS_URL, update=network.pcs_update) as pcs,
-        RimServiceClient(timing=timing, base_url=network.rim_url or RIM_URL, service_key=key) as rims,
-        OcspClient(
-            timing=timing, random=secrets.token_bytes, base_url=network.ocsp_url or OCSP_URL, service_key=key
-        ) as ocsp,
-    ):
+    with vendor_services(
+        FetchClocks(now=this_second),
+        random=secrets.token_bytes,
+        kds=network.kds or None,
+        pcs=network.pcs or None,
+        pcs_update=network.pcs_update,
+        rims=network.rim_url or None,
+        ocsp=network.ocsp_url or None,
+        service_key=_service_key(network),
+    ) as services:
         return gather_for_evidence(
             evidence,
             at=at,
-            services=VendorServices(amd=kds, intel=pcs, rims=rims, ocsp=ocsp),
+            services=services,
             cache=EndorsementCache(directory),
             product=None if network.product is None else SnpProduct(network.product),
             pool=pool,
             progress=_progress(display),
         )
+
+
+def fetched_endorsements(
+    evidence: Evidence, *, at: datetime, network: Network, display: Display, pool: Endorsements
+) -> Endorsements:
+    """Fetch what is missing, and warn of each failure; arguments and errors as ``fetch_missing``."""
+    gathered = fetch_missing(evidence, at=at, network=network, display=display, pool=pool)
+    for failure in gathered.failures:
+        display.warn(failure.message)
+    return gathered.endorsements
 
 
 def _nothing_known(evidence: Evidence) -> UnsupportedError:

@@ -176,17 +176,16 @@ def _summary(output: str, bundle: ParsedBundle) -> str:
 
 def _private_key(file: str) -> Ed25519PrivateKey:
     """Read the key that signs bundles; errors show nothing of the file."""
-    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     from attest.cli.files import MAX_KEY_BYTES, read_file
     from attest.errors import ConfigurationError
+    from attest.policy.signing_keys import read_private_key
 
+    pem = read_file(file, limit=MAX_KEY_BYTES, what="--sign-with", secret=True)
     try:
-        pem = read_file(file, limit=MAX_KEY_BYTES, what="--sign-with", secret=True)
-        key = load_pem_private_key(pem, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = read_private_key(pem)
+    except ConfigurationError:
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise ConfigurationError(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 
-from attest.cli.inspection_azure import azure_evidence
+from attest.cli.inspection_azure import azure_evidence, readable
 from attest.cli.inspection_eventlog import event_log
-from attest.cli.inspection_gpu import nvidia_device, nvidia_report, ocsp_facts, rim_facts
+from attest.cli.inspection_gpu import nvidia_facts, ocsp_facts, rim_facts
 from attest.cli.inspection_intel import intel_quote
 from attest.encoding import JsonValue, base64url_bytes, json_value, rfc3339_text
 from attest.endorsements.bundle_reader import parse_bundle
@@ -15,7 +15,7 @@ from attest.endorsements.bundle_records import ParsedBundle
 from attest.endorsements.ocsp_answers import looks_like_ocsp
 from attest.endorsements.rims import looks_like_rim
 from attest.endorsements.x509 import Certificate, Crl, parse_certificate, parse_crl
-from attest.errors import ChainError, EvidenceError, UnsupportedError
+from attest.errors import ChainError, UnsupportedError
 from attest.evidence.azure.forms import parse_azure_evidence
 from attest.evidence.binding import parse_binding
 from attest.evidence.envelope import (
@@ -32,6 +32,7 @@ from attest.evidence.envelope import (
     Evidence,
     EvidenceItem,
 )
+from attest.evidence.gpu.evidence import parse_nvidia_device, parse_nvidia_report
 from attest.evidence.input_file import RecognisedFile
 from attest.evidence.input_files import read_evidence
 from attest.evidence.recognition import recognise
@@ -96,9 +97,9 @@ def _accompanying(found: RecognisedFile) -> _Facts:
     if "bundle" in content.pieces:
         facts["bundle"] = _bundle(parse_bundle(content.pieces["bundle"]))
     if content.certificates:
-        facts["certificates"] = [certificate_facts(certificate) for certificate in content.certificates]
+        facts["certificates"] = [_certificate_facts(certificate) for certificate in content.certificates]
     if content.crls:
-        facts["crls"] = [crl_facts(crl) for crl in content.crls]
+        facts["crls"] = [_crl_facts(crl) for crl in content.crls]
     return facts
 
 
@@ -169,14 +170,14 @@ def _snp(value: bytes) -> _Facts:
 
 def _configfs(value: bytes) -> _Facts:
     parsed = parse_configfs_tsm(value)
-    return {**_snp_evidence(parsed), "crls": [crl_facts(crl) for crl in parsed.crls]}
+    return {**_snp_evidence(parsed), "crls": [_crl_facts(crl) for crl in parsed.crls]}
 
 
 def _snp_evidence(parsed: ParsedSnpEvidence) -> _Facts:
-    certificates = [_readable(_certificate_of, der) for der in parsed.leaves]
+    certificates = [readable(_certificate, der) for der in parsed.leaves]
     return {
         "report": _report(parsed.report),
-        "certificates": [*certificates, *(certificate_facts(issuer) for issuer in parsed.issuers)],
+        "certificates": [*certificates, *(_certificate_facts(issuer) for issuer in parsed.issuers)],
     }
 
 
@@ -211,8 +212,8 @@ _ITEMS: Mapping[str, Callable[[bytes], _Facts]] = {
     MEDIA_ENDORSEMENTS: lambda value: {"bundle": _bundle(parse_bundle(value))},
     MEDIA_INTEL_QUOTE: intel_quote,
     MEDIA_AZURE_CVM: _azure,
-    MEDIA_NVIDIA_DEVICE: nvidia_device,
-    MEDIA_NVIDIA_REPORT: nvidia_report,
+    MEDIA_NVIDIA_DEVICE: lambda value: nvidia_facts(parse_nvidia_device(value)),
+    MEDIA_NVIDIA_REPORT: lambda value: nvidia_facts(parse_nvidia_report(value)),
     MEDIA_EVENT_LOG: lambda value: {"event_log": event_log(value)},
 }
 
@@ -253,8 +254,7 @@ def _tcb(report: ParsedSnpReport, name: str) -> JsonValue:
 # -- endorsements
 
 
-def certificate_facts(certificate: Certificate) -> _Facts:
-    """Describe a certificate."""
+def _certificate_facts(certificate: Certificate) -> _Facts:
     facts: _Facts = {
         "subject": certificate.name,
         "issuer": certificate.issuer_common_name or "",
@@ -265,6 +265,10 @@ def certificate_facts(certificate: Certificate) -> _Facts:
         "sha256": sha256(certificate.der).hexdigest(),
     }
     return facts if kind_of(certificate) is None else {**facts, **_leaf(certificate)}
+
+
+def _certificate(der: bytes) -> _Facts:
+    return _certificate_facts(parse_certificate(der))
 
 
 def _leaf(certificate: Certificate) -> _Facts:
@@ -282,8 +286,7 @@ def _leaf(certificate: Certificate) -> _Facts:
     return facts
 
 
-def crl_facts(crl: Crl) -> _Facts:
-    """Describe a revocation list."""
+def _crl_facts(crl: Crl) -> _Facts:
     serials = sorted(crl.revoked)
     return {
         "issuer": crl.issuer_common_name or "",
@@ -305,8 +308,8 @@ def _bundle(bundle: ParsedBundle) -> _Facts:
         "expires": rfc3339_text(bundle.expires),
         "signed_by": [signature.key_id.hex() for signature in bundle.signatures],
         "entries": entries,
-        "certificates": [certificate_facts(certificate) for certificate in bundle.endorsements.certificates],
-        "crls": [crl_facts(crl) for crl in bundle.endorsements.crls],
+        "certificates": [_certificate_facts(certificate) for certificate in bundle.endorsements.certificates],
+        "crls": [_crl_facts(crl) for crl in bundle.endorsements.crls],
     }
 
 
@@ -316,25 +319,10 @@ def _table(table: bytes) -> list[JsonValue]:
     for entry in parse_certificate_table(table):
         facts: _Facts = {"entry": entry.kind, "bytes": len(entry.data)}
         if entry.kind == "CRL":
-            facts |= _readable(_crl_of, entry.data)
+            facts |= readable(lambda der: _crl_facts(parse_crl(der)), entry.data)
         elif entry.kind == "PLATFORM":
             facts["value"] = entry.data.hex()
         else:
-            facts |= _readable(_certificate_of, entry.data)
+            facts |= readable(_certificate, entry.data)
         described.append(facts)
     return described
-
-
-def _certificate_of(der: bytes) -> _Facts:
-    return certificate_facts(parse_certificate(der))
-
-
-def _crl_of(der: bytes) -> _Facts:
-    return crl_facts(parse_crl(der))
-
-
-def _readable(describe: Callable[[bytes], _Facts], der: bytes) -> _Facts:
-    try:
-        return describe(der)
-    except EvidenceError as exc:
-        return {"unreadable": exc.message}

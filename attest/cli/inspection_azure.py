@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from attest.cli.inspection_intel import intel_quote
 from attest.encoding import JsonValue
 from attest.errors import EvidenceError
-from attest.evidence.azure.forms import ParsedAzureEvidence, parse_azure_evidence
+from attest.evidence.azure.forms import parse_azure_evidence
 from attest.evidence.azure.runtime import parse_runtime_claims
 from attest.evidence.intel.quote import ParsedQuote
 from attest.evidence.tpm.structure import parse_tpm_quote
@@ -20,35 +23,38 @@ def azure_evidence(value: bytes) -> _Facts:
         EvidenceError: it is malformed or of a version that is not read.
     """
     parsed = parse_azure_evidence(value)
+    hcl = parsed.hcl
     facts: _Facts = {
         "hcl_report": {
-            "version": parsed.hcl.version,
-            "report_type": parsed.hcl.report_type.platform,
-            "hash_type": parsed.hcl.hash_type,
-            "runtime_digest": parsed.hcl.runtime_digest.hex(),
+            "version": hcl.version,
+            "report_type": hcl.report_type.platform,
+            "hash_type": hcl.hash_type,
+            "runtime_digest": hcl.runtime_digest.hex(),
         },
-        "runtime_claims": _runtime(parsed),
-        "tpm_quote": _quote(parsed),
+        "runtime_claims": readable(_runtime, hcl.runtime_data),
+        "tpm_quote": readable(partial(_quote, parsed.tpm.pcrs), parsed.tpm.message),
     }
     return facts | (intel_quote(parsed.cpu.raw) if isinstance(parsed.cpu, ParsedQuote) else {})
 
 
-def _runtime(parsed: ParsedAzureEvidence) -> JsonValue:
+def readable(describe: Callable[[bytes], _Facts], data: bytes) -> _Facts:
+    """Describe a part; one that cannot be read keeps its place and says so."""
     try:
-        claims = parse_runtime_claims(parsed.hcl.runtime_data)
+        return describe(data)
     except EvidenceError as exc:
         return {"unreadable": exc.message}
+
+
+def _runtime(data: bytes) -> _Facts:
+    claims = parse_runtime_claims(data)
     facts: _Facts = {"attestation_key_bits": claims.ak.key_size, "vm_configuration": dict(claims.vm_configuration)}
     if claims.user_data is not None:
         facts["user_data"] = claims.user_data.hex()
     return facts | ({"unknown": dict(claims.unknown)} if claims.unknown else {})
 
 
-def _quote(parsed: ParsedAzureEvidence) -> JsonValue:
-    try:
-        quote = parse_tpm_quote(parsed.tpm.message)
-    except EvidenceError as exc:
-        return {"unreadable": exc.message}
+def _quote(pcrs: tuple[bytes, ...], message: bytes) -> _Facts:
+    quote = parse_tpm_quote(message)
     return {
         "extra_data": quote.extra_data.hex(),
         "clock": quote.clock,
@@ -62,5 +68,5 @@ def _quote(parsed: ParsedAzureEvidence) -> JsonValue:
             for selection in quote.selections
         ],
         "pcr_digest": quote.pcr_digest.hex(),
-        "pcrs": [value.hex() for value in parsed.tpm.pcrs],
+        "pcrs": [value.hex() for value in pcrs],
     }

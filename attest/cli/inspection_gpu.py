@@ -7,33 +7,15 @@ from dataclasses import asdict
 from attest.encoding import JsonValue
 from attest.endorsements.ocsp_answers import parse_ocsp
 from attest.endorsements.rims import RimDocument
-from attest.evidence.gpu.evidence import ParsedGpuEvidence, parse_nvidia_device, parse_nvidia_report
+from attest.evidence.gpu.evidence import ParsedGpuEvidence
 from attest.evidence.gpu.opaque import OpaqueData
 from attest.evidence.gpu.rim import read_rim
 
 _Facts = dict[str, JsonValue]
 
 
-def nvidia_report(value: bytes) -> _Facts:
-    """Describe a raw report.
-
-    Raises:
-        EvidenceError: it is malformed or of a layout that is not read.
-    """
-    return _described(parse_nvidia_report(value))
-
-
-def nvidia_device(value: bytes) -> _Facts:
-    """Describe one device as NVIDIA's SDK writes it.
-
-    Raises:
-        EvidenceError: it is malformed or of a layout that is not read.
-        ChainError: a certificate of its chain cannot be read.
-    """
-    return _described(parse_nvidia_device(value))
-
-
-def _described(parsed: ParsedGpuEvidence) -> _Facts:
+def nvidia_facts(parsed: ParsedGpuEvidence) -> _Facts:
+    """Describe a device by its report."""
     report = parsed.report
     facts: _Facts = {
         "nonce": report.nonce.hex(),
@@ -71,11 +53,7 @@ def _opaque(opaque: OpaqueData) -> _Facts:
 
 
 def rim_facts(xml: bytes) -> _Facts:
-    """Describe a RIM.
-
-    Raises:
-        EvidenceError: it is malformed.
-    """
+    """Describe a RIM; an ``EvidenceError`` if it is malformed."""
     rim = read_rim(RimDocument(xml=xml))
     return {
         "product": rim.product,
@@ -92,10 +70,6 @@ def rim_facts(xml: bytes) -> _Facts:
 
 
 def ocsp_facts(der: bytes) -> _Facts:
-    """Describe an OCSP answer.
-
-    Raises:
-        EvidenceError: it is malformed.
-    """
+    """Describe an OCSP answer; an ``EvidenceError`` if it is malformed."""
     answer = parse_ocsp(der)
     return {"serial": f"{answer.serial:x}", "status": str(answer.status), "this_update": answer.this_update.isoformat()}

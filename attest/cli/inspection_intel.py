@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attest.encoding import JsonValue
-from attest.evidence.intel.quote import ParsedQuote, parse_quote
+from attest.evidence.intel.quote import parse_quote
 from attest.evidence.reader import Layout
 from attest.evidence.sgx.structure import ATTRIBUTE_BITS, ENCLAVE_REPORT, ParsedEnclaveReport
 from attest.evidence.tdx.structure import TD_ATTRIBUTE_BITS, ParsedTdReport, layout_of_type
@@ -14,12 +14,13 @@ _Facts = dict[str, JsonValue]
 def intel_quote(value: bytes) -> _Facts:
     """Describe a quote field by field; an ``EvidenceError`` if it is malformed or not read."""
     quote = parse_quote(value)
+    body = quote.body
     return {
         "quote": {
             "tee": quote.tee,
             "version": quote.version,
             "user_data": quote.user_data.hex(),
-            "body": _body(quote),
+            "body": _td(body) if isinstance(body, ParsedTdReport) else _enclave(body),
             "attestation_key": quote.attestation_key.hex(),
             "signature": quote.signature.hex(),
             "qe_report": _enclave(quote.qe_report),
@@ -29,11 +30,6 @@ def intel_quote(value: bytes) -> _Facts:
             "padding_bytes": len(quote.padding),
         }
     }
-
-
-def _body(quote: ParsedQuote) -> JsonValue:
-    body = quote.body
-    return _td(body) if isinstance(body, ParsedTdReport) else _enclave(body)
 
 
 def _td(body: ParsedTdReport) -> _Facts:

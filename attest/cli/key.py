@@ -48,9 +48,7 @@ def key() -> None:
 @click.option("--allow-disk", is_flag=True, help="Let it go to a file system that keeps it.")
 @service_options
 @display_options
-@click.pass_context
 def get(  # noqa: PLR0917  click passes them by name
-    ctx: click.Context,
     name: str,
     out: str | None,
     out_fd: int | None,
@@ -68,7 +66,7 @@ def get(  # noqa: PLR0917  click passes them by name
     from attest.cli.key_output import place_of, write_key
 
     place = place_of(out=out, out_fd=out_fd, allow_disk=allow_disk)
-    with service.session(ctx, display=display, background=False) as session:
+    with service.session(display=display, background=False) as session:
         found = session.key(name)
         write_key(place, found.material)
         if isinstance(place, Path):

@@ -21,6 +21,15 @@ TCTI = click.option(
     f"one of Azure's. Also {TCTI_VARIABLE}.",
 )
 
+TIMEOUT = click.option(
+    "--timeout",
+    type=click.FloatRange(1, 3600),
+    metavar="SECONDS",
+    default=60,
+    show_default=True,
+    help="How long NVIDIA's driver may take over each question.",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceRequest:
@@ -40,13 +49,13 @@ class EvidenceRequest:
     display: Display
 
 
-def machine_of(ctx: click.Context, tcti: str | None) -> MachineAccess:
-    """Return the access to the machine, by a TPM if ``tcti`` names one; None: as the machine's files tell."""
+def machine_of(tcti: str | None) -> MachineAccess:
+    """Return the running command's access to the machine, by a TPM if ``tcti`` names one."""
     from dataclasses import replace
 
     from attest.collect.access import THIS_MACHINE, MachineAccess
 
     if tcti == "":
         raise click.BadParameter("expected the way to a TPM, such as device:/dev/tpmrm0", param_hint="--tcti")
-    access = ctx.find_object(MachineAccess) or THIS_MACHINE
+    access = click.get_current_context().find_object(MachineAccess) or THIS_MACHINE
     return access if tcti is None else replace(access, tcti=tcti)

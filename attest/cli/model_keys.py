@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -14,13 +13,14 @@ from attest.cli.option_values import hex_of
 from attest.cli.options import Network, network_options
 from attest.cli.service_options import ServiceOptions, service_options
 from attest.cli.session_options import path_text
-from attest.terminal.display import Command, Display, display_options, stacked
+from attest.terminal.display import Command, Display, display_options, gathered
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import ec
 
     from attest.release.names import KeyReference
     from attest.release.notes import VerifierKey
+    from attest.release.released_key import ReleasedKey
     from attest.sealed import SealedManifest, SealingNames
 
 _MAX_RAW_KEY_BYTES = 4096
@@ -44,17 +44,16 @@ MODEL_ID = click.option(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyOptions:
-    """The source of the key of a model.
+    """The source of the key of a model: a file, a descriptor, or a service over a network.
 
-    Attributes:
-        key_file: a file that holds it.
-        key_fd: a descriptor that it is read from.
-        service: the options of a service; with a file or a descriptor it is named in the manifest, and not contacted.
+    With a file or a descriptor, the service is named in the manifest, and not contacted.
     """
 
     key_file: str | None
     key_fd: int | None
     service: ServiceOptions
+    network: Network
+    display: Display
 
     @property
     def is_local(self) -> bool:
@@ -93,21 +92,13 @@ class KeyOptions:
         return require_key(read_file(str(self.key_file), limit=_MAX_RAW_KEY_BYTES, what="--key-file", secret=True))
 
     def for_sealing(
-        self,
-        ctx: click.Context,
-        reference: KeyReference,
-        *,
-        policy: bytes | None,
-        creator: str | None,
-        network: Network,
-        display: Display,
+        self, reference: KeyReference, *, policy: bytes | None, creator: str | None
     ) -> tuple[bytes, SealingNames]:
         """Obtain a key to seal under, and the names for the manifest.
 
         Raises:
             AttestError: what reading it, or asking the service, raises.
         """
-        from attest.cli.release_run import connect_service
         from attest.release.names import KeyReference
         from attest.sealed import SealingNames
 
@@ -119,8 +110,7 @@ class KeyOptions:
                 raise click.UsageError("--kms and --identity go together")
             names = SealingNames(key=reference, service=service, service_url=url, policy_digest=policy, creator=creator)
             return self.local(), names
-        with connect_service(ctx, self.service, network=network, display=display) as (client, attester):
-            (released,) = client.release((str(reference),), attester=attester)
+        released = self._released(reference)
         if policy is not None and policy != released.policy_digest:
             raise click.UsageError(
                 f"the key is released under the policy {released.policy_digest.hex()}, not under --policy-digest"
@@ -134,23 +124,24 @@ class KeyOptions:
         )
         return released.material, names
 
-    def for_opening(
-        self, ctx: click.Context, *, network: Network, display: Display
-    ) -> Callable[[SealedManifest], bytes]:
-        """Return how to obtain the key that a verified manifest names."""
+    def for_opening(self, manifest: SealedManifest) -> bytes:
+        """Obtain the key that a verified manifest names; errors as for sealing, and ``sealed-service-differs``."""
+        self._require_service(manifest)
+        if self.is_local:
+            return self.local()
+        released = self._released(manifest.key)
+        if manifest.policy_digest not in {None, released.policy_digest}:
+            self.display.warn(
+                "the key was released under another policy than the owner named when the model was sealed"
+            )
+        return released.material
+
+    def _released(self, reference: KeyReference) -> ReleasedKey:
         from attest.cli.release_run import connect_service
 
-        def obtain(manifest: SealedManifest) -> bytes:
-            self._require_service(manifest)
-            if self.is_local:
-                return self.local()
-            with connect_service(ctx, self.service, network=network, display=display) as (client, attester):
-                (released,) = client.release((str(manifest.key),), attester=attester)
-            if manifest.policy_digest not in {None, released.policy_digest}:
-                display.warn("the key was released under another policy than the owner named when the model was sealed")
-            return released.material
-
-        return obtain
+        with connect_service(self.service, network=self.network, display=self.display) as (client, attester):
+            (released,) = client.release((str(reference),), attester=attester)
+        return released
 
     def _require_service(self, manifest: SealedManifest) -> None:
         from attest.errors import ConfigurationError
@@ -167,29 +158,28 @@ class KeyOptions:
             )
 
 
-_KEY_OPTIONS = (
+_OPTIONS = (
+    service_options(required=False),
     click.option("--key-file", metavar="FILE", help="A file with the key, 32 raw bytes."),
     click.option(
         "--key-fd", metavar="N", type=click.IntRange(min=0), help="An open file descriptor that the key is read from."
     ),
+    network_options,
+    display_options,
 )
 
 
-def key_options(command: Command) -> Command:
-    """Add ``--key-file`` and ``--key-fd``; the command gets one ``key_from``. Goes above ``service_options``."""
+def model_key_options(command: Command) -> Command:
+    """Add all options of a command that uses the key of a model; it gets one ``key_from``."""
 
     @wraps(command)
-    def run(*, key_file: str | None, key_fd: int | None, service: ServiceOptions, **given: Any) -> object:  # noqa: ANN401  as the options are
+    def run(*, key_from: KeyOptions, **given: Any) -> object:  # noqa: ANN401  as the options are
         # With a local key no service is contacted, so the settings' service does not apply.
-        is_local = key_file is not None or key_fd is not None
-        options = service if is_local else _completed_by_settings(service)
-        return command(key_from=KeyOptions(key_file=key_file, key_fd=key_fd, service=options), **given)
+        if not key_from.is_local:
+            key_from = replace(key_from, service=_completed_by_settings(key_from.service))
+        return command(key_from=key_from, **given)
 
-    return stacked(_KEY_OPTIONS)(run)
-
-
-model_key_options = stacked((service_options(required=False), key_options, network_options, display_options))
-"""Add all options of a command that uses the key of a model; it gets ``key_from``, ``network`` and ``display``."""
+    return gathered("key_from", KeyOptions, _OPTIONS)(run)
 
 
 def _completed_by_settings(service: ServiceOptions) -> ServiceOptions:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Final
 
 from attest.appraisal import AttestationResult, Judgement
 from attest.checks import Check, Unchecked
@@ -21,38 +20,30 @@ from attest.terminal.display import Display
 from attest.verification import VerifiedEvidence
 
 EXIT_NOT_AFFIRMED = 1
-_T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefusedEvidence:
-    """A refusal of evidence, exit 3, 4 or 5. Wrong usage is no refusal: it goes to the boundary."""
-
-    error: AttestError
-
-
-def take_refusal(step: Callable[[], _T]) -> _T | RefusedEvidence:
-    """Run a step; a refusal of the evidence is a result, and no failure of the command."""
-    try:
-        return step()
-    except (EvidenceError, VerificationError, EndorsementError) as exc:
-        return RefusedEvidence(error=exc)
+REFUSALS: Final = (EvidenceError, VerificationError, EndorsementError)
+"""Refusals of evidence, exit 3, 4 or 5. Wrong usage is no refusal: it goes to the boundary."""
 
 
 def show_refusal(
-    refusal: RefusedEvidence,
+    error: AttestError,
     *,
     command: str,
     at: datetime,
     question: VerificationOptions,
-    unchecked: tuple[Unchecked, ...],
+    unchecked: tuple[Unchecked, ...] | None = None,
     reference: ReferenceLog | None = None,
     opinion: Mapping[str, JsonValue] = MappingProxyType({}),
 ) -> int:
-    """Print the reason of a refusal, and return 3, 4 or 5. An opinion is another verifier's, printed besides."""
-    error = refusal.error
-    document = refused_document(error, command=command, at=at, unchecked=unchecked)
-    _print({**document, **_compared(reference, verified=False), **opinion}, question.display)
+    """Print the reason of a refusal, and return 3, 4 or 5.
+
+    ``unchecked`` are the relaxations, by default those of the command line. An opinion is another verifier's, printed
+    besides.
+    """
+    relaxed = question.unchecked if unchecked is None else unchecked
+    document = refused_document(error, command=command, at=at, unchecked=relaxed)
+    show_result({**document, **_compared(reference, verified=False), **opinion}, display=question.display)
     report_error(error.message, error.hint)
     return error.exit_code
 
@@ -66,28 +57,18 @@ def show_verified(
 ) -> int:
     """Print that the evidence is genuine, and return 0. An opinion is another verifier's, printed besides."""
     document = {**verified_document(verified), **_compared(reference, verified=True), **opinion}
-    return print_verified(document, display=question.display)
+    return show_result(document, display=question.display)
 
 
-def print_verified(document: dict[str, JsonValue], *, display: Display) -> int:
-    """Show a document with the outcome ``verified``, for programs or for people, and return 0."""
-    _print(document, display)
-    return 0
-
-
-def print_appraised(document: dict[str, JsonValue], *, display: Display) -> int:
-    """Show a document with the outcome ``affirmed`` or ``not-affirmed``, and return 0 or 1 accordingly."""
-    _print(document, display)
-    return 0 if document["outcome"] == "affirmed" else EXIT_NOT_AFFIRMED
-
-
-def _print(document: dict[str, JsonValue], display: Display) -> None:
+def show_result(document: dict[str, JsonValue], *, display: Display) -> int:
+    """Show a document for programs or for people; return 0 for the outcome ``verified`` or ``affirmed``, else 1."""
     if display.json:
         print_document(document)
     elif not display.quiet:
         from attest.cli.page import print_result
 
         print_result(document, display=display)
+    return 0 if document["outcome"] in ("verified", "affirmed") else EXIT_NOT_AFFIRMED
 
 
 def show_appraised(
@@ -95,7 +76,7 @@ def show_appraised(
 ) -> int:
     """Print the outcome of each policy, and return 0 when all of them affirm, else 1."""
     document = appraised_documents(results) | _compared(reference, verified=True)
-    return print_appraised(document, display=question.display)
+    return show_result(document, display=question.display)
 
 
 def _compared(reference: ReferenceLog | None, *, verified: bool) -> dict[str, JsonValue]:

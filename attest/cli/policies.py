@@ -24,12 +24,7 @@ from attest.policy.signing_keys import PolicyPublicKey, read_public_key
 def read_policies(
     files: tuple[str, ...], *, references: References = NO_REFERENCES, what: str = "--policy"
 ) -> tuple[Policy, ...]:
-    """Load every policy that was named, or the baseline when none was.
-
-    Args:
-        files: policies.
-        references: documents of reference values, of which each policy takes those that it accepts.
-        what: what errors call the argument or option that names the files.
+    """Load every named policy, or the baseline; ``what`` is the name of the argument or option in errors.
 
     Raises:
         ConfigurationError: a file cannot be read, or is no policy; the message names the file.

@@ -127,13 +127,8 @@ def _converted(data: bytes, language: Language, request: ConversionRequest) -> C
     accept = dict(request.accepted)
     if len(accept) != len(request.accepted):
         raise click.UsageError("--accept-loss names one loss twice")
-    match language:
-        case "skr":
-            return _from_skr(data, accept, request)
-        case "nvidia":
-            return _from_nvidia(data, accept, request)
-        case _:
-            return _to_skr(data, accept, request)
+    convert_from = {"skr": _from_skr, "nvidia": _from_nvidia, "attest": _to_skr}[language]
+    return convert_from(data, accept, request)
 
 
 def _require_ours(data: bytes, file: str) -> None:
@@ -211,12 +206,15 @@ def _to_skr(data: bytes, accept: dict[str, str], request: ConversionRequest) -> 
 
 def _show(conversion: Conversion, language: str, target: str, request: ConversionRequest) -> int:
     """Write the result and report it; while a loss is not accepted, report only, and return 1."""
+    import json
+
+    from attest.cli.files import write_text
     from attest.terminal.boundary import report_error
 
     display, result = request.display, conversion.document
     output = None if request.output == "-" else request.output  # standard output is where it goes anyway
     if result is not None and output is not None:
-        _write(output, result, force=request.force)
+        write_text(output, f"{json.dumps(result, indent=2)}\n", force=request.force)
     if display.json:
         print_document(_document(conversion, language, target))
     elif result is not None:
@@ -233,14 +231,6 @@ def _show(conversion: Conversion, language: str, target: str, request: Conversio
     hint = "accept each with --accept-loss NAME=REASON, or change the source"
     report_error(f"not carried, and not accepted: {', '.join(names)}", hint)
     return EXIT_NOT_ACCEPTED
-
-
-def _write(output: str, document: JsonValue, *, force: bool) -> None:
-    import json
-
-    from attest.cli.files import write_text
-
-    write_text(output, f"{json.dumps(document, indent=2)}\n", force=force)
 
 
 def _warn_of_losses(conversion: Conversion, display: Display) -> None:

@@ -86,7 +86,9 @@ def diff(
     if old == new == "-":
         raise click.UsageError("standard input can be read once: give '-' once")
     before, after = (
-        read_policy_file(file, documents=read_reference_documents(_with_documents(references, own)))
+        read_policy_file(
+            file, documents=read_reference_documents(replace(references, documents=(*references.documents, *own)))
+        )
         for file, own in ((old, references_a), (new, references_b))
     )
     difference = diff_policies(before.document, after.document)
@@ -105,10 +107,6 @@ def diff(
     elif not display.quiet:
         _show(difference, replayed, display)
     return 0 if difference.same_meaning and not any(one.changed for one in replayed) else EXIT_DIFFERENT
-
-
-def _with_documents(references: References, own: tuple[str, ...]) -> References:
-    return replace(references, documents=(*references.documents, *own))
 
 
 def _document(

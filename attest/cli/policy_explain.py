@@ -66,21 +66,20 @@ def explain(
 
 def _against(policy: Policy, question: VerificationOptions) -> int:
     """Appraise the evidence by this policy, and print the failed checks."""
-    from attest.cli.output import RefusedEvidence, show_refusal, take_refusal
+    from attest.cli.output import REFUSALS, show_refusal
     from attest.cli.policies import relaxations
     from attest.cli.verification_inputs import Case, appraise_case, open_case
     from attest.clock import this_second
 
     at = question.at or this_second()
     unchecked = relaxations(question, policy)
-    case = take_refusal(lambda: open_case(question, at=at))
-    if isinstance(case, RefusedEvidence):
-        return show_refusal(case, command="appraise", at=at, question=question, unchecked=unchecked)
-    if not isinstance(case, Case):
-        raise click.UsageError("a token has no evidence to judge; give the evidence")
-    result = take_refusal(lambda: appraise_case(case, policy))
-    if isinstance(result, RefusedEvidence):
-        return show_refusal(result, command="appraise", at=at, question=question, unchecked=unchecked)
+    try:
+        case = open_case(question, at=at)
+        if not isinstance(case, Case):
+            raise click.UsageError("a token has no evidence to judge; give the evidence")
+        result = appraise_case(case, policy)
+    except REFUSALS as exc:
+        return show_refusal(exc, command="appraise", at=at, question=question, unchecked=unchecked)
     return _show(result, question)
 
 

@@ -11,7 +11,7 @@ from attest.appraisal import Judgement
 from attest.checks import Unchecked
 from attest.cli.files import read_file
 from attest.cli.options import VerificationOptions
-from attest.cli.output import RefusedEvidence, take_refusal
+from attest.cli.output import REFUSALS
 from attest.cli.tokens import TokenCase
 from attest.cli.verification_inputs import appraise_case, open_case
 from attest.encoding import JsonValue
@@ -29,11 +29,9 @@ _REASON = "recorded evidence: the question that it answered is not known"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOutcome:
-    """The outcome of one policy for one piece of evidence.
+    """The outcome of one policy for one piece of evidence: ``affirmed``, ``not-affirmed`` or ``refused``.
 
-    Attributes:
-        outcome: ``affirmed``, ``not-affirmed`` or ``refused``.
-        because: ids of the failed checks; or the code of the refusal.
+    ``because`` has the ids of the failed checks, or the code of the refusal.
     """
 
     outcome: str
@@ -89,15 +87,10 @@ def replay(
     allow_simulated: bool,
     display: Display,
 ) -> tuple[PolicyComparison, ...]:
-    """Judge every piece of evidence in a folder by two policies; nothing is fetched.
+    """Judge every piece of evidence in a folder by the old and the new policy; nothing is fetched.
 
-    Args:
-        folder: with ``evidence.yaml``, what that describes; else each file for itself.
-        policies: the old one and the new one.
-        endorsements: files and directories beside those that the index names.
-        at: moment of appraisal where the index has none.
-        allow_simulated: accept the simulator's roots.
-        display: gets a note about the number of cases.
+    ``evidence.yaml`` in the folder describes the evidence, and may add endorsements and state the moment of appraisal.
+    Without it each file stands for itself.
 
     Raises:
         ConfigurationError: the folder or its index cannot be read, or there is nothing to judge.
@@ -130,15 +123,14 @@ def _question(case: _Recorded) -> VerificationOptions:
 
 
 def _outcome(question: VerificationOptions, policy: Policy, at: datetime) -> PolicyOutcome:
-    opened = take_refusal(partial(open_case, question, at=at))
-    if isinstance(opened, RefusedEvidence):
-        return PolicyOutcome(outcome="refused", because=(opened.error.code,))
-    if isinstance(opened, TokenCase) and not policy.verifiers:
-        return PolicyOutcome(outcome="refused", because=("policy-not-for-tokens",))
-    judge = opened.judged_by if isinstance(opened, TokenCase) else partial(appraise_case, opened)
-    result: Judgement | RefusedEvidence = take_refusal(partial(judge, policy))
-    if isinstance(result, RefusedEvidence):
-        return PolicyOutcome(outcome="refused", because=(result.error.code,))
+    try:
+        opened = open_case(question, at=at)
+        if isinstance(opened, TokenCase) and not policy.verifiers:
+            return PolicyOutcome(outcome="refused", because=("policy-not-for-tokens",))
+        judge = opened.judged_by if isinstance(opened, TokenCase) else partial(appraise_case, opened)
+        result: Judgement = judge(policy)
+    except REFUSALS as exc:
+        return PolicyOutcome(outcome="refused", because=(exc.code,))
     if result.affirmed:
         return PolicyOutcome(outcome="affirmed")
     return PolicyOutcome(outcome="not-affirmed", because=tuple(dict.fromkeys(check.id for check in result.failed)))

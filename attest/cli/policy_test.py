@@ -16,7 +16,6 @@ from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
     from attest.cli.options import VerificationOptions
-    from attest.cli.output import RefusedEvidence
     from attest.encoding import JsonValue
     from attest.policy import Policy
     from attest.policy.authoring.policy_cases import CaseResult, PolicyCase, PolicyTests
@@ -28,14 +27,7 @@ MAX_TESTS_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """One case with its outcome.
-
-    Attributes:
-        file: the file of cases.
-        case: the case.
-        answer: how it came out.
-        problems: where that is not what was expected; empty for a case that passes.
-    """
+    """One case with its outcome, and the differences from the expected one: none for a case that passes."""
 
     file: str
     case: PolicyCase
@@ -136,32 +128,24 @@ def try_case(case: PolicyCase, policy: Policy, *, folder: Path) -> CaseResult:
     Raises:
         ConfigurationError: a file of the case cannot be read.
     """
-    from attest.cli.output import RefusedEvidence, take_refusal
+    from attest.cli.output import REFUSALS
     from attest.cli.verification_inputs import Case, appraise_case, open_case
     from attest.policy.authoring.policy_cases import CaseResult
 
     question = _question(case, folder)
-    opened = take_refusal(lambda: open_case(question, at=case.at))
-    if isinstance(opened, RefusedEvidence):
-        return _refused(opened)
-    if not isinstance(opened, Case):
-        details = ("a token has no evidence to judge",)
-        return CaseResult(outcome="refused", error="evidence-unsupported", details=details)
-    result = take_refusal(lambda: appraise_case(opened, policy))
-    if isinstance(result, RefusedEvidence):
-        return _refused(result)
+    try:
+        opened = open_case(question, at=case.at)
+        if not isinstance(opened, Case):
+            details = ("a token has no evidence to judge",)
+            return CaseResult(outcome="refused", error="evidence-unsupported", details=details)
+        result = appraise_case(opened, policy)
+    except REFUSALS as exc:
+        return CaseResult(outcome="refused", error=exc.code, details=(f"{exc.code}: {exc.message}",))
     return CaseResult(
         outcome="affirmed" if result.affirmed else "not-affirmed",
         failed=tuple(dict.fromkeys(check.id for check in result.failed)),
         details=tuple(f"{check.id}: expected {check.expected}, got {check.got}" for check in result.failed),
     )
-
-
-def _refused(refusal: RefusedEvidence) -> CaseResult:
-    from attest.policy.authoring.policy_cases import CaseResult
-
-    error = refusal.error
-    return CaseResult(outcome="refused", error=error.code, details=(f"{error.code}: {error.message}",))
 
 
 def _question(case: PolicyCase, folder: Path) -> VerificationOptions:

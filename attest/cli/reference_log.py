@@ -27,13 +27,7 @@ _WHERE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceLog:
-    """The log of a known good boot, and the registers and log of the evidence to compare with it.
-
-    Attributes:
-        log: the reference.
-        registers: as the evidence states them, by name.
-        eventlog: the log that came with the evidence, if one did.
-    """
+    """The log of a known good boot, and the registers and log of the evidence to compare with it."""
 
     log: ParsedEventLog
     registers: Mapping[str, bytes]
@@ -93,9 +87,7 @@ def _registers(evidence: Evidence) -> tuple[LogKind, Mapping[str, bytes]]:
 def compared_document(reference: ReferenceLog, *, verified: bool) -> dict[str, JsonValue]:
     """Return the differences from the known good boot, register by register; equal registers are left out.
 
-    Args:
-        reference: both sides.
-        verified: the evidence is genuine; the registers and the log of refused evidence are only claims.
+    The registers and the log of evidence that is not ``verified`` are only claims.
     """
     registers: list[JsonValue] = [*_differences(reference)]
     return {

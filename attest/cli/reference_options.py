@@ -11,13 +11,7 @@ from attest.terminal.display import gathered
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class References:
-    """Documents of reference values as the command line names them.
-
-    Attributes:
-        documents: their files.
-        signatures: detached signatures over them, in any order.
-        keys: public keys whose signatures count.
-    """
+    """Files of documents of reference values, of detached signatures over them, and of keys whose signatures count."""
 
     documents: tuple[str, ...] = ()
     signatures: tuple[str, ...] = ()

@@ -329,22 +329,16 @@ def _entry(
 
 
 def _public_key(file: str) -> CoseKey:
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.asymmetric import ec, ed25519
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key
-
     from attest.cli.files import MAX_KEY_BYTES, read_file
-    from attest.endorsements.cose import algorithm_numbers
     from attest.errors import ConfigurationError
+    from attest.policy.signing_keys import read_public_key
 
+    pem = read_file(file, limit=MAX_KEY_BYTES, what="--key")
     try:
-        key = load_pem_public_key(read_file(file, limit=MAX_KEY_BYTES, what="--key"))
-    except (ValueError, UnsupportedAlgorithm):
-        key = None
-    if isinstance(key, ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey) and algorithm_numbers(key):
-        return key
-    raise ConfigurationError(
-        f"{file} is no Ed25519, P-256 or P-384 public key in PEM without a password",
-        code="references-key-invalid",
-        hint="'openssl pkey -in key.pem -pubout' prints the public half of a private key",
-    )
+        return read_public_key(pem)
+    except ConfigurationError as exc:
+        raise ConfigurationError(
+            f"{file} is no Ed25519, P-256 or P-384 public key in PEM without a password",
+            code="references-key-invalid",
+            hint="'openssl pkey -in key.pem -pubout' prints the public half of a private key",
+        ) from exc

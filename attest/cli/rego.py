@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import click
@@ -30,11 +31,10 @@ class RegoQuestion:
     def judge(self, results: Sequence[AttestationResult]) -> tuple[AttestationResult, ...]:
         """Return the results with a check ``policy.rego`` for each evaluation of a policy."""
         judged = tuple(results)
-        if self.policies:
+        for policy in self.policies:
             from attest.rego import with_rego
 
-            for policy in self.policies:
-                judged = with_rego(judged, policy, self.data)
+            judged = with_rego(judged, policy, self.data)
         return judged
 
 
@@ -67,22 +67,16 @@ def read_rego(files: tuple[str, ...], data_file: str | None) -> RegoQuestion:
         if data_file is not None:
             raise ConfigurationError("--rego-data is for --rego, and there is none", code="rego-data-invalid")
         return RegoQuestion()
-    _require_engine()
-    from attest.rego.policy import MAX_REGO_BYTES, read_rego_policy
-
-    policies = tuple(read_rego_policy(read_file(file, limit=MAX_REGO_BYTES, what="--rego")) for file in files)
-    return RegoQuestion(policies=policies, data=_data(data_file))
-
-
-def _require_engine() -> None:
-    from importlib.util import find_spec
-
     if find_spec("regopy") is None:
         raise ConfigurationError(
             "--rego: the Rego engine is not installed",
             code="rego-unavailable",
             hint="pip install 'attest-kms[rego]', on glibc 2.34 or newer",
         )
+    from attest.rego.policy import MAX_REGO_BYTES, read_rego_policy
+
+    policies = tuple(read_rego_policy(read_file(file, limit=MAX_REGO_BYTES, what="--rego")) for file in files)
+    return RegoQuestion(policies=policies, data=_data(data_file))
 
 
 def _data(file: str | None) -> Mapping[str, JsonValue]:

@@ -36,9 +36,7 @@ RELEASED_SCHEMA = "attest.released/1"
 @click.option("--output-directory", metavar="DIR", help="Where several keys go, each in a file of its name.")
 @network_options
 @display_options
-@click.pass_context
 def release(
-    ctx: click.Context,
     *,
     keys: tuple[str, ...],
     service: ServiceOptions,
@@ -57,7 +55,7 @@ def release(
     from attest.cli.release_run import connect_service, places_of, write_keys
 
     places = places_of(keys, output=output, directory=output_directory)
-    with connect_service(ctx, service, network=network, display=display) as (client, attester):
+    with connect_service(service, network=network, display=display) as (client, attester):
         released = client.release(keys, attester=attester)
         write_keys(released, places)
         _show(client, released, places, display=display)

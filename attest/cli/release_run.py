@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import ssl
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from pathlib import Path
 import click
 import httpx
 
-from attest.cli.endorsement_fetch import fetch_missing
+from attest.cli.endorsement_fetch import fetched_endorsements
 from attest.cli.endorsement_inputs import read_anchors, read_pool
 from attest.cli.machine import machine_of
 from attest.cli.options import Network
@@ -33,6 +32,7 @@ from attest.release.log_monitor import FileMemory, LogWatch
 from attest.release.mutual_attestation import ServiceExpectation
 from attest.release.names import DEFAULT_TENANT, KeyReference
 from attest.release.released_key import ReleasedKey
+from attest.session.connection import trusting
 from attest.terminal.display import Display
 
 STDOUT = "-"
@@ -40,7 +40,7 @@ STDOUT = "-"
 
 @contextmanager
 def connect_service(
-    ctx: click.Context, service: ServiceOptions, *, network: Network, display: Display
+    service: ServiceOptions, *, network: Network, display: Display
 ) -> Iterator[tuple[KeyReleaseClient, Attester]]:
     """Prepare the connection to a service, and the evidence of this machine.
 
@@ -55,7 +55,7 @@ def connect_service(
     expect = expectation(service, network=network, display=display)
     if service.unchecked_tls is not None:
         display.warn(f"the TLS connection is not compared with what the service proves: {service.unchecked_tls}")
-    access = machine_of(ctx, service.tcti)
+    access = machine_of(service.tcti)
     attester = partial(collect_machine, access=access, with_gpus=False if service.no_gpus else None)
     with open_client(service.kms, service.identity, service, expect=expect) as client:
         yield client, attester
@@ -81,10 +81,7 @@ def expectation(wanted: ServiceOptions, *, network: Network, display: Display) -
     pool = read_pool(wanted.endorsements, at=this_second(), display=display)
 
     def fetch(evidence: Evidence, at: datetime) -> Endorsements:
-        gathered = fetch_missing(evidence, at=at, network=network, display=display, pool=pool)
-        for failure in gathered.failures:
-            display.warn(failure.message)
-        return gathered.endorsements
+        return fetched_endorsements(evidence, at=at, network=network, display=display, pool=pool)
 
     return ServiceExpectation(
         policy=policy,
@@ -111,23 +108,11 @@ def open_client(
     memory = options.log_memory
     watch = None if memory is None else LogWatch(service, memory=FileMemory(Path(memory)))
     try:
-        http = httpx.Client(base_url=url, verify=_trusting(options.tls_ca), trust_env=False)
+        http = httpx.Client(base_url=url, verify=trusting(options.tls_ca, name="--tls-ca"), trust_env=False)
     except httpx.InvalidURL as exc:
         raise ConfigurationError(f"--kms: not a URL: {exc}", code="url-invalid", field="--kms") from exc
     with http:
         yield KeyReleaseClient(http, service=service, watch=watch, expect=expect)
-
-
-def _trusting(tls_ca: str | None) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=tls_ca)
-    except (OSError, ssl.SSLError) as exc:
-        raise ConfigurationError(
-            f"--tls-ca: {tls_ca} cannot be used: {exc.strerror or exc}",
-            code="tls-ca-unusable",
-            field="--tls-ca",
-            expected="certificates in PEM",
-        ) from exc
 
 
 def places_of(keys: tuple[str, ...], *, output: str | None, directory: str | None) -> tuple[str, ...]:

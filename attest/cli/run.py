@@ -55,9 +55,7 @@ RUN_SCHEMA = "attest.run/1"
 @click.option("--dry-run", is_flag=True, help="Ask nobody, start nothing; show what would be done.")
 @service_options
 @display_options
-@click.pass_context
 def run(  # noqa: PLR0917  click passes them by name
-    ctx: click.Context,
     command: tuple[str, ...],
     keys: tuple[str, ...],
     kind: Literal["memfd", "pipe"],
@@ -82,7 +80,7 @@ def run(  # noqa: PLR0917  click passes them by name
         _show(command, wanted, service, kind=kind, on_lost=on_lost, display=display)
         return 0
     program = ChildProgram(command=command, kind=kind, terminate=on_lost == "terminate", grace=grace, warn=display.warn)
-    with service.session(ctx, display=display, on_lost=program.lost, on_renewed=program.renewed) as session:
+    with service.session(display=display, on_lost=program.lost, on_renewed=program.renewed) as session:
         found = session.keys(*(one.reference for one in wanted))
         return program.run(wanted, found)
 

@@ -13,7 +13,6 @@ import click
 from attest.cli.documents import show_document
 from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, model_key_options, signing_key, trusted_keys
 from attest.cli.option_values import hex_of, utc
-from attest.cli.options import Network
 from attest.terminal.display import Display, gathered
 from attest.terminal.lazy_commands import ExampleCommand
 
@@ -49,8 +48,6 @@ class SealRequest:
     dry_run: bool
     threads: int | None
     key_from: KeyOptions
-    network: Network
-    display: Display
 
 
 _SEAL = (
@@ -83,8 +80,7 @@ _SEAL = (
     ),
 )
 @gathered("request", SealRequest, _SEAL)
-@click.pass_context
-def seal(ctx: click.Context, *, request: SealRequest) -> int:
+def seal(*, request: SealRequest) -> int:
     """Encrypt every file of DIR under a key of its own, and sign the result: a new folder TARGET.
 
     The key of the model (--key-file, --key-fd, or from a service) encrypts that one. With --key-file nothing is asked
@@ -97,7 +93,7 @@ def seal(ctx: click.Context, *, request: SealRequest) -> int:
     from attest.sealed.inventory import scan_model
     from attest.sealed.staging import require_new
 
-    display = request.display
+    display = request.key_from.display
     if not request.dry_run:
         request.key_from.require_one()
     reference, owner = KeyReference.parse(request.key_name), signing_key(request.signer)
@@ -108,28 +104,21 @@ def seal(ctx: click.Context, *, request: SealRequest) -> int:
     _warn_of_resumption(request.target, "sealing", display=display)
     if request.dry_run:
         return _plan_sealing(scan, request.target, display=display)
-    made = _sealed(ctx, request, reference, owner, size=scan.size)
+    made = _sealed(request, reference, owner, size=scan.size)
     sealing: dict[str, JsonValue] = {"outcome": "sealed", "target": request.target, "kept": made.kept}
     show({"schema": SEALED_SCHEMA, **sealing, **manifest_document(made.manifest)}, display=display)
     return 0
 
 
 def _sealed(
-    ctx: click.Context, request: SealRequest, reference: KeyReference, owner: ec.EllipticCurvePrivateKey, *, size: int
+    request: SealRequest, reference: KeyReference, owner: ec.EllipticCurvePrivateKey, *, size: int
 ) -> SealedModel:
     from attest.clock import this_second
     from attest.sealed import seal_directory
     from attest.terminal.progress import shown_progress
 
-    key, names = request.key_from.for_sealing(
-        ctx,
-        reference,
-        policy=request.policy_digest,
-        creator=request.creator,
-        network=request.network,
-        display=request.display,
-    )
-    with shown_progress("sealing", size, quiet=request.display.quiet) as progress:
+    key, names = request.key_from.for_sealing(reference, policy=request.policy_digest, creator=request.creator)
+    with shown_progress("sealing", size, quiet=request.key_from.display.quiet) as progress:
         return seal_directory(
             request.model,
             request.target,
@@ -159,8 +148,6 @@ class UnsealRequest:
     dry_run: bool
     threads: int | None
     key_from: KeyOptions
-    network: Network
-    display: Display
 
 
 _UNSEAL = (
@@ -192,8 +179,7 @@ _UNSEAL = (
     ),
 )
 @gathered("request", UnsealRequest, _UNSEAL)
-@click.pass_context
-def unseal(ctx: click.Context, *, request: UnsealRequest) -> int:
+def unseal(*, request: UnsealRequest) -> int:
     """Verify the sealed model in DIR and write its plaintext to a new folder TARGET, in memory (tmpfs).
 
     DIR is a folder, an address of the web, or s3://bucket/prefix. The key is the one that the verified model names, in
@@ -206,7 +192,7 @@ def unseal(ctx: click.Context, *, request: UnsealRequest) -> int:
     from attest.sealed.model_unsealer import require_memory
     from attest.sealed.staging import require_new
 
-    display, target = request.display, request.target
+    display, target = request.key_from.display, request.target
     if not request.dry_run:
         request.key_from.require_one()
     trusted = trusted_keys(request.trust)
@@ -227,7 +213,7 @@ def unseal(ctx: click.Context, *, request: UnsealRequest) -> int:
     if request.dry_run:
         return _plan_unsealing(verified, target, memory=memory, display=display)
     _warn_of_swap(display=display)
-    made = _unsealed(ctx, verified, request, plaintext_trusted, threads=threads)
+    made = _unsealed(verified, request, plaintext_trusted, threads=threads)
     document: dict[str, JsonValue] = {
         "schema": UNSEALED_SCHEMA,
         "outcome": "unsealed",
@@ -264,7 +250,6 @@ def verify_model(
 
 
 def _unsealed(
-    ctx: click.Context,
     verified: VerifiedDirectory,
     request: UnsealRequest,
     plaintext_trusted: tuple[ec.EllipticCurvePublicKey, ...] | None,
@@ -274,11 +259,10 @@ def _unsealed(
     from attest.sealed import unseal_directory
     from attest.terminal.progress import shown_progress
 
-    obtain = request.key_from.for_opening(ctx, network=request.network, display=request.display)
     size = sum(one.size for one in verified.manifest.files)
     with (
-        verified.unlock(obtain, threads=threads) as directory,
-        shown_progress("unsealing", size, quiet=request.display.quiet) as progress,
+        verified.unlock(request.key_from.for_opening, threads=threads) as directory,
+        shown_progress("unsealing", size, quiet=request.key_from.display.quiet) as progress,
     ):
         return unseal_directory(
             directory,

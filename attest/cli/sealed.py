@@ -9,7 +9,6 @@ import click
 
 from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, model_key_options, signing_key, trusted_keys
 from attest.cli.option_values import hex_of
-from attest.cli.options import Network
 from attest.cli.seal import THREADS, manifest_document, show, verify_model
 from attest.cli.sealed_access import cat, ls
 from attest.terminal.display import Display, display_options
@@ -136,9 +135,7 @@ def verify(
 @click.option("--signing-key", "signer", metavar="PEM", required=True, help="The owner's private key, P-384 or P-256.")
 @click.option("--policy-digest", type=hex_of(32), metavar="HEX", help="The policy that the key is released under.")
 @model_key_options
-@click.pass_context
 def rewrap(
-    ctx: click.Context,
     *,
     model: str,
     trust: tuple[str, ...],
@@ -148,8 +145,6 @@ def rewrap(
     signer: str,
     policy_digest: bytes | None,
     key_from: KeyOptions,
-    network: Network,
-    display: Display,
 ) -> int:
     """Put a sealed model under another key or version, and sign it again: two small files change, and no data.
 
@@ -165,18 +160,16 @@ def rewrap(
     key_from.require_one()
     owner, trusted = signing_key(signer), trusted_keys(trust)
     if finish_rewrap(model, trusted=(*trusted, owner.public_key())):
-        display.warn("an interrupted rewrapping was ended first")
+        key_from.display.warn("an interrupted rewrapping was ended first")
     before, _ = verify_manifest(model, trusted=(*trusted, owner.public_key()), model=model_id)
     new_key_from = key_from if new_key_file is None else replace(key_from, key_file=new_key_file, key_fd=None)
     if new_key_file is None and key_from.is_local:
         raise click.UsageError("say where the new key is: --new-key-file FILE, or --kms URL for both")
     reference, creator = KeyReference.parse(new_key), before.creator
-    material, names = new_key_from.for_sealing(
-        ctx, reference, policy=policy_digest, creator=creator, network=network, display=display
-    )
+    material, names = new_key_from.for_sealing(reference, policy=policy_digest, creator=creator)
     made = rewrap_model(
         model,
-        key=key_from.for_opening(ctx, network=network, display=display),
+        key=key_from.for_opening,
         new_key=material,
         names=_names_kept(names, before),
         signer=owner,
@@ -185,7 +178,7 @@ def rewrap(
         model_id=model_id,
     )
     document: dict[str, JsonValue] = {"schema": REWRAPPED_SCHEMA, "outcome": "rewrapped", "key_before": str(before.key)}
-    show({**document, **manifest_document(made)}, display=display)
+    show({**document, **manifest_document(made)}, display=key_from.display)
     return 0
 
 
@@ -197,17 +190,13 @@ def rewrap(
 @MODEL_ID
 @click.option("-o", "--output", metavar="FILE", required=True, help="Where the keyset goes; '-' is standard output.")
 @model_key_options
-@click.pass_context
 def keyset(
-    ctx: click.Context,
     *,
     model: str,
     trust: tuple[str, ...],
     model_id: bytes | None,
     output: str,
     key_from: KeyOptions,
-    network: Network,
-    display: Display,
 ) -> int:
     """Write the key of a model's files as a Tink keyset: it is the key, and as secret as the model.
 
@@ -220,8 +209,7 @@ def keyset(
 
     key_from.require_one()
     trusted = trusted_keys(trust)
-    key = key_from.for_opening(ctx, network=network, display=display)
-    with open_directory(store_of(model), key=key, trusted=trusted, model=model_id) as directory:
+    with open_directory(store_of(model), key=key_from.for_opening, trusted=trusted, model=model_id) as directory:
         text = tink_keyset(directory.data_key()).encode()
     if output == STDIN:
         write_output(output, text)

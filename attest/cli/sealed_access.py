@@ -12,7 +12,6 @@ import click
 
 from attest.cli.documents import print_document
 from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, model_key_options, trusted_keys
-from attest.cli.options import Network
 from attest.terminal.display import Display, display_options, stacked
 from attest.terminal.lazy_commands import ExampleCommand
 
@@ -111,9 +110,7 @@ def ls(
 @MODEL_ID
 @place_options
 @model_key_options
-@click.pass_context
 def cat(
-    ctx: click.Context,
     *,
     model: str,
     path: str,
@@ -124,8 +121,6 @@ def cat(
     headers_file: str | None,
     endpoint_url: str | None,
     key_from: KeyOptions,
-    network: Network,
-    display: Display,
 ) -> int:
     """Write a file of a sealed model, or a range of it, to a pipe or a file; never to a terminal.
 
@@ -144,13 +139,14 @@ def cat(
             hint="send it to a program or a file: attest sealed cat … | less",
         )
     trusted = trusted_keys(trust)
-    obtain = key_from.for_opening(ctx, network=network, display=display)
     with (
         _store(model, headers_file=headers_file, endpoint_url=endpoint_url) as store,
-        open_directory(store, key=obtain, trusted=trusted, model=model_id, threads=connections_of(store)) as directory,
+        open_directory(
+            store, key=key_from.for_opening, trusted=trusted, model=model_id, threads=connections_of(store)
+        ) as directory,
         directory.open(path) as reader,
     ):
-        _write(reader, offset, length, display=display)
+        _write(reader, offset, length, display=key_from.display)
     return 0
 
 

@@ -50,7 +50,6 @@ class SessionOptions:
 
     def session(
         self,
-        ctx: click.Context,
         *,
         display: Display,
         on_lost: Callable[[SessionKey, LeaseLostError], None] | None = None,
@@ -63,7 +62,7 @@ class SessionOptions:
 
         settings = self.settings()
         _warn_of_relaxations(settings, display)
-        attester = partial(collect_machine, access=machine_of(ctx, settings.tcti), with_gpus=settings.gpus)
+        attester = partial(collect_machine, access=machine_of(settings.tcti), with_gpus=settings.gpus)
         return Session(
             settings=settings, attester=attester, on_lost=on_lost, on_renewed=on_renewed, background=background
         )

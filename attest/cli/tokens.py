@@ -5,11 +5,11 @@ Three kinds: NVIDIA's (NRAS), those of the attestation services of Azure, Intel 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from functools import partial
+from typing import Generic, TypeAlias, TypeVar
 
 from cryptography.x509 import Certificate
 
@@ -18,14 +18,7 @@ from attest.checks import Check
 from attest.cli.ear_output import require_ear_nonce
 from attest.cli.files import read_file, walk_endorsements
 from attest.cli.options import VerificationOptions
-from attest.cli.output import (
-    RefusedEvidence,
-    combined_documents,
-    print_appraised,
-    print_verified,
-    show_refusal,
-    take_refusal,
-)
+from attest.cli.output import REFUSALS, combined_documents, show_refusal, show_result
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
 from attest.evidence.recognition import recognise
@@ -45,7 +38,6 @@ from attest.results.service_token import VerifiedServiceToken, verify_service_to
 from attest.results.token_policy import judge_ear, judge_facts
 from attest.results.token_roots import is_certificate, read_token_roots
 from attest.results.token_services import service_of
-from attest.verification import Freshness
 
 GPU_NONCE_BYTES = 32
 
@@ -80,55 +72,32 @@ def read_trust(question: VerificationOptions) -> TokenTrust:
     return trust
 
 
-class GenuineToken(Protocol):
-    """A verified token of any kind."""
-
-    @property
-    def freshness(self) -> Freshness:
-        """The comparison of the token's nonce with the expected one."""
-        ...
-
-    @property
-    def checks(self) -> tuple[Check, ...]:
-        """The checks of its verification."""
-        ...
-
-
-_T = TypeVar("_T", bound=GenuineToken)
+_T = TypeVar("_T", bound=VerifiedNrasToken | VerifiedServiceToken | VerifiedEar)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TokenCase(ABC, Generic[_T]):
-    """A token with the keys, moment and options of its verification; a subclass for each kind."""
+class TokenCase(Generic[_T]):
+    """A token of one kind, with the procedures of that kind and the options of its verification.
 
-    data: bytes
-    trust: TokenTrust
-    nonce: bytes | None
+    Attributes:
+        verify: verifies the token.
+        baseline: appraises the token by the baseline of its kind, except for its freshness.
+        judge: appraises the token by one policy.
+    """
+
     at: datetime
     question: VerificationOptions
-
-    @abstractmethod
-    def verify(self) -> _T:
-        """Verify the token; errors as for the procedure of its kind."""
-
-    @abstractmethod
-    def document(self, token: _T, checks: tuple[Check, ...] | None = None) -> dict[str, JsonValue]:
-        """Describe the genuine token and, given the checks of the baseline, whether it is acceptable."""
-
-    @abstractmethod
-    def baseline(self, token: _T) -> tuple[Check, ...]:
-        """Appraise the token by the baseline of its kind, except for its freshness."""
-
-    @abstractmethod
-    def judge(self, token: _T, policy: Policy) -> Judgement:
-        """Appraise the token by one policy."""
+    verify: Callable[[], _T]
+    baseline: Callable[[_T], tuple[Check, ...]]
+    judge: Callable[[_T, Policy], Judgement]
 
     def show_verified(self) -> int:
         """Verify the token and print the outcome; return 0, 3, 4 or 5."""
-        token = take_refusal(self.verify)
-        if isinstance(token, RefusedEvidence):
-            return self._refused(token, "verify")
-        return print_verified(self.document(token), display=self.question.display)
+        try:
+            token = self.verify()
+        except REFUSALS as exc:
+            return show_refusal(exc, command="verify", at=self.at, question=self.question)
+        return show_result(self._document(token), display=self.question.display)
 
     def show_appraised(self, policies: Sequence[Policy]) -> int:
         """Appraise the token by policies, or else by the baseline, and print the outcome; return 0, 1, 3, 4 or 5.
@@ -137,18 +106,22 @@ class TokenCase(ABC, Generic[_T]):
             ConfigurationError: ``policy-not-for-tokens``, one of them names no Verifier.
         """
         require_for_tokens(policies)
-        token = take_refusal(self.verify)
-        if isinstance(token, RefusedEvidence):
-            return self._refused(token, "appraise")
+        try:
+            token = self.verify()
+        except REFUSALS as exc:
+            return show_refusal(exc, command="appraise", at=self.at, question=self.question)
         judgements = [self.judge(token, policy) for policy in policies]
         if judgements:
-            verified = self.document(token)
+            verified = self._document(token)
             documents = [judged_document(verified, judgement, token.checks) for judgement in judgements]
             document = combined_documents(documents, judgements, token.checks)
         else:
             fresh = freshness_check(token.freshness, reasons_of(self.question.unchecked).get("freshness"))
-            document = self.document(token, (fresh, *self.baseline(token)))
-        return print_appraised(document, display=self.question.display)
+            document = self._document(token, (fresh, *self.baseline(token)))
+        return show_result(document, display=self.question.display)
+
+    def _document(self, token: _T, checks: tuple[Check, ...] | None = None) -> dict[str, JsonValue]:
+        return token_document(token, unchecked=self.question.unchecked, policy_checks=checks)
 
     def judged_by(self, policy: Policy) -> Judgement:
         """Verify the token and appraise it by one policy, without output.
@@ -159,12 +132,8 @@ class TokenCase(ABC, Generic[_T]):
         require_for_tokens([policy])
         return self.judge(self.verify(), policy)
 
-    def _refused(self, refusal: RefusedEvidence, command: str) -> int:
-        question = self.question
-        return show_refusal(refusal, command=command, at=self.at, question=question, unchecked=question.unchecked)
 
-
-AnyTokenCase: TypeAlias = TokenCase[Any]  # Any: of which kind decides the input
+AnyTokenCase: TypeAlias = TokenCase[VerifiedNrasToken] | TokenCase[VerifiedServiceToken] | TokenCase[VerifiedEar]
 
 
 def require_for_tokens(policies: Sequence[Policy]) -> None:
@@ -180,88 +149,6 @@ def require_for_tokens(policies: Sequence[Policy]) -> None:
                 code="policy-not-for-tokens",
                 hint="add the key 'verifiers' to it (docs/policy.md); or give the evidence instead of the token",
             )
-
-
-class NrasCase(TokenCase[VerifiedNrasToken]):
-    """A token of NVIDIA's service. Its baseline: NRAS affirms, and every device's measurements matched."""
-
-    def verify(self) -> VerifiedNrasToken:
-        """Verify the token; errors as ``verify_nras_token``."""
-        return verify_nras_token(self.data, trusted=self.trust.keys, at=self.at, nonce=self.nonce)
-
-    def document(self, token: VerifiedNrasToken, checks: tuple[Check, ...] | None = None) -> dict[str, JsonValue]:
-        """Describe the token."""
-        return token_document(token, unchecked=self.question.unchecked, policy_checks=checks)
-
-    def baseline(self, token: VerifiedNrasToken) -> tuple[Check, ...]:
-        """Appraise the token by its baseline."""
-        return appraise_nras(token)
-
-    def judge(self, token: VerifiedNrasToken, policy: Policy) -> Judgement:
-        """Appraise the token by one policy."""
-        return _judge_facts(self, token, policy)
-
-
-class ServiceCase(TokenCase[VerifiedServiceToken]):
-    """A token of Azure, Intel or Google. Its baseline: a compliant TEE without debugging."""
-
-    def verify(self) -> VerifiedServiceToken:
-        """Verify the token; errors as ``verify_service_token``."""
-        return verify_service_token(
-            self.data,
-            trusted=self.trust.keys,
-            roots=self.trust.roots,
-            at=self.at,
-            nonce=self.nonce,
-            audience=self.question.audience,
-        )
-
-    def document(self, token: VerifiedServiceToken, checks: tuple[Check, ...] | None = None) -> dict[str, JsonValue]:
-        """Describe the token."""
-        return token_document(token, unchecked=self.question.unchecked, policy_checks=checks)
-
-    def baseline(self, token: VerifiedServiceToken) -> tuple[Check, ...]:
-        """Appraise the token by its baseline."""
-        return appraise_service_token(token)
-
-    def judge(self, token: VerifiedServiceToken, policy: Policy) -> Judgement:
-        """Appraise the token by one policy."""
-        return _judge_facts(self, token, policy)
-
-
-_Stated = TypeVar("_Stated", VerifiedNrasToken, VerifiedServiceToken)
-
-
-def _judge_facts(case: TokenCase[_Stated], token: _Stated, policy: Policy) -> Judgement:
-    return judge_facts(
-        token.facts,
-        freshness=token.freshness,
-        policy=policy,
-        at=token.at,
-        baseline=case.baseline(token),
-        unchecked=case.question.unchecked,
-    )
-
-
-class EarCase(TokenCase[VerifiedEar]):
-    """An EAR, JWT or CWT. Its baseline: everything affirming, on hardware."""
-
-    def verify(self) -> VerifiedEar:
-        """Verify the EAR; errors as ``verify_ear``."""
-        expected = ExpectedEar(nonce=self.nonce, audience=self.question.audience)
-        return verify_ear(self.data, trusted=self.trust.keys, at=self.at, expected=expected)
-
-    def document(self, token: VerifiedEar, checks: tuple[Check, ...] | None = None) -> dict[str, JsonValue]:
-        """Describe the EAR."""
-        return token_document(token, unchecked=self.question.unchecked, policy_checks=checks)
-
-    def baseline(self, token: VerifiedEar) -> tuple[Check, ...]:
-        """Appraise the EAR by its baseline."""
-        return appraise_ear(token, simulated="--allow-simulated" if self.question.allow_simulated else None)
-
-    def judge(self, token: VerifiedEar, policy: Policy) -> Judgement:
-        """Appraise the EAR by one policy."""
-        return judge_ear(token, policy=policy, at=token.at, unchecked=self.question.unchecked)
 
 
 # -- opening
@@ -282,16 +169,77 @@ def open_token(
     data = files[0][1]
     if service_of(data) is not None:
         _refuse_report_data(question, "a token is asked by its nonce")
-        return ServiceCase(data=data, trust=read_trust(question), nonce=nonce, at=at, question=question)
+        return _service_case(data, question, nonce=nonce, at=at)
     if is_ear(data):
         _refuse_report_data(question, "a token has none")
         require_ear_nonce(nonce, what="the nonce")
-        return EarCase(data=data, trust=read_trust(question), nonce=nonce, at=at, question=question)
+        return _ear_case(data, question, nonce=nonce, at=at)
     if recognise(*files[0]).form != "token":
         return None
     _refuse_report_data(question, "a token has none")
     _require_nras_options(question, nonce)
-    return NrasCase(data=data, trust=_nras_trust(question, at=at), nonce=nonce, at=at, question=question)
+    return _nras_case(data, question, nonce=nonce, at=at)
+
+
+def _nras_case(
+    data: bytes, question: VerificationOptions, *, nonce: bytes | None, at: datetime
+) -> TokenCase[VerifiedNrasToken]:
+    """Open a token of NVIDIA's service. Its baseline: NRAS affirms, and every device's measurements matched."""
+    trust = _nras_trust(question, at=at)
+    return TokenCase(
+        at=at,
+        question=question,
+        verify=partial(verify_nras_token, data, trusted=trust.keys, at=at, nonce=nonce),
+        baseline=appraise_nras,
+        judge=lambda token, policy: _judge_facts(token, policy, appraise_nras(token), question),
+    )
+
+
+def _service_case(
+    data: bytes, question: VerificationOptions, *, nonce: bytes | None, at: datetime
+) -> TokenCase[VerifiedServiceToken]:
+    """Open a token of Azure, Intel or Google. Its baseline: a compliant TEE without debugging."""
+    trust, audience = read_trust(question), question.audience
+    return TokenCase(
+        at=at,
+        question=question,
+        verify=partial(
+            verify_service_token, data, trusted=trust.keys, roots=trust.roots, at=at, nonce=nonce, audience=audience
+        ),
+        baseline=appraise_service_token,
+        judge=lambda token, policy: _judge_facts(token, policy, appraise_service_token(token), question),
+    )
+
+
+def _ear_case(
+    data: bytes, question: VerificationOptions, *, nonce: bytes | None, at: datetime
+) -> TokenCase[VerifiedEar]:
+    """Open an EAR, JWT or CWT. Its baseline: everything affirming, on hardware."""
+    expected = ExpectedEar(nonce=nonce, audience=question.audience)
+    simulated = "--allow-simulated" if question.allow_simulated else None
+    return TokenCase(
+        at=at,
+        question=question,
+        verify=partial(verify_ear, data, trusted=read_trust(question).keys, at=at, expected=expected),
+        baseline=partial(appraise_ear, simulated=simulated),
+        judge=lambda token, policy: judge_ear(token, policy=policy, at=token.at, unchecked=question.unchecked),
+    )
+
+
+def _judge_facts(
+    token: VerifiedNrasToken | VerifiedServiceToken,
+    policy: Policy,
+    baseline: tuple[Check, ...],
+    question: VerificationOptions,
+) -> Judgement:
+    return judge_facts(
+        token.facts,
+        freshness=token.freshness,
+        policy=policy,
+        at=token.at,
+        baseline=baseline,
+        unchecked=question.unchecked,
+    )
 
 
 def _refuse_report_data(question: VerificationOptions, reason: str) -> None:

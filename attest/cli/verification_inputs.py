@@ -134,15 +134,12 @@ def _verify(case: Case, unchecked: tuple[Unchecked, ...], tolerances: DeviceTole
 
 
 def _fetch(case: Case) -> Endorsements:
-    from attest.cli.endorsement_fetch import fetch_missing
+    from attest.cli.endorsement_fetch import fetched_endorsements
 
     question = case.question
-    gathered = fetch_missing(
+    return fetched_endorsements(
         case.evidence, at=case.at, network=question.network, display=question.display, pool=case.endorsements
     )
-    for failure in gathered.failures:
-        question.display.warn(failure.message)
-    return gathered.endorsements
 
 
 # -- the options

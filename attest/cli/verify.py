@@ -11,6 +11,7 @@ from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
+    from attest.verification import VerifiedEvidence
 
 
 @click.command(
@@ -40,31 +41,30 @@ def verify(question: VerificationOptions, other: str | None) -> int:
     Exit codes: 0 verified, 2 usage, 3 malformed or unsupported evidence, 4 verification failed, 5 endorsement missing,
     stale or not yet valid.
     """
-    from attest.cli.output import RefusedEvidence, show_refusal, show_verified, take_refusal
+    from attest.cli.output import REFUSALS, show_refusal, show_verified
     from attest.cli.verification_inputs import Case, open_case, verify_case
     from attest.clock import this_second
+    from attest.errors import AttestError
 
     at = question.at or this_second()
-    case = take_refusal(lambda: open_case(question, at=at))
-    if isinstance(case, RefusedEvidence):
-        return show_refusal(case, command="verify", at=at, question=question, unchecked=question.unchecked)
+    try:
+        case = open_case(question, at=at)
+    except REFUSALS as exc:
+        return show_refusal(exc, command="verify", at=at, question=question)
     if not isinstance(case, Case):
         return case.show_verified()
-    outcome = take_refusal(lambda: verify_case(case, unchecked=question.unchecked))
+    outcome: VerifiedEvidence | AttestError
+    try:
+        outcome = verify_case(case, unchecked=question.unchecked)
+    except REFUSALS as exc:
+        outcome = exc
     opinion: dict[str, JsonValue] = {}
     if other is not None:
         from attest.cli.second_opinion import second_opinion_document
 
-        checks = outcome.error.checks if isinstance(outcome, RefusedEvidence) else outcome.checks
-        opinion = second_opinion_document(case, checks)
-    if isinstance(outcome, RefusedEvidence):
+        opinion = second_opinion_document(case, outcome.checks)
+    if isinstance(outcome, AttestError):
         return show_refusal(
-            outcome,
-            command="verify",
-            at=at,
-            question=question,
-            unchecked=question.unchecked,
-            reference=case.reference,
-            opinion=opinion,
+            outcome, command="verify", at=at, question=question, reference=case.reference, opinion=opinion
         )
     return show_verified(outcome, question=question, reference=case.reference, opinion=opinion)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from attest.endorsements.bundle_records import BundleEntry, EntryKind
 from attest.endorsements.intel import IntelDocument
@@ -49,21 +49,10 @@ class _Form(NamedTuple):
     kind: EntryKind
     service: str
     max_bytes: int
+    read: Callable[[Any, CheckedAnswer], CheckedAnswer]  # Any: the request of that kind
+    """Returns an answer to the request with its parts."""
 
 
-_FORMS: Mapping[type[EndorsementRequest], _Form] = {
-    AmdVcekRequest: _Form("amd-vcek", "kds", 16 * 1024),
-    AmdChainRequest: _Form("amd-chain", "kds", 64 * 1024),
-    AmdCrlRequest: _Form("amd-crl", "kds", MAX_CRL_BYTES),
-    IntelTcbInfoRequest: _Form("intel-tcb-info", "pcs", MAX_DOCUMENT_ANSWER_BYTES),
-    IntelQeIdentityRequest: _Form("intel-qe-identity", "pcs", MAX_DOCUMENT_ANSWER_BYTES),
-    IntelPckCrlRequest: _Form("intel-crl", "pcs", MAX_CRL_ANSWER_BYTES),
-    IntelRootCrlRequest: _Form("intel-crl", "pcs", MAX_CRL_ANSWER_BYTES),
-    NvidiaRimRequest: _Form("nvidia-rim", "rim", MAX_RIM_ANSWER_BYTES),
-    NvidiaOcspRequest: _Form("nvidia-ocsp", "ocsp", MAX_OCSP_BYTES),
-}
-"""AMD's certificates have 1.4 KiB, its PEM chains 5 KiB, its lists 1 KiB; Intel's documents 16 KiB, its lists 4;
-NVIDIA's RIM answers 35 KiB, its OCSP answers 1 to 2."""
 RIM_DAYS = timedelta(days=7)
 """Life of a cached RIM: NVIDIA may issue the same id again with other reference values, without notice."""
 EXPIRING_RIM_DAYS = timedelta(days=1)
@@ -190,37 +179,15 @@ def read_answer(
     if len(data) > max_answer_bytes(request):
         raise _invalid(answer, f"{len(data)} bytes, more than {max_answer_bytes(request)}")
     try:
-        return _parsed(request, answer)
+        return _FORMS[type(request)].read(request, answer)
     except (EvidenceError, ChainError) as exc:
         raise _invalid(answer, exc.message) from exc
-
-
-def _parsed(request: EndorsementRequest, answer: CheckedAnswer) -> CheckedAnswer:
-    """Return the answer with its parts."""
-    match request:
-        case AmdVcekRequest():
-            return replace(answer, certificates=(_vcek(request, answer),))
-        case AmdChainRequest():
-            return replace(answer, certificates=_chain(request, answer))
-        case AmdCrlRequest():
-            crl = _crl(request, answer)
-            return replace(answer, crls=(crl,), issued=crl.this_update)
-        case IntelTcbInfoRequest():
-            return _tcb_info(request, answer)
-        case IntelQeIdentityRequest():
-            return _qe_identity(request, answer)
-        case NvidiaRimRequest():
-            return _rim(request, answer)
-        case NvidiaOcspRequest():
-            return _status(request, answer)
-        case _:  # IntelPckCrlRequest, IntelRootCrlRequest
-            return _intel_crl(request, answer)
 
 
 # -- AMD's
 
 
-def _vcek(request: AmdVcekRequest, answer: CheckedAnswer) -> Certificate:
+def _vcek(request: AmdVcekRequest, answer: CheckedAnswer) -> CheckedAnswer:
     certificate = parse_certificate(answer.data)
     if kind_of(certificate) is not LeafKind.VCEK:
         raise _invalid(answer, f"the certificate of {certificate.name}")
@@ -228,10 +195,10 @@ def _vcek(request: AmdVcekRequest, answer: CheckedAnswer) -> Certificate:
     spls = tuple((KDS_SPL_NAMES[name], level) for name, level in leaf.tcb.components().items())
     if (leaf.product, leaf.hwid, spls) != (request.product, request.hwid, request.spls):
         raise _invalid(answer, "the VCEK of another chip or TCB")
-    return certificate
+    return replace(answer, certificates=(certificate,))
 
 
-def _chain(request: AmdChainRequest, answer: CheckedAnswer) -> tuple[Certificate, ...]:
+def _chain(request: AmdChainRequest, answer: CheckedAnswer) -> CheckedAnswer:
     blocks = pem_blocks(answer.data)
     certificates = tuple(parse_certificate(der) for label, der in blocks if label == "CERTIFICATE")
     wanted = (LeafKind(request.kind).issuer_common_name(SnpProduct(request.product)), f"ARK-{request.product}")
@@ -239,14 +206,14 @@ def _chain(request: AmdChainRequest, answer: CheckedAnswer) -> tuple[Certificate
     if names != wanted or len(blocks) != len(wanted):
         found = ", ".join(names) or "no PEM certificate"
         raise _invalid(answer, f"{found}, expected {' and '.join(wanted)}")
-    return certificates
+    return replace(answer, certificates=certificates)
 
 
-def _crl(request: AmdCrlRequest, answer: CheckedAnswer) -> Crl:
+def _crl(request: AmdCrlRequest, answer: CheckedAnswer) -> CheckedAnswer:
     crl = parse_crl(answer.data)
     if crl.issuer_common_name != f"ARK-{request.product}":
         raise _invalid(answer, f"a list of {crl.issuer_common_name}")
-    return crl
+    return replace(answer, crls=(crl,), issued=crl.this_update)
 
 
 # -- Intel's
@@ -331,3 +298,18 @@ def _invalid(answer: CheckedAnswer, got: str) -> EndorsementError:
         got=got,
         hint="look for a proxy or mirror that answers in the place of the service",
     )
+
+
+_FORMS: Mapping[type[EndorsementRequest], _Form] = {
+    AmdVcekRequest: _Form("amd-vcek", "kds", 16 * 1024, _vcek),
+    AmdChainRequest: _Form("amd-chain", "kds", 64 * 1024, _chain),
+    AmdCrlRequest: _Form("amd-crl", "kds", MAX_CRL_BYTES, _crl),
+    IntelTcbInfoRequest: _Form("intel-tcb-info", "pcs", MAX_DOCUMENT_ANSWER_BYTES, _tcb_info),
+    IntelQeIdentityRequest: _Form("intel-qe-identity", "pcs", MAX_DOCUMENT_ANSWER_BYTES, _qe_identity),
+    IntelPckCrlRequest: _Form("intel-crl", "pcs", MAX_CRL_ANSWER_BYTES, _intel_crl),
+    IntelRootCrlRequest: _Form("intel-crl", "pcs", MAX_CRL_ANSWER_BYTES, _intel_crl),
+    NvidiaRimRequest: _Form("nvidia-rim", "rim", MAX_RIM_ANSWER_BYTES, _rim),
+    NvidiaOcspRequest: _Form("nvidia-ocsp", "ocsp", MAX_OCSP_BYTES, _status),
+}
+"""AMD's certificates have 1.4 KiB, its PEM chains 5 KiB, its lists 1 KiB; Intel's documents 16 KiB, its lists 4;
+NVIDIA's RIM answers 35 KiB, its OCSP answers 1 to 2."""

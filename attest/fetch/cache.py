@@ -52,14 +52,9 @@ def default_cache_directory(environ: Mapping[str, str]) -> Path:
 
 
 class EndorsementCache:
-    """A directory of answers.
-
-    Args:
-        directory: made when something is first written, for its owner alone; files in it are 0600.
-    """
+    """A directory of answers, made with the first one, for its owner alone; files in it are 0600."""
 
     def __init__(self, directory: Path) -> None:
-        """Name the directory; nothing is read or made yet."""
         self._directory = directory
 
     @property

@@ -19,7 +19,7 @@ import ipaddress
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
@@ -53,13 +53,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchClocks:
-    """Sources of time.
-
-    Attributes:
-        now: the time of day, aware; only for a ``Retry-After`` with a date.
-        monotonic: seconds that never run backwards.
-        sleep: waits a number of seconds.
-    """
+    """Sources of time: of day, aware, for a ``Retry-After`` with a date; seconds that never run backwards; a pause."""
 
     now: Callable[[], datetime]
     monotonic: Callable[[], float] = time.monotonic
@@ -68,19 +62,12 @@ class FetchClocks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceWords:
-    """Codes and texts of errors of a service.
+    """Texts of errors of a service, and the prefix of their codes.
 
-    Attributes:
-        name: of the service.
-        known: missing item after status 404.
-        unknown: remedy for it.
+    After status 404, ``known`` is the missing item and ``unknown`` the remedy.
     """
 
-    not_found: str
-    throttled: str
-    unreachable: str
-    answer_invalid: str
-    url_invalid: str
+    prefix: str
     name: str
     known: str
     unknown: str
@@ -102,15 +89,14 @@ class _Again:
     wait: float | None = None
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class HttpClient:
     """Client of one service; httpx is loaded with the first request."""
 
-    def __init__(self, *, timing: FetchClocks, words: ServiceWords, trust_env: bool) -> None:
-        """Keep the settings."""
-        self._timing = timing
-        self._words = words
-        self._trust_env = trust_env
-        self._client: httpx.Client | None = None
+    timing: FetchClocks
+    words: ServiceWords
+    trust_env: bool
+    _client: httpx.Client | None = field(default=None, init=False)
 
     def close(self) -> None:
         """Close the connections; a later request opens new ones."""
@@ -130,13 +116,8 @@ class HttpClient:
     ) -> HttpAnswer:
         """Return the service's answer, unparsed; retry until there is one or the attempts are used up.
 
-        Args:
-            url: with a base accepted by ``require_base_url``.
-            what: description of the request, for people.
-            limit: largest size of the body of the answer.
-            progress: called for the request and every pause.
-            headers: in addition to those of every request.
-            body: for a POST, which may be repeated; None for a GET.
+        ``what`` describes the request for people, ``limit`` is the largest size of the answer's body in bytes, and
+        ``body`` makes a POST, which may be repeated.
 
         Raises:
             EndorsementError: ``…-not-found``, ``…-throttled``, ``…-unreachable`` or ``…-answer-invalid``.
@@ -153,7 +134,7 @@ class HttpClient:
             if attempt == MAX_ATTEMPTS or wait > MAX_WAIT_SECONDS or waited + wait > MAX_TOTAL_WAIT_SECONDS:
                 raise outcome.error
             progress(f"{outcome.error.message}; waiting {wait:.0f} s")
-            self._timing.sleep(wait)
+            self.timing.sleep(wait)
             waited += wait
             attempt += 1
 
@@ -162,7 +143,7 @@ class HttpClient:
         import httpx
 
         sent = self._connected().stream("GET" if body is None else "POST", url, headers=headers, content=body)
-        started = self._timing.monotonic()
+        started = self.timing.monotonic()
         received = b""
         try:
             with sent as response:
@@ -172,14 +153,14 @@ class HttpClient:
                 for piece in response.iter_raw():
                     received += piece
                     if len(received) > limit:
-                        raise answer_invalid(self._words, url, f"at most {limit} bytes", "more")
-                    if self._timing.monotonic() - started > TRANSFER_SECONDS:
+                        raise answer_invalid(self.words, url, f"at most {limit} bytes", "more")
+                    if self.timing.monotonic() - started > TRANSFER_SECONDS:
                         return _Again(error=self._unreachable(url, f"no whole answer within {TRANSFER_SECONDS:.0f} s"))
                 return HttpAnswer(body=received, headers=response.headers)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol) as exc:
             raise self._unreachable(url, str(exc) or type(exc).__name__) from exc  # a second attempt seldom helps
         except httpx.InvalidURL as exc:
-            raise _bad_url(self._words, _host_of(url)) from exc
+            raise _bad_url(self.words, _host_of(url)) from exc
         except httpx.TransportError as exc:
             return _Again(error=self._unreachable(url, str(exc) or type(exc).__name__))
 
@@ -189,7 +170,7 @@ class HttpClient:
         if self._client is None:
             try:
                 self._client = httpx.Client(
-                    trust_env=self._trust_env,
+                    trust_env=self.trust_env,
                     follow_redirects=False,
                     timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
                     headers={"User-Agent": "attest", "Accept-Encoding": "identity"},
@@ -205,31 +186,31 @@ class HttpClient:
     def _refusal(self, url: str, status: int, headers: Mapping[str, str]) -> _Again | None:
         """Check status and headers: return None to read on, or a retryable refusal."""
         if status in _THROTTLED:
-            wait = _retry_after(headers.get("Retry-After"), now=self._timing.now)
+            wait = _retry_after(headers.get("Retry-After"), now=self.timing.now)
             return _Again(error=self._throttled(url, status, wait), wait=wait)
         if status in _UNWELL:
             return _Again(error=self._unreachable(url, f"status {status}"))
         if status in _NOT_FOUND:
             raise EndorsementError(
                 f"{url} does not exist (status {status})",
-                code=self._words.not_found,
-                expected=self._words.known,
+                code=f"{self.words.prefix}-not-found",
+                expected=self.words.known,
                 got=f"status {status}",
-                hint=self._words.unknown,
+                hint=self.words.unknown,
             )
         if status != 200:
             got = f"status {status}" + (", a redirect" if 300 <= status < 400 else "")
-            raise answer_invalid(self._words, url, "status 200", got)
+            raise answer_invalid(self.words, url, "status 200", got)
         coding = headers.get("Content-Encoding", "identity")
         if coding.lower() != "identity":
-            raise answer_invalid(self._words, url, "an answer without content coding", coding[:40])
+            raise answer_invalid(self.words, url, "an answer without content coding", coding[:40])
         return None
 
     def _throttled(self, url: str, status: int, wait: float | None) -> EndorsementError:
         advice = "" if wait is None else f" and asks to wait {wait:.0f} s"
         return EndorsementError(
             f"{url} is too busy (status {status}){advice}",
-            code=self._words.throttled,
+            code=f"{self.words.prefix}-throttled",
             expected="status 200",
             got=f"status {status}",
             hint="ask again later; an answer is cached once it was received",
@@ -239,7 +220,7 @@ class HttpClient:
     def _unreachable(self, url: str, problem: str) -> EndorsementError:
         return EndorsementError(
             f"{url} cannot be reached: {problem}",
-            code=self._words.unreachable,
+            code=f"{self.words.prefix}-unreachable",
             expected="an answer",
             got=problem,
             hint="check the network and HTTPS_PROXY, or work from files with --offline and --endorsements PATH",
@@ -251,7 +232,7 @@ def answer_invalid(words: ServiceWords, url: str, expected: str, got: str) -> En
     """Return the error for an answer that the service cannot have sent."""
     return EndorsementError(
         f"{url} answered with {got}, expected {expected}",
-        code=words.answer_invalid,
+        code=f"{words.prefix}-answer-invalid",
         expected=expected,
         got=got,
         hint="look for a proxy or mirror that answers in the place of the service",
@@ -294,7 +275,7 @@ def _host_of(url: str) -> str:
 def _bad_url(words: ServiceWords, base_url: str) -> ConfigurationError:
     return ConfigurationError(
         f"{base_url!r} cannot be the address of {words.name}",
-        code=words.url_invalid,
+        code=f"{words.prefix}-url-invalid",
         expected="https://host[:port][/path] without user, query or fragment; http for the loopback address only",
         got=base_url,
     )

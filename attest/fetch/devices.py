@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Unpack
 
@@ -15,9 +17,15 @@ from attest.evidence.intel.needs import needed_endorsements
 from attest.evidence.intel.quote import ParsedQuote, parse_quote
 from attest.evidence.snp.evidence import SNP_PARSERS, ParsedSnpEvidence
 from attest.evidence.snp.tcb import SnpProduct
+from attest.fetch.client import FetchClocks
 from attest.fetch.fetch_session import EndorsementSource, FetchOptions, Gathered
 from attest.fetch.fetcher import gather_endorsements, gather_for, merged
 from attest.fetch.gpus import gather_for_gpus
+from attest.fetch.kds import KdsClient
+from attest.fetch.ocsp import OcspClient, RandomBytes
+from attest.fetch.pcs import PcsClient, PcsUpdate
+from attest.fetch.rims import RimServiceClient
+from attest.fetch.service import ApiKey
 
 _NOTHING = Gathered(endorsements=NO_ENDORSEMENTS, entries=(), failures=())
 
@@ -30,6 +38,32 @@ class VendorServices:
     intel: EndorsementSource
     rims: EndorsementSource
     ocsp: EndorsementSource
+
+
+@contextmanager
+def vendor_services(
+    timing: FetchClocks,
+    *,
+    random: RandomBytes,
+    kds: str | None = None,
+    pcs: str | None = None,
+    pcs_update: PcsUpdate = "standard",
+    rims: str | None = None,
+    ocsp: str | None = None,
+    service_key: ApiKey | None = None,
+) -> Iterator[VendorServices]:
+    """Open clients of all vendors' services, each at the vendor's own address or at the given one.
+
+    Raises:
+        ConfigurationError: ``…-url-invalid``.
+    """
+    with (
+        KdsClient(timing=timing, base_url=kds) as amd,
+        PcsClient(timing=timing, base_url=pcs, update=pcs_update) as intel,
+        RimServiceClient(timing=timing, base_url=rims, service_key=service_key) as manifests,
+        OcspClient(timing=timing, random=random, base_url=ocsp, service_key=service_key) as responder,
+    ):
+        yield VendorServices(amd=amd, intel=intel, rims=manifests, ocsp=responder)
 
 
 def can_be_fetched(evidence: Evidence) -> bool:
@@ -49,12 +83,8 @@ def gather_for_evidence(
 ) -> Gathered:
     """Gather the endorsements that evidence needs and does not contain.
 
-    Args:
-        evidence: items of other kinds are ignored.
-        services: of the vendors.
-        product: the product line of a SEV-SNP report of version 2.
-        pool: available endorsements, possibly with the chain of a GPU's raw report.
-        asking: see ``FetchOptions``.
+    Items of other kinds are ignored. ``product`` is the product line of a SEV-SNP report of version 2; ``pool`` has the
+    available endorsements, possibly with the chain of a GPU's raw report.
 
     Raises:
         EvidenceError: an item is malformed.

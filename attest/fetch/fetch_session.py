@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, Required, TypedDict
 
@@ -80,34 +80,27 @@ def _silent(_: str) -> None:
     """Ignore a line."""
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class FetchSession:
-    """State of one call: its answers, and the availability of the service."""
+    """State of one call: its answers, and the availability of the service; arguments as in ``FetchOptions``.
 
-    def __init__(
-        self,
-        *,
-        at: datetime,
-        source: EndorsementSource,
-        cache: EndorsementCache | None,
-        offline: bool = False,
-        progress: Progress = _silent,
-    ) -> None:
-        """Start; arguments as in ``FetchOptions``.
+    Raises:
+        ValueError: ``at`` has no time zone.
+    """
 
-        Raises:
-            ValueError: ``at`` has no time zone.
-        """
-        if at.tzinfo is None:
+    at: datetime
+    source: EndorsementSource
+    cache: EndorsementCache | None
+    offline: bool = False
+    progress: Progress = _silent
+    failures: list[EndorsementError] = field(default_factory=list, init=False)
+    _answers: dict[EndorsementRequest, CheckedAnswer] = field(default_factory=dict, init=False)
+    _earlier: list[CheckedAnswer] = field(default_factory=list, init=False)
+    _out_of_reach: EndorsementError | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if self.at.tzinfo is None:
             raise ValueError("the moment of appraisal needs a time zone")
-        self.failures: list[EndorsementError] = []
-        self._at = at
-        self._source = source
-        self._cache = cache
-        self._offline = offline
-        self._progress = progress
-        self._answers: dict[EndorsementRequest, CheckedAnswer] = {}
-        self._earlier: list[CheckedAnswer] = []
-        self._out_of_reach: EndorsementError | None = None
 
     def obtain(self, request: EndorsementRequest) -> None:
         """Answer a request from this call, the cache or the service; record a failure."""
@@ -116,7 +109,7 @@ class FetchSession:
         cached = self.cached(request)
         if cached is not None:
             self._answers[request] = cached
-            if self._offline or cached.is_current(self._at):
+            if self.offline or cached.is_current(self.at):
                 return
         try:
             self.fetch(request)
@@ -129,7 +122,7 @@ class FetchSession:
 
     def cached(self, request: EndorsementRequest) -> CheckedAnswer | None:
         """Return the cached answer, if there is one."""
-        return self._cache.read(request, service=self._source.service) if self._cache else None
+        return self.cache.read(request, service=self.source.service) if self.cache else None
 
     def fetch(self, request: EndorsementRequest) -> None:
         """Request an answer from the service and keep it.
@@ -138,23 +131,23 @@ class FetchSession:
             EndorsementError: ``…-not-found``, ``…-throttled``, ``…-unreachable`` or ``…-answer-invalid`` with the
                 prefix ``kds``, ``pcs``, ``rim`` or ``ocsp``, or ``endorsement-not-cached`` when offline.
         """
-        if self._offline:
+        if self.offline:
             raise _not_cached(request)
         if self._out_of_reach is not None:
             raise self._out_of_reach
         try:
-            data = self._source.get(request, progress=self._progress)
+            data = self.source.get(request, progress=self.progress)
         except EndorsementError as exc:
             self._out_of_reach = exc if exc.retryable else None
             raise
-        answer = read_answer(request, data, source=self._source.url_of(request), received=self._at)
+        answer = read_answer(request, data, source=self.source.url_of(request), received=self.at)
         earlier = self._answers.get(request)
-        steps_back = _steps_back(answer, earlier, at=self._at)
+        steps_back = _steps_back(answer, earlier, at=self.at)
         if earlier is not None and (answer.crls or answer.ocsp or steps_back):
             self._earlier.append(earlier)  # its entries stay revoked despite a newer answer
         self._answers[request] = answer
-        if self._cache and not steps_back:
-            self._cache.write(answer, service=self._source.service)
+        if self.cache and not steps_back:
+            self.cache.write(answer, service=self.source.service)
 
     def again(self, request: EndorsementRequest) -> CheckedAnswer:
         """Request an answer from the service and compare it with the cached one.
@@ -170,7 +163,7 @@ class FetchSession:
 
     def mend(self) -> None:
         """Fetch inconsistent cached answers again: a revoked intermediate, or a leaf of another one."""
-        if self._offline:
+        if self.offline:
             return
         for request, chain in list(self._answers.items()):
             if isinstance(request, AmdChainRequest) and chain.cached and self._is_revoked(chain):
@@ -191,9 +184,9 @@ class FetchSession:
 
     def refetch(self, request: EndorsementRequest) -> None:
         """Fetch an inconsistent cached answer again."""
-        if self._offline:
+        if self.offline:
             return
-        self._progress(f"the {describe(request)} in the cache no longer fits")
+        self.progress(f"the {describe(request)} in the cache no longer fits")
         try:
             self.fetch(request)
         except EndorsementError as exc:

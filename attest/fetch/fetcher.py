@@ -71,12 +71,8 @@ def gather_for(
 ) -> Gathered:
     """Gather the endorsements that a report needs and does not contain.
 
-    Args:
-        evidence: the report with its certificates.
-        source: the service.
-        product: product line of a report of version 2. By default from the report's own VCEK or VLEK, and without
-            one by requests for this chip under Milan and then under Genoa.
-        asking: see ``FetchOptions``.
+    ``product`` is the product line of a report of version 2. By default it comes from the report's own VCEK or VLEK,
+    and without one from requests for this chip under Milan and then under Genoa.
 
     Raises:
         ConfigurationError: ``endorsement-cache-unusable`` or ``network-settings-invalid``.

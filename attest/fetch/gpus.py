@@ -38,12 +38,7 @@ def gather_for_gpus(
     A cached RIM that does not match a report is fetched again: NVIDIA may issue the same id again with
     other reference values.
 
-    Args:
-        devices: reports with their certificates.
-        rims: such as ``RimServiceClient``.
-        ocsp: such as ``OcspClient``.
-        pool: available endorsements, possibly with a raw report's chain.
-        asking: see ``FetchOptions``.
+    ``pool`` has the available endorsements, possibly with a raw report's chain.
 
     Returns:
         The results. A need that cannot be named, as for a report without its chain, is missing without a failure.

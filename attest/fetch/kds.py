@@ -23,11 +23,7 @@ class KdsClient(ServiceClient):
 
     default_url = KDS_URL
     words = ServiceWords(
-        not_found="kds-not-found",
-        throttled="kds-throttled",
-        unreachable="kds-unreachable",
-        answer_invalid="kds-answer-invalid",
-        url_invalid="kds-url-invalid",
+        prefix="kds",
         name="a key distribution service",
         known="an answer for this product line, chip and TCB",
         unknown="the product line may be another one, or the service does not know this chip at this TCB",

@@ -9,6 +9,7 @@ Spec: RFC 6960, sections 4.1 and 4.4.1; RFC 9654; specs/nvidia-gpu.md, section 8
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from hmac import compare_digest
 from typing import Final
 
@@ -20,8 +21,8 @@ from attest.endorsements.ocsp_answers import cert_id, parse_ocsp, refusal_of
 from attest.endorsements.requests import EndorsementRequest, NvidiaOcspRequest
 from attest.errors import ChainError, EndorsementError, EvidenceError
 from attest.fetch.answers import describe, max_answer_bytes
-from attest.fetch.client import FetchClocks, HttpAnswer, Progress, ServiceWords, answer_invalid
-from attest.fetch.service import ApiKey, NvidiaServiceClient
+from attest.fetch.client import HttpAnswer, Progress, ServiceWords, answer_invalid
+from attest.fetch.service import NvidiaServiceClient
 
 OCSP_URL: Final = "https://ocsp.ndis.nvidia.com"
 NONCE_BYTES: Final = 32
@@ -30,11 +31,7 @@ NONCE_BYTES: Final = 32
 _REQUEST_TYPE = "application/ocsp-request"
 _ANSWER_TYPE = "application/ocsp-response"
 _WORDS = ServiceWords(
-    not_found="ocsp-not-found",
-    throttled="ocsp-throttled",
-    unreachable="ocsp-unreachable",
-    answer_invalid="ocsp-answer-invalid",
-    url_invalid="ocsp-url-invalid",
+    prefix="ocsp",
     name="an OCSP responder",
     known="an answer about certificates of this issuer",
     unknown="the responder does not serve this issuer: the certificate may not be NVIDIA's",
@@ -44,6 +41,7 @@ RandomBytes = Callable[[int], bytes]
 """Returns so many unpredictable bytes, such as ``secrets.token_bytes``."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OcspClient(NvidiaServiceClient):
     """Client of NVIDIA's OCSP responder, or of another one that repeats nonces, which come from ``random``.
 
@@ -54,18 +52,10 @@ class OcspClient(NvidiaServiceClient):
     default_url = OCSP_URL
     words = _WORDS
 
-    def __init__(
-        self,
-        *,
-        timing: FetchClocks,
-        random: RandomBytes,
-        base_url: str | None = None,
-        service_key: ApiKey | None = None,
-        trust_env: bool = True,
-    ) -> None:
-        """Keep the settings; httpx is loaded with the first request."""
-        super().__init__(timing=timing, base_url=base_url, service_key=service_key, trust_env=trust_env)
-        self._random = random
+    random: RandomBytes
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._headers |= {"Content-Type": _REQUEST_TYPE, "Accept": _ANSWER_TYPE}
 
     def url_of(self, request: EndorsementRequest) -> str:
@@ -82,7 +72,7 @@ class OcspClient(NvidiaServiceClient):
         """Return the responder's answer, an OCSPResponse with the nonce of this request; errors as the base."""
         if not isinstance(request, NvidiaOcspRequest):
             raise TypeError(self.url_of(request))
-        nonce = self._random(NONCE_BYTES)
+        nonce = self.random(NONCE_BYTES)
         answer = self._http.ask(
             self._base_url,
             body=_request_bytes(request, nonce),
@@ -114,7 +104,7 @@ class OcspClient(NvidiaServiceClient):
         later = refusal in {"tryLater", "internalError"}
         return EndorsementError(
             f"{self._base_url} refused to answer: {refusal}",
-            code=_WORDS.throttled if later else _WORDS.not_found,
+            code=f"{_WORDS.prefix}-throttled" if later else f"{_WORDS.prefix}-not-found",
             expected=_WORDS.known,
             got=refusal,
             hint="ask again later" if later else _WORDS.unknown,
@@ -131,7 +121,7 @@ def _request_bytes(request: NvidiaOcspRequest, nonce: bytes) -> bytes:
     except (ChainError, ValueError, OverflowError) as exc:
         raise EndorsementError(
             f"there is no request for {request.name}: {exc}",
-            code=_WORDS.not_found,
+            code=f"{_WORDS.prefix}-not-found",
             expected=_WORDS.known,
             got=f"serial {request.serial:#x}"[:80],
         ) from exc

@@ -9,6 +9,7 @@ Spec: Intel, API for SGX and TDX Provisioning Certification Service, version 4; 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from attest.endorsements.intel import MAX_DOCUMENT_BYTES
@@ -24,7 +25,7 @@ from attest.endorsements.requests import (
 from attest.endorsements.x509 import MAX_CRL_BYTES
 from attest.evidence.intel.collateral_forms import der_without_padding, hex_text_of, percent_decoded_chains
 from attest.fetch.answers import describe
-from attest.fetch.client import FetchClocks, HttpAnswer, Progress, ServiceWords, answer_invalid
+from attest.fetch.client import HttpAnswer, Progress, ServiceWords, answer_invalid
 from attest.fetch.service import ServiceClient
 
 PCS_URL: Final = "https://api.trustedservices.intel.com"
@@ -42,11 +43,7 @@ _HEADERS: Mapping[type[IntelRequest], tuple[str, ...]] = {
     IntelRootCrlRequest: (),
 }
 _WORDS = ServiceWords(
-    not_found="pcs-not-found",
-    throttled="pcs-throttled",
-    unreachable="pcs-unreachable",
-    answer_invalid="pcs-answer-invalid",
-    url_invalid="pcs-url-invalid",
+    prefix="pcs",
     name="a provisioning certification service",
     known="an answer for this FMSPC, TEE or CA",
     unknown="Intel publishes nothing for a platform that it does not support in production, and nothing of TDX for one "
@@ -54,6 +51,7 @@ _WORDS = ServiceWords(
 )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PcsClient(ServiceClient):
     """Client of Intel's PCS, or of a PCCS: any base URL but Intel's own, which also has the root's list.
 
@@ -64,22 +62,12 @@ class PcsClient(ServiceClient):
     default_url = PCS_URL
     words = _WORDS
 
-    def __init__(
-        self,
-        *,
-        timing: FetchClocks,
-        base_url: str | None = None,
-        update: PcsUpdate = "standard",
-        trust_env: bool = True,
-    ) -> None:
-        """Keep the settings; httpx is loaded with the first request."""
-        super().__init__(timing=timing, base_url=base_url, trust_env=trust_env)
-        self._update = update
+    update: PcsUpdate = "standard"
 
     @property
     def service(self) -> str:
         """Service and TCB evaluation, which separate answers in a cache."""
-        return self._base_url if self._update == "standard" else f"{self._base_url}?update={self._update}"
+        return self._base_url if self.update == "standard" else f"{self._base_url}?update={self.update}"
 
     def url_of(self, request: EndorsementRequest) -> str:
         """Return the URL for a request.
@@ -90,10 +78,10 @@ class PcsClient(ServiceClient):
         sgx = f"{self._base_url}/sgx/{_CERTIFICATION}"
         match request:
             case IntelTcbInfoRequest():
-                early = "" if self._update == "standard" else f"&update={self._update}"
+                early = "" if self.update == "standard" else f"&update={self.update}"
                 return f"{self._base_url}/{request.tee}/{_CERTIFICATION}/tcb?fmspc={request.fmspc.hex()}{early}"
             case IntelQeIdentityRequest():
-                early = "" if self._update == "standard" else f"?update={self._update}"
+                early = "" if self.update == "standard" else f"?update={self.update}"
                 return f"{self._base_url}/{request.tee}/{_CERTIFICATION}/qe/identity{early}"
             case IntelPckCrlRequest():
                 return f"{sgx}/pckcrl?ca={request.ca}&encoding=der"

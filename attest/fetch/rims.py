@@ -23,11 +23,7 @@ class RimServiceClient(NvidiaServiceClient):
 
     default_url = RIM_URL
     words = ServiceWords(
-        not_found="rim-not-found",
-        throttled="rim-throttled",
-        unreachable="rim-unreachable",
-        answer_invalid="rim-answer-invalid",
-        url_invalid="rim-url-invalid",
+        prefix="rim",
         name="a RIM service",
         known="a RIM with this id",
         unknown="NVIDIA publishes no RIM for a driver or VBIOS that is not for confidential computing, or withdrew it",
@@ -45,7 +41,7 @@ class RimServiceClient(NvidiaServiceClient):
         if not is_rim_id(request.id):
             raise EndorsementError(
                 f"{request.id[:64]!r} is not the id of a RIM",
-                code=self.words.not_found,
+                code=f"{self.words.prefix}-not-found",
                 expected="NV_ with letters, digits, dots, hyphens and underscores",
                 got=repr(request.id[:64]),
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from attest.context_managers import ClosedOnExit
@@ -18,6 +19,7 @@ MAX_SERVICE_KEY_BYTES: Final = 4096
 _KEY = re.compile(rb"[A-Za-z0-9._~+/=-]{1,%d}" % MAX_SERVICE_KEY_BYTES)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ServiceClient(ClosedOnExit):
     """A client of one service, the base of the vendors' clients; ``client.py`` has retries and limits.
 
@@ -33,13 +35,16 @@ class ServiceClient(ClosedOnExit):
     default_url: ClassVar[str]
     words: ClassVar[ServiceWords]
 
-    def __init__(self, *, timing: FetchClocks, base_url: str | None = None, trust_env: bool = True) -> None:
-        """Keep the settings; httpx is loaded with the first request."""
-        url = self.default_url if base_url is None else base_url
+    timing: FetchClocks
+    base_url: str | None = None
+    trust_env: bool = True
+
+    def __post_init__(self) -> None:
+        url = self.default_url if self.base_url is None else self.base_url
         require_base_url(url, self.words)
         self._base_url = url.rstrip("/")
         self._headers: dict[str, str] = {}
-        self._http = HttpClient(timing=timing, words=self.words, trust_env=trust_env)
+        self._http = HttpClient(timing=self.timing, words=self.words, trust_env=self.trust_env)
 
     def close(self) -> None:
         """Close the connections; a later request opens new ones."""
@@ -72,6 +77,7 @@ class ServiceClient(ClosedOnExit):
         return self._http.ask(url, what=describe(request), limit=limit, progress=progress, headers=self._headers).body
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NvidiaServiceClient(ServiceClient):
     """A client of one of NVIDIA's services, which allow more requests with an API key; without one, use is anonymous.
 
@@ -79,17 +85,12 @@ class NvidiaServiceClient(ServiceClient):
         ConfigurationError: ``…-url-invalid``.
     """
 
-    def __init__(
-        self,
-        *,
-        timing: FetchClocks,
-        base_url: str | None = None,
-        service_key: ApiKey | None = None,
-        trust_env: bool = True,
-    ) -> None:
-        """Keep the settings; httpx is loaded with the first request."""
-        super().__init__(timing=timing, base_url=base_url, trust_env=trust_env)
-        self._headers = {} if service_key is None else service_key.headers()
+    service_key: ApiKey | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.service_key is not None:
+            self._headers |= self.service_key.headers()
 
 
 class ApiKey:
@@ -98,15 +99,12 @@ class ApiKey:
     __slots__ = ("_text",)
 
     def __init__(self, text: str) -> None:
-        """Keep the text."""
         self._text = text
 
     def __repr__(self) -> str:
-        """Return a text without the key."""
         return "ApiKey(…)"
 
     def __reduce__(self) -> str:
-        """Refuse pickling."""
         raise TypeError("a service key cannot be pickled")
 
     def headers(self) -> dict[str, str]:

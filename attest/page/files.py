@@ -51,7 +51,7 @@ def page_files(*, service: str | None = None, name: str | None = None) -> Mappin
 
     Args:
         service: origin of a service on another host; None: the service itself serves the page.
-        name: required name of the service in its evidence; None: its own statement, subject to the user's consent.
+        name: required name of the service in its evidence; None: its own statement, if the user consents.
 
     Raises:
         ConfigurationError: ``page-address-invalid``.

@@ -131,16 +131,13 @@ class AsyncSession(BaseSession["httpx.AsyncClient"]):
                     await self._pause(step)
                     outcome = None
                 else:
-                    outcome = await self._outcome(step, deadline)
+                    try:
+                        outcome = await self._released(step, deadline)
+                    except AttestError as exc:
+                        outcome = exc
         except StopIteration as done:
             self._keep_renewing()
             return tuple(held.key for held in done.value)
-
-    async def _outcome(self, wanted: KeyRequest, deadline: Deadline) -> Received | AttestError | None:
-        try:
-            return await self._released(wanted, deadline)
-        except AttestError as exc:
-            return exc
 
     async def _released(self, wanted: KeyRequest, deadline: Deadline) -> Received | None:
         """Send one request at a time, if it is still necessary."""

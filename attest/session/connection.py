@@ -64,8 +64,8 @@ def _client_errors(settings: SessionSettings) -> Iterator[None]:
         raise ConfigurationError(f"{settings.url!r} is no URL: {exc}", code="url-invalid", field="url") from exc
 
 
-def trusting(tls_ca: Path | None) -> ssl.SSLContext:
-    """Return the TLS trust: certificates of a file, or the system's.
+def trusting(tls_ca: Path | str | None, *, name: str = "tls_ca") -> ssl.SSLContext:
+    """Return the TLS trust: certificates of a file, or the system's; ``name`` is the setting's, for errors.
 
     Raises:
         ConfigurationError: ``tls-ca-unusable``.
@@ -74,9 +74,9 @@ def trusting(tls_ca: Path | None) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=tls_ca)
     except (OSError, ssl.SSLError) as exc:
         raise ConfigurationError(
-            f"tls_ca: {tls_ca} cannot be used: {exc.strerror or exc}",
+            f"{name}: {tls_ca} cannot be used: {exc.strerror or exc}",
             code="tls-ca-unusable",
-            field="tls_ca",
+            field=name,
             expected="certificates in PEM",
         ) from exc
 

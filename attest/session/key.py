@@ -16,12 +16,10 @@ from attest.session.schedule import Moment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLease:
-    """One release of one key. Its material is separate, in an overwritable buffer.
+    """One release of one key; its material is separate, in an overwritable buffer.
 
-    Attributes:
-        begun: start of its request, which precedes the service's start of the lease.
-        seconds: duration, by the service's own clock.
-        share: part of the duration before renewal.
+    ``begun`` is the start of its request, which precedes the service's start of the lease; ``seconds`` its duration by
+    the service's own clock, and ``share`` the part of that before renewal.
     """
 
     released: ReleasedKey
@@ -57,7 +55,6 @@ class Held:
     key: SessionKey = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make the program's single view of it."""
         self.key = SessionKey(self)
 
     def left(self) -> float:
@@ -195,7 +192,6 @@ class SessionKey:
         return len(self._held.buffer)
 
     def __repr__(self) -> str:
-        """Return the name without the material."""
         state = "valid" if self.valid else "lost"
         return f"SessionKey({str(self.reference)!r}, version={self.version}, {state}, <{len(self)} bytes>)"
 

@@ -7,6 +7,7 @@ The pause before attempt n is uniformly random between zero and ``FIRST_SECONDS`
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from attest.errors import AttestError, EndorsementError, ReleaseRefusedError, ServiceUnreachableError
@@ -46,14 +47,14 @@ def pause_after(attempt: int, error: AttestError, *, chance: float) -> float:
     return chance * longest + (stated or 0.0)
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Attempts:
     """The attempts of one call."""
 
-    def __init__(self, *, url: str, deadline: Deadline) -> None:
-        self._url = url
-        self._deadline = deadline
-        self._tried: list[str] = []
-        self._stale = 0
+    url: str
+    deadline: Deadline
+    _tried: list[str] = field(default_factory=list, init=False)
+    _stale: int = field(default=0, init=False)
 
     def after(self, error: AttestError) -> float:
         """Return the pause before the next attempt.
@@ -66,9 +67,9 @@ class Attempts:
         self._stale += not _is_busy(error)
         if not _may_pass(error) or self._stale > MOST_STALE_CHALLENGES:
             raise error
-        timing = self._deadline.timing
+        timing = self.deadline.timing
         pause = pause_after(len(self._tried), error, chance=timing.random())
-        if pause >= self._deadline.left():
+        if pause >= self.deadline.left():
             raise self._over(error) from error
         return pause
 
@@ -76,8 +77,8 @@ class Attempts:
         count = len(self._tried)
         times = "1 attempt" if count == 1 else f"{count} attempts"
         return ServiceUnreachableError(
-            f"no key from {self._url} within {self._deadline.seconds:g} s: {times}, the last one: {error.message}",
-            url=self._url,
+            f"no key from {self.url} within {self.deadline.seconds:g} s: {times}, the last one: {error.message}",
+            url=self.url,
             tried=tuple(self._tried[-_SHOWN:]),
             hint=error.hint,
         )

@@ -79,7 +79,7 @@ class Session(BaseSession["httpx.Client"], ClosedOnExit):
 
         Args:
             name: ``KEY`` or ``TENANT/KEY``, or either with ``@VERSION``.
-            version: of the key; None follows the current one.
+            version: None follows the current one.
             timeout: seconds for this call instead of the session's.
 
         Raises:
@@ -110,10 +110,9 @@ class Session(BaseSession["httpx.Client"], ClosedOnExit):
         return self._obtain(references_of(names), timeout)
 
     def renew(self) -> float | None:
-        """Renew the leases that are due, for programs with ``background=False``.
+        """Renew the leases that are due, for programs with ``background=False``; return the seconds until the next.
 
-        Returns:
-            seconds until the next action; None without keys.
+        None means that there are no keys.
 
         Raises:
             ValueError: the session is closed.
@@ -159,16 +158,13 @@ class Session(BaseSession["httpx.Client"], ClosedOnExit):
                     self._pause(step)
                     outcome = None
                 else:
-                    outcome = self._outcome(step, deadline)
+                    try:
+                        outcome = self._released(step, deadline)
+                    except AttestError as exc:
+                        outcome = exc
         except StopIteration as done:
             self._keep_renewing()
             return tuple(held.key for held in done.value)
-
-    def _outcome(self, wanted: KeyRequest, deadline: Deadline) -> Received | AttestError | None:
-        try:
-            return self._released(wanted, deadline)
-        except AttestError as exc:
-            return exc
 
     def _released(self, wanted: KeyRequest, deadline: Deadline) -> Received | None:
         """Send one request at a time, if it is still necessary."""

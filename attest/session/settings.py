@@ -90,8 +90,7 @@ def load_settings(
     Args:
         given: arguments by the names of the table, values as in the table; None is ignored.
         environ: the environment.
-        files: settings files, the most specific first; missing ones are ignored. None: as
-            ``settings_files``.
+        files: settings files, the most specific first; missing ones are ignored. None: as ``settings_files``.
 
     Raises:
         ConfigurationError: ``kms-not-configured``, ``session-settings-invalid``, ``verifier-key-invalid`` or
@@ -185,7 +184,7 @@ def _table_in(file: Path, *, required: bool) -> dict[str, object] | None:
 # -- values
 
 
-def _text(value: object, where: str, _folder: Path) -> str:
+def _text(value: object, where: str, _: Path) -> str:
     if not isinstance(value, str) or not value.strip():
         raise _invalid(where, "a text that is not empty", repr(value)[:80])
     return value
@@ -208,7 +207,7 @@ def _paths(value: object, where: str, folder: Path) -> tuple[Path, ...]:
     return tuple(_path(one, where, folder) for one in value)
 
 
-def _switch(value: object, where: str, _folder: Path) -> bool:
+def _switch(value: object, where: str, _: Path) -> bool:
     if not isinstance(value, bool):
         raise _invalid(where, "true or false", repr(value)[:80])
     return value
@@ -227,7 +226,7 @@ def _digest(value: object, where: str, folder: Path) -> bytes:
     return found
 
 
-def _seconds(value: object, where: str, _folder: Path) -> float:
+def _seconds(value: object, where: str, _: Path) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_TIMEOUT_SECONDS:
         raise _invalid(where, f"more than 0 and at most {MAX_TIMEOUT_SECONDS:g} seconds", repr(value)[:80])
     return float(value)

@@ -16,22 +16,8 @@ from attest.endorsements.bundle_records import MAX_BUNDLE_BYTES
 from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import Evidence
-from attest.fetch import (
-    KDS_URL,
-    OCSP_URL,
-    PCS_URL,
-    RIM_URL,
-    EndorsementCache,
-    FetchClocks,
-    KdsClient,
-    OcspClient,
-    PcsClient,
-    RimServiceClient,
-    VendorServices,
-    can_be_fetched,
-    default_cache_directory,
-    gather_for_evidence,
-)
+from attest.fetch import EndorsementCache, FetchClocks, can_be_fetched, default_cache_directory, gather_for_evidence
+from attest.fetch.devices import vendor_services
 from attest.named_files import read_named
 
 MAX_ANCHOR_BYTES: Final = 1024 * 1024
@@ -72,20 +58,9 @@ def asking_vendors(pool: Endorsements) -> Callable[[Evidence, datetime], Endorse
 def _fetched(pool: Endorsements, evidence: Evidence, at: datetime) -> Endorsements:
     if not can_be_fetched(evidence):
         return NO_ENDORSEMENTS
-    timing = FetchClocks(now=system_clock)
-    with (
-        KdsClient(timing=timing, base_url=KDS_URL) as amd,
-        PcsClient(timing=timing, base_url=PCS_URL) as intel,
-        RimServiceClient(timing=timing, base_url=RIM_URL) as rims,
-        OcspClient(timing=timing, random=secrets.token_bytes, base_url=OCSP_URL) as ocsp,
-    ):
-        return gather_for_evidence(
-            evidence,
-            at=at,
-            services=VendorServices(amd=amd, intel=intel, rims=rims, ocsp=ocsp),
-            cache=EndorsementCache(default_cache_directory(os.environ)),
-            pool=pool,
-        ).endorsements
+    with vendor_services(FetchClocks(now=system_clock), random=secrets.token_bytes) as services:
+        cache = EndorsementCache(default_cache_directory(os.environ))
+        return gather_for_evidence(evidence, at=at, services=services, cache=cache, pool=pool).endorsements
 
 
 def _files(paths: tuple[Path, ...]) -> Iterator[Path]:

@@ -57,12 +57,9 @@ def stacked(options: Sequence[Decorator]) -> Decorator:
 
 
 def gathered(argument: str, record: type[Any], options: Sequence[Decorator]) -> Decorator:  # Any: a dataclass
-    """Make one decorator of the options that fill a frozen record.
+    """Make one decorator of the options that fill a frozen record, which the command gets as ``argument``.
 
-    Args:
-        argument: the name under which the command gets the record.
-        record: a dataclass; each of its fields has the name of an option.
-        options: shown in this order; those that are no field of the record go to the command by their own names.
+    Each field of the record has the name of an option. Other options go to the command by their own names.
     """
     names = [field.name for field in fields(record)]
 

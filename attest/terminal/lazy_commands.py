@@ -47,7 +47,6 @@ class ExampleCommand(click.Command):
     """A command whose help starts with examples."""
 
     def __init__(self, *, examples: tuple[str, ...] = (), **kwargs: Any) -> None:  # noqa: ANN401  click's own arguments
-        """Keep the examples; the rest is click's."""
         super().__init__(**kwargs)
         self.examples = examples
 
@@ -71,7 +70,6 @@ class LazyGroup(ExampleGroup):
     """A group of commands, each imported on first use."""
 
     def __init__(self, *, lazy: Mapping[str, LazyEntry], **kwargs: Any) -> None:  # noqa: ANN401  click's own arguments
-        """Keep the table."""
         super().__init__(**kwargs)
         self.lazy = lazy
 

@@ -33,12 +33,7 @@ def byte_count(count: float) -> str:
 
 
 def bar(done: float, text: str) -> str:
-    """Return the characters that draw a bar over the line of a terminal, no wider than the terminal.
-
-    Args:
-        done: from 0 to 1.
-        text: stands behind the bar.
-    """
+    """Return the characters that draw a bar, ``done`` from 0 to 1, and a text over the line of a terminal."""
     full = round(_BAR_WIDTH * min(done, 1.0))
     shown = f"[{'#' * full}{'.' * (_BAR_WIDTH - full)}] {text}"
     # A bar that wraps is drawn over its last line alone.
@@ -50,14 +45,7 @@ def bar(done: float, text: str) -> str:
 def shown_progress(
     word: str, total: int, *, quiet: bool = False, unit: str | None = None, clock: Callable[[], float] = ticks
 ) -> Iterator[Callable[[str, int], None]]:
-    """Show the progress of a work on standard error, unless ``quiet``.
-
-    Args:
-        word: name of the work, such as ``sealing``.
-        total: in bytes, or in ``unit``.
-        quiet: shows nothing.
-        unit: of what is counted; None for bytes.
-        clock: returns seconds that never run backwards.
+    """Show the progress of a work, such as ``sealing``, on standard error; ``total`` is in bytes or in ``unit``.
 
     Yields:
         Function for the name of a part and its amount done since; any thread may call it.

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
-import sys
 from contextvars import ContextVar
-from datetime import UTC, datetime
 from typing import Final, TextIO
 
+from attest.json_log import JsonLines, log_to_stderr
 from kms.config.model import LogFormat
 from kms.domain.kek import RandomBytes
 
 _TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{7,63}")
 _MADE_BYTES: Final = 16
-_FIELDS: Final = ("method", "path", "status", "seconds", "client", "trace_id")
 _access = logging.getLogger("kms.access")
 _report = logging.getLogger("kms")
 _request: ContextVar[str | None] = ContextVar("kms_request", default=None)
@@ -60,24 +57,8 @@ def report_to_log(line: str) -> None:
     _report.log(level or logging.INFO, "%s", rest if level else line)
 
 
-class _JsonLines(logging.Formatter):
-    """One document a line; a traceback is text in it, without the values of variables."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        document: dict[str, object] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if (request := current_request()) is not None:
-            document["request_id"] = request
-        for name in _FIELDS:
-            if (value := getattr(record, name, None)) is not None:
-                document[name] = value
-        if record.exc_info:
-            document["exception"] = self.formatException(record.exc_info)
-        return json.dumps(document, ensure_ascii=True)
+class _JsonLines(JsonLines):
+    fields = ("request_id", "method", "path", "status", "seconds", "client", "trace_id")
 
 
 class _Lines(logging.Formatter):
@@ -89,12 +70,13 @@ class _Lines(logging.Formatter):
         return line if request is None else f"{line} [{request}]"
 
 
+def _add_request_id(record: logging.LogRecord) -> bool:
+    record.request_id = current_request()
+    return True
+
+
 def set_up_logs(form: LogFormat, *, stream: TextIO | None = None) -> None:
-    """Let everything that is logged go to standard error, in one form."""
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_JsonLines() if form == "json" else _Lines(_TEXT))
-    root = logging.getLogger()
-    root.handlers = [handler]
-    root.setLevel(logging.INFO)
-    logging.getLogger("httpx").setLevel(logging.WARNING)
-    logging.getLogger("uvicorn.access").setLevel(logging.WARNING)
+    """Send all log records to standard error, in one form."""
+    formatter = _JsonLines() if form == "json" else _Lines(_TEXT)
+    handler = log_to_stderr(formatter, level=logging.INFO, quiet=("httpx", "uvicorn.access"), stream=stream)
+    handler.addFilter(_add_request_id)

@@ -244,7 +244,7 @@ def routes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Routes]:
     keyring = AgentKeys(FakeSession({KEY: MATERIAL, "model@1": made.key}), ticks=lambda: 0.0)
     config = usual(made)
     models = {one.name: Model(config=one, keyring=keyring, service=None) for one in config.models}
-    yield Routes(config, keyring=keyring, models=models, own_uid=0)
+    yield Routes(config=config, keyring=keyring, models=models, own_uid=0)
     for model in models.values():
         model.close()
 

@@ -6,17 +6,17 @@ text with a few fields; of an exception it has the class and the place, since it
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import sys
 import threading
 import traceback
 import warnings
-from datetime import UTC, datetime
 from typing import Final, TextIO
 
-_FIELDS: Final = ("code", "hint", "seconds", "state", "pages", "passages", "port")
+from attest import json_log
+
+_QUIET: Final = ("httpx", "httpcore", "uvicorn", "uvicorn.error", "uvicorn.access", "asyncio")
 _OURS: Final = ("rag.", "attest.session")
 _FRAMES: Final = 12
 _MAX_FOREIGN: Final = 200
@@ -25,23 +25,19 @@ _QUOTING: Final = re.compile(r"""[\n<>(){}\[\]'"`=]""")
 _log = logging.getLogger("rag.enclave")
 
 
-class JsonLines(logging.Formatter):
+class JsonLines(json_log.JsonLines):
     """One document a line."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
-        document: dict[str, object] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage() if record.name.startswith(_OURS) else _foreign(record),
-        }
-        for name in _FIELDS:
-            if (value := getattr(record, name, None)) is not None:
-                document[name] = value
-        if record.exc_info and record.exc_info[1] is not None:
-            document["exception"] = _places(record.exc_info[1])
-        return json.dumps(document, ensure_ascii=True)
+    fields = ("code", "hint", "seconds", "state", "pages", "passages", "port")
+
+    def message_of(self, record: logging.LogRecord) -> str:
+        """Return the text of a record; of a library's record, the part that quotes nothing."""
+        return record.getMessage() if record.name.startswith(_OURS) else _foreign(record)
+
+    def exception_of(self, record: logging.LogRecord) -> object:
+        """Return the kind of the exception and where it passed through."""
+        error = record.exc_info[1] if record.exc_info else None
+        return None if error is None else _places(error)
 
 
 def _foreign(record: logging.LogRecord) -> str:
@@ -58,18 +54,12 @@ def _places(error: BaseException) -> list[str]:
     return [type(error).__name__, *(f"{one.filename.rpartition('/')[2]}:{one.lineno} {one.name}" for one in frames)]
 
 
-def set_up_logs(*, level: int = logging.INFO, stream: TextIO | None = None) -> None:
+def set_up_logs() -> None:
     """Send all logging to standard error, and replace the interpreter's own messages there.
 
     The interpreter writes an uncaught exception, in any thread, and a warning with their text.
     """
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonLines())
-    root = logging.getLogger()
-    root.handlers = [handler]
-    root.setLevel(level)
-    for name in ("httpx", "httpcore", "uvicorn", "uvicorn.error", "uvicorn.access", "asyncio"):
-        logging.getLogger(name).setLevel(logging.WARNING)
+    json_log.log_to_stderr(JsonLines(), level=logging.INFO, quiet=_QUIET)
     logging.raiseExceptions = False  # it would print the arguments of a message that fails to be written
     sys.excepthook = lambda _kind, error, _trace: _uncaught(error)
     threading.excepthook = lambda found: _uncaught(found.exc_value)
