@@ -79,10 +79,7 @@ class Caller:
     def require(self, operation: Operation, *, tenant: str | None = None, key: KeyName | None = None) -> None:
         """Refuse unless the caller has a role that allows an operation, now and in each later transaction.
 
-        Args:
-            operation: the operation.
-            tenant: the tenant that it concerns; None for the whole service.
-            key: the key that it concerns, whose tenant counts.
+        It concerns the tenant of ``key``, else ``tenant``, else the whole service.
 
         Raises:
             ForbiddenError: ``not-permitted``.

@@ -51,18 +51,10 @@ def create_app(
     meaning: Callable[[], Configuration] | None = None,
     fsck: Callable[[], FsckVerdict | None] = lambda: None,
 ) -> FastAPI:
-    """Make the application.
+    """Make the application; its caller opens and closes the services.
 
-    Args:
-        settings: limits, and what answers show.
-        services: opened and closed by the caller.
-        tls: of the listener; the service's own evidence commits to it.
-        evidence: source of the service's own evidence; None for a machine without any.
-        watching: observers of requests.
-        draining: returns True when the process is about to end.
-        callers: identifies callers, exactly where the settings demand it.
-        meaning: returns the configuration of the moment, for the service's own evidence; None fixes that of this call.
-        fsck: returns the result of the last scheduled examination, or None.
+    The service's own evidence commits to ``tls`` and to the configuration that ``meaning`` returns, else to that of
+    this call. ``callers`` is there exactly where the settings demand identified callers.
 
     Raises:
         ValueError: the settings and ``callers`` disagree.

@@ -42,14 +42,10 @@ class Tracing(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watching:
-    """Observers of requests, and the source of request ids.
+    """Observers of requests, and the source of request ids, which are no secret.
 
-    Attributes:
-        observers: notified of events inside.
-        answered: called with route (its template), status and seconds of each answer.
-        limited: called with the limit that refused a request.
-        random: source of ids, which are no secret.
-        tracer: makes traces, if wanted.
+    ``answered`` is called with the template of the route, status and seconds of each answer; ``limited`` with the limit
+    that refused a request.
     """
 
     observers: tuple[Observer, ...] = ()

@@ -46,11 +46,7 @@ class LocalAuthenticator:
 class Authenticator:
     """Identifies callers by tokens and client certificates.
 
-    Attributes:
-        store: remembers tokens that count once.
-        key_sets: keys of the accepted issuers.
-        certificate_names: the kind of name that identifies a client certificate; None accepts no certificate.
-        clock: source of the time.
+    ``certificate_names`` is the kind of name that identifies a client certificate; None accepts no certificate.
     """
 
     store: Store

@@ -138,14 +138,10 @@ class InThisProcess(httpx.BaseTransport):
 def at_server(
     server: str, *, ca: Path | None, client_cert: Path | None, client_key: Path | None, token_file: Path | None
 ) -> AdminClient:
-    """Return the client of the administration API at an address.
+    """Return the client of the administration API at an ``https`` address.
 
-    Args:
-        server: an ``https`` address.
-        ca: authority of the server's certificate, PEM; None for the authorities of the system.
-        client_cert: certificate of the client, PEM.
-        client_key: key of the certificate, PEM; None where one file has both.
-        token_file: file with a bearer token.
+    All files but that of the token are PEM. Without ``ca`` the authorities of the system count; without ``client_key``
+    the file of the certificate has the key as well.
 
     Raises:
         ConfigurationError: ``server-invalid``; a file cannot be read, or other users can read a secret one.

@@ -81,14 +81,7 @@ def wants_json() -> bool:
 
 
 def tell_change(action: str, *lines: str, details: Mapping[str, object] | None = None, would: bool = False) -> None:
-    """Print the outcome of a change: lines for people, or with ``--json`` one document.
-
-    Args:
-        action: name of the change, such as ``key-disable``.
-        lines: the outcome for people; none when there was nothing to do.
-        details: JSON members for programs.
-        would: True for a dry run.
-    """
+    """Print the outcome of a change, or of a dry run (``would``): lines for people, or with ``--json`` one document."""
     if not wants_json():
         for line in lines:
             click.echo(line)

@@ -56,9 +56,7 @@ _WHICH = (
     click.option("--stopped", is_flag=True, help="Only those whose renewal is stopped."),
     click.option("--all", "everything", is_flag=True, help="Those that expired or ended as well."),
     click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="At most so many."),
-    click.option(
-        "--after", metavar="MARK", callback=_mark, help="Go on behind the mark that the page before ended with."
-    ),
+    click.option("--after", metavar="MARK", callback=_mark, help=_BEHIND),
 )
 _MEMBERS = ("policy_sha256", "measurement", "chip", "product", "since", "until", "stopped", "everything", "after")
 """Options that are members of a query under the same name."""

@@ -32,10 +32,7 @@ class GuardKind(StrEnum):
 class GuardPlace:
     """A guard and its place: a path, an NV index, the name of a witness, or the address of a replica.
 
-    Attributes:
-        kind: kind of the guard.
-        place: where it is.
-        tcti: the way to a TPM, in tpm2-tools' notation; empty for the other kinds.
+    ``tcti`` is the way to a TPM, in tpm2-tools' notation; empty for the other kinds.
     """
 
     kind: GuardKind

@@ -40,16 +40,11 @@ _UNUSABLE: Final = "name an address of this machine with {option}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """An address, and the application that answers there.
+    """A listening socket, closed when serving ends, and the application that answers there.
 
-    Attributes:
-        app: answers requests.
-        sock: listening; closed when serving ends.
-        connections: most that may be open; more are answered 503.
-        tls: for HTTPS; None for plain HTTP.
-        again: files read again on SIGHUP, beside endorsements and TLS certificates.
-        rate: of the new connections of one address; None means no limit.
-        refused: called for each connection above that rate.
+    More than ``connections`` open at once are answered 503. ``again`` are files read again on SIGHUP, beside
+    endorsements and TLS certificates. ``rate`` is that of the new connections of one address, None for no limit;
+    ``refused`` is called for each above it.
     """
 
     app: ASGIApp
@@ -108,14 +103,9 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT; requests that have begun are finished. SIGHUP reads files again.
 
-    Args:
-        listeners: served in this process, all in one event loop.
-        services: opened in this process; the caller closes them.
-        drain_seconds: longest time that requests which have begun get to finish.
-        report: callback for messages to the operator.
-        ready: called once, when every listener accepts connections.
-        ending: called when no more connections are accepted, before requests that have begun are finished.
-        lifeline: a descriptor whose end of file, when the watching process is gone, ends serving as well.
+    They get ``drain_seconds`` for that. All listeners are in one event loop; the caller closes the services. ``ready`` is
+    called once, when every listener accepts connections; ``ending`` when no more are accepted, before those requests are
+    finished. The end of file of the descriptor ``lifeline``, when the watching process is gone, ends serving as well.
     """
     servers = tuple(_server(one, drain_seconds) for one in listeners)
     with asyncio.Runner(loop_factory=PatientLoop) as runner:

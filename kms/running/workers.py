@@ -34,12 +34,9 @@ def restart_delay(deaths: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """A worker process, as its own code sees it.
+    """A worker process, as its own code sees it; one that replaces a dead worker has its number, the first has 1.
 
-    Attributes:
-        number: 1 for the first; a worker that replaces a dead one has its number.
-        lifeline: reads as ended when the watching process is gone.
-        announcing: descriptor that ``ready`` writes to.
+    ``lifeline`` reads as ended when the watching process is gone; ``ready`` writes to the descriptor ``announcing``.
     """
 
     number: int

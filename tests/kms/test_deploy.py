@@ -333,6 +333,8 @@ def test_the_dashboard_shows_metrics_that_there_are_and_leaves_none_out() -> Non
 def test_the_documentation_names_every_metric_and_every_setting() -> None:
     monitoring = (ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
     assert {name for name in NAMES if f"`{name}`" not in monitoring} == set()
+    operations = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    assert {name for name in Settings.model_fields if f"`{name}`" not in operations} == set()
     toml = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8"), re.DOTALL)
     for block in toml:
         assert set(tomllib.loads(block)) - {"store", "kek"} <= set(Settings.model_fields)

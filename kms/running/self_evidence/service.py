@@ -31,14 +31,10 @@ _log = logging.getLogger("kms")
 
 
 class SelfEvidenceService:
-    """Maker of the service's own evidence, signed statement included.
+    """Maker of the service's own evidence, signed statement included; without a ``source`` it refuses every request.
 
-    Args:
-        source: collects evidence; None refuses every request.
-        identity: signs.
-        state: returns the statement of the moment; the TLS certificate may be replaced meanwhile.
-        clock: source of the time.
-        per_minute: most reports that this process makes in a minute.
+    ``state`` returns the statement of the moment: the TLS certificate may be replaced meanwhile. This process makes at
+    most ``per_minute`` reports in a minute.
     """
 
     def __init__(
