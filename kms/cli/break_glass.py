@@ -67,11 +67,11 @@ def break_glass_open(
 
 @break_glass.command("list")
 @administering(AS_JSON)
-def break_glass_list(service: AdminClient, *, as_json: bool) -> None:
+def break_glass_list(service: AdminClient) -> None:
     """List every relaxation that was ever opened, and whether it counts."""
     found = service.get("/v1/break-glass")["break_glass"]
     document = {"schema": "kms.break-glass/1", "break_glass": found}
-    print_rows(document, found, _line, as_json=as_json, none="break-glass was never opened")
+    print_rows(document, found, _line, none="break-glass was never opened")
 
 
 @break_glass.command("close")

@@ -108,12 +108,12 @@ _add(thaw, "Thaw", _thawing, lambda command: changing(needs_reason=True)(adminis
 
 @freeze.command("list")
 @administering(AS_JSON)
-def freeze_list(service: AdminClient, *, as_json: bool) -> None:
+def freeze_list(service: AdminClient) -> None:
     """List what is frozen, since when, by whom and why."""
     answer = service.get("/v1/freezes")
     found = answer["freezes"]
     document = {"schema": "kms.freezes/1", "freezes": found, "thaw": answer["thaw"]}
-    print_rows(document, found, _line, as_json=as_json, none="nothing is frozen")
+    print_rows(document, found, _line, none="nothing is frozen")
 
 
 def _line(one: JsonObject) -> str:

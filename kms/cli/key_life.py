@@ -22,6 +22,7 @@ from kms.cli.options import (
     read_reference,
     reference_argument,
     say,
+    wants_json,
 )
 
 if TYPE_CHECKING:
@@ -48,25 +49,24 @@ def key_rotate(
     source: Path | None,
     wrapped: Path | None,
     overlap: timedelta | None,
-    as_json: bool,
 ) -> None:
     """Make a new version of a key the current one. To a server its material goes sealed, and not otherwise."""
     if (name is None) is not due or (due and (source, wrapped, overlap) != (None, None, None)):
         raise click.UsageError("name a key, or give --due alone")
     if name is None:
-        _rotate_due(service, as_json=as_json)
+        _rotate_due(service)
     else:
         require_one_source(service, source, wrapped)
         sealed = None if wrapped is None else read_wrapped(wrapped)
         wanted = {"overlap_seconds": _seconds(overlap), "wrapped": sealed}
         made = service.post(key_path(name, "rotate"), wanted, material=material_of(source))
-        tell_versions([made["versions"][-1]], as_json=as_json)
+        tell_versions([made["versions"][-1]])
 
 
-def _rotate_due(service: AdminClient, *, as_json: bool) -> None:
+def _rotate_due(service: AdminClient) -> None:
     done = service.post("/v1/keys/rotate-due")
     _tell_failures(done)
-    tell_versions(done["keys"], as_json=as_json)
+    tell_versions(done["keys"])
     _end_due(done, "keys")
 
 
@@ -176,16 +176,14 @@ def key_restore(service: AdminClient, *, reference: KeyReference) -> None:
 @click.argument("tags", metavar="NAME=VALUE...", nargs=-1)
 @click.option("--remove", multiple=True, metavar="NAME", help="Remove the tag of this name.")
 @administering(AS_JSON)
-def key_tag(
-    service: AdminClient, *, name: KeyName, tags: tuple[str, ...], remove: tuple[str, ...], as_json: bool
-) -> None:
+def key_tag(service: AdminClient, *, name: KeyName, tags: tuple[str, ...], remove: tuple[str, ...]) -> None:
     """Tag a key, for lists; nothing is decided by tags."""
     from kms.keys.tags import parse_tags
 
     if not tags and not remove:
         raise click.UsageError("give tags as NAME=VALUE, or --remove NAME")
     now = service.post(key_path(name, "tags"), {"put": parse_tags(tags), "remove": list(remove)})["tags"]
-    if as_json:
+    if wants_json():
         print_json({"schema": "kms.tags/1", "tenant": name.tenant, "key_id": name.key_id, "tags": now})
         return
     for tag, value in now.items():
@@ -198,7 +196,7 @@ def key_tag(
 @click.option("--lease-seconds", metavar="N|default", help="How long a lease lasts.")
 @administering(AS_JSON)
 def key_release_settings(
-    service: AdminClient, *, name: KeyName, disclosure: str | None, lease_seconds: str | None, as_json: bool
+    service: AdminClient, *, name: KeyName, disclosure: str | None, lease_seconds: str | None
 ) -> None:
     """Set what a refused workload is told, and how long a lease lasts; without an option both are shown.
 
@@ -212,7 +210,7 @@ def key_release_settings(
         then["lease_seconds"] = None if lease_seconds == "default" else int(lease_seconds[:12])
     if disclosure is not None or lease_seconds is not None:
         service.post(key_path(name, "release-settings"), then)
-    if as_json:
+    if wants_json():
         print_json({"schema": "kms.release-settings/1", "tenant": name.tenant, "key_id": name.key_id, **then})
         return
     seconds = then["lease_seconds"]

@@ -12,7 +12,7 @@ import click
 from kms.cli.administration import administering
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.inputs import read_evidence_input, read_hex, read_policy_input, read_time
-from kms.cli.options import AS_JSON, FILE, REASON, JsonObject, print_json, say, with_options
+from kms.cli.options import AS_JSON, FILE, REASON, JsonObject, print_json, say, wants_json, with_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,9 +103,9 @@ def releases() -> None:
 @releases.command("list")
 @_selecting
 @administering(AS_JSON)
-def releases_list(service: AdminClient, *, wanted: JsonObject, limit: int, as_json: bool) -> None:
+def releases_list(service: AdminClient, *, wanted: JsonObject, limit: int) -> None:
     """List leases in the order in which they were granted; without --all those that count now."""
-    show_leases(*found_leases(service, wanted, limit), as_json=as_json)
+    show_leases(*found_leases(service, wanted, limit))
 
 
 @releases.command("affected")
@@ -128,7 +128,6 @@ def releases_affected(
     stop_renewals: bool,
     yes: bool,
     reason: str | None,
-    as_json: bool,
 ) -> None:
     """Find the leases that a piece of news concerns, and say how; what the kept claims do not tell counts as concerned.
 
@@ -143,10 +142,10 @@ def releases_affected(
     if stop_renewals and yes:
         _require_chip(wanted)
         done = service.post("/v1/leases/stop", {**wanted, "reason": reason})["leases"]
-        show_leases(done, None, as_json=as_json)
+        show_leases(done, None)
         say(f"{len(done)} leases are not renewed any more; who holds a key keeps it until it drops it")
         return
-    show_leases(*found_leases(service, wanted, limit), as_json=as_json)
+    show_leases(*found_leases(service, wanted, limit))
     if stop_renewals:
         say("note: nothing was stopped; add --yes to do it")
 
@@ -185,7 +184,6 @@ def releases_try(
     keys: tuple[str, ...],
     renews: tuple[str, ...],
     at_text: str | None,
-    as_json: bool,
 ) -> None:
     """Say what a release on this evidence would come to, with every reason and failed check. Nothing is changed.
 
@@ -200,7 +198,7 @@ def releases_try(
     given = {"evidence": read_evidence_input(evidence), "keys": names, "renews": list(renews), "at": at}
     answer = service.post("/v1/releases/try", given)
     would_release = answer["trial"]["outcome"] == "allow"
-    if as_json:
+    if wants_json():
         print_json(answer["trial"])
     else:
         _tell_trial(answer, would_release=would_release)
@@ -228,9 +226,9 @@ def found_leases(service: AdminClient, wanted: JsonObject, limit: int) -> tuple[
             return found, mark
 
 
-def show_leases(found: list[JsonObject], mark: str | None, *, as_json: bool) -> None:
+def show_leases(found: list[JsonObject], mark: str | None) -> None:
     """Print leases, with the reasons why each is concerned."""
-    if as_json:
+    if wants_json():
         print_json({"schema": "kms.releases/1", "leases": found, "next": mark})
         return
     for one in found:

@@ -32,9 +32,9 @@ def tenant_create(service: AdminClient, name: str) -> None:
 
 @tenant.command("list")
 @administering(AS_JSON)
-def tenant_list(service: AdminClient, *, as_json: bool) -> None:
+def tenant_list(service: AdminClient) -> None:
     """List the tenants."""
     found = service.get("/v1/tenants")["tenants"]
     rows = [{"tenant": name, "created_at": since} for name, since in found.items()]
     document = {"schema": "kms.tenants/1", "tenants": rows}
-    print_rows(document, rows, "{0[tenant]}  since {0[created_at]}".format, as_json=as_json)
+    print_rows(document, rows, "{0[tenant]}  since {0[created_at]}".format)

@@ -103,9 +103,9 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT; requests that have begun are finished. SIGHUP reads files again.
 
-    They get ``drain_seconds`` for that. All listeners are in one event loop; the caller closes the services. ``ready`` is
-    called once, when every listener accepts connections; ``ending`` when no more are accepted, before those requests are
-    finished. The end of file of the descriptor ``lifeline``, when the watching process is gone, ends serving as well.
+    They get ``drain_seconds`` for that. All listeners are in one event loop; the caller closes the services. ``ready``
+    is called once, when every listener accepts connections; ``ending`` when no more are accepted, before those requests
+    are finished. The end of file of the descriptor ``lifeline``, when the watching process is gone, ends serving too.
     """
     servers = tuple(_server(one, drain_seconds) for one in listeners)
     with asyncio.Runner(loop_factory=PatientLoop) as runner:
