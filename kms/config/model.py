@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Annotated, Final, Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
 from attest.errors import ConfigurationError
 from attest.fetch import OCSP_URL, PCS_URL, RIM_URL
 from kms.config.admin import AdminSettings
-from kms.config.guards import MAX_GUARDS, parse_guard
+from kms.config.guards import MAX_GUARDS, is_address, parse_guard
 from kms.config.tls import TlsVersion
 from kms.domain.lease_grants import LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECONDS
 from kms.keys.wrapping.definitions import KEK_MEMBERS, Definition, definition_of
@@ -129,14 +128,8 @@ class Settings(AdminSettings):
     @classmethod
     def _address_of_a_collector(cls, value: str | None) -> str | None:
         """Traces hold no secret, but show who requests keys and when."""
-        if value is None:
-            return None
-        parts = urlsplit(value)
-        local = parts.hostname in {"localhost", "127.0.0.1", "::1"}
-        if not parts.hostname or parts.scheme not in {"https", "http"} or (parts.scheme == "http" and not local):
-            raise ValueError("expected https://HOST/PATH, or http:// and the loopback address")
-        if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-            raise ValueError("expected an address without user, password, query or fragment")
+        if value is not None and not is_address(value):
+            raise ValueError("expected https://HOST/PATH without user or query; http:// for the loopback address alone")
         return value
 
     @field_validator("rollback_guard")
