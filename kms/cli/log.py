@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kms.cli.administration import administering
-from kms.cli.inputs import read_input
+from kms.cli.inputs import checkpoint_option, expect_option, read_input
 from kms.cli.options import AS_JSON, FILE, JsonObject, moment, print_json, say, vault, wants_json, with_settings
 
 if TYPE_CHECKING:
@@ -51,20 +51,8 @@ def log_tail(service: AdminClient, *, lines: int, follow: bool) -> None:
 
 
 @log.command("verify")
-@click.option(
-    "--expect",
-    "expected",
-    multiple=True,
-    metavar="NOTED",
-    help="A state noted earlier (SIZE:ROOT), or a receipt's decision; it must still be there. Repeatable.",
-)
-@click.option(
-    "--checkpoint",
-    "checkpoints",
-    multiple=True,
-    type=FILE,
-    help="A checkpoint kept elsewhere; - for stdin. Repeatable.",
-)
+@expect_option("A state noted earlier (SIZE:ROOT), or a receipt's decision; it must still be there. Repeatable.")
+@checkpoint_option("A checkpoint kept elsewhere; - for stdin. Repeatable.")
 @with_settings(AS_JSON)
 def log_verify(expected: tuple[str, ...], checkpoints: tuple[Path, ...], loaded: LoadedSettings) -> None:
     """Check every entry and the tree over them, and that what was noted of the log holds; exit code 1 if not.

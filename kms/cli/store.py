@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.inputs import read_input
+from kms.cli.inputs import checkpoint_option, expect_option, read_input
 from kms.cli.options import AS_JSON, FILE, moment, print_json, say, vault, wants_json, with_settings
 
 if TYPE_CHECKING:
@@ -37,20 +37,8 @@ def backup(file: Path, loaded: LoadedSettings) -> None:
 
 @click.command()
 @click.argument("file", type=FILE)
-@click.option(
-    "--expect",
-    "expected",
-    multiple=True,
-    metavar="NOTED",
-    help="A state noted elsewhere (SIZE:ROOT), or a receipt's decision; it must be in the backup. Repeatable.",
-)
-@click.option(
-    "--checkpoint",
-    "checkpoints",
-    multiple=True,
-    type=FILE,
-    help="A checkpoint kept elsewhere, which the service signed; the backup must not be older. Repeatable.",
-)
+@expect_option("A state noted elsewhere (SIZE:ROOT), or a receipt's decision; it must be in the backup. Repeatable.")
+@checkpoint_option("A checkpoint kept elsewhere, which the service signed; the backup must not be older. Repeatable.")
 @click.option(
     "--accept-rollback",
     metavar="REASON",
@@ -101,13 +89,7 @@ def restore(
 
 
 @click.command()
-@click.option(
-    "--expect",
-    "expected",
-    multiple=True,
-    metavar="NOTED",
-    help="A state noted elsewhere (SIZE:ROOT), or a receipt's decision; the log must still hold it. Repeatable.",
-)
+@expect_option("A state noted elsewhere (SIZE:ROOT), or a receipt's decision; the log must still hold it. Repeatable.")
 @with_settings(AS_JSON)
 def fsck(*, expected: tuple[str, ...], loaded: LoadedSettings) -> None:
     """Look at everything that is stored, and change nothing; exit code 1 if anything is wrong.
