@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from cryptography import x509
 
@@ -23,14 +23,6 @@ from kms.domain.errors import ChallengeUsedError, UnauthenticatedError
 from kms.store import Store
 
 _SCHEME: Final = "bearer"
-
-
-class Authenticating(Protocol):
-    """Identifies callers."""
-
-    def identify(self, *, authorization: Sequence[str], certificate: bytes | None) -> Actor:
-        """Return the identity of the sender of a request, as ``Authenticator`` does."""
-        ...
 
 
 class LocalAuthenticator:

@@ -11,7 +11,7 @@ import httpx
 
 from attest.clock import system_clock
 from kms.admin_api.app import create_local_app
-from kms.admin_api.services import AdminServices
+from kms.admin_api.context import AdminServices
 from kms.cli.admin_client import AdminClient, InThisProcess
 from kms.cli.options import say
 from kms.operations.services import open_identity, open_publisher, open_services, open_vault
