@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from fastapi.testclient import TestClient
@@ -25,7 +26,7 @@ from kms.domain.freezes import Scope, target
 from kms.release.endorsement_dates import dated
 from kms.running.fsck_verdict import FsckVerdict
 from kms.running.metrics import Meter, MetricsApp, SlowGauge
-from kms.telemetry import OUTCOMES, TEES, counted, observe, tee_of
+from kms.telemetry import TEES, Outcome, counted, observe, tee_of
 from tests.kms.process import ServedProcess
 from tests.kms.support import ACTOR, AT, Harness, TdWorkload, Workload, documented_metrics
 from tests.kms.test_workers import config
@@ -161,7 +162,7 @@ def test_a_refusal_is_told_from_what_nobody_decided(meter: Meter, error: AttestE
     observe(())
     key = ("kms_decisions_total", (("code", error.code), ("outcome", outcome)))
     assert samples_of(meter.text().decode())[key] == 1
-    assert outcome in OUTCOMES
+    assert outcome in get_args(Outcome)
 
 
 def test_evidence_is_told_by_its_kind_alone(harness: Harness) -> None:
