@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +14,6 @@ from kms.cli.changes import TELLING, tell_change
 from kms.cli.keys import material_of, material_options, read_wrapped, require_one_source, tell_versions
 from kms.cli.options import (
     AS_JSON,
-    JsonObject,
     duration_option,
     key_argument,
     key_path,
@@ -54,7 +54,7 @@ def key_rotate(
     if (name is None) is not due or (due and (source, wrapped, overlap) != (None, None, None)):
         raise click.UsageError("name a key, or give --due alone")
     if name is None:
-        _rotate_due(service)
+        _do_due(service, "rotate", "keys", tell_versions)
     else:
         require_one_source(service, source, wrapped)
         sealed = None if wrapped is None else read_wrapped(wrapped)
@@ -63,19 +63,12 @@ def key_rotate(
         tell_versions([made["versions"][-1]])
 
 
-def _rotate_due(service: AdminClient) -> None:
-    done = service.post("/v1/keys/rotate-due")
-    _tell_failures(done)
-    tell_versions(done["keys"])
-    _end_due(done, "keys")
-
-
-def _tell_failures(done: JsonObject) -> None:
+def _do_due(service: AdminClient, verb: str, what: str, tell: Callable[[Any], None]) -> None:  # Any: JSON
+    """Rotate or destroy what is due, and say what was done, and what failed."""
+    done = service.post(f"/v1/keys/{verb}-due")
     for one in done["failed"]:
         say("error: {what}: {detail} [{code}]".format(**one))
-
-
-def _end_due(done: JsonObject, what: str) -> None:
+    tell(done[what])
     if done["failed"]:
         click.get_current_context().exit(1)
     if not done[what]:
@@ -123,26 +116,20 @@ def key_destroy(
     if (reference is None) is not due or (due and (after is not None or dry_run)):
         raise click.UsageError("name a key, or give --due alone")
     if reference is None:
-        _destroy_due(service)
+        _do_due(service, "destroy", "destroyed", _tell_destroyed)
     else:
         _destroy(service, reference, after, dry_run=dry_run, yes=yes)
 
 
-def _destroy_due(service: AdminClient) -> None:
-    done = service.post("/v1/keys/destroy-due")
-    _tell_failures(done)
-    gone = done["destroyed"]
+def _tell_destroyed(gone: list[str]) -> None:
     tell_change("key-destroy", *[f"{one} was destroyed" for one in gone], details={"destroyed": gone})
-    _end_due(done, "destroyed")
 
 
 def _destroy(
     service: AdminClient, reference: KeyReference, after: timedelta | None, *, dry_run: bool, yes: bool
 ) -> None:
-    where, wanted = (
-        key_path(reference.name, "destroy"),
-        {"version": reference.version, "after_seconds": _seconds(after)},
-    )
+    where = key_path(reference.name, "destroy")
+    wanted = {"version": reference.version, "after_seconds": _seconds(after)}
     planned = service.post(where, {**wanted, "dry_run": True})
     numbers, moment = planned["versions"], planned["destroy_at"]
     listed = ", ".join(map(str, numbers))
