@@ -22,7 +22,7 @@ host = "127.0.0.1"
 port = 8750
 
 # Certificates, revocation lists and bundles; read at start and on SIGHUP.
-{endorsements}endorsements = ["endorsements"]
+# endorsements = ["endorsements"]
 # Ask the services of AMD, Intel and NVIDIA for what is not there.
 fetch = false
 {simulated}"""
@@ -52,11 +52,7 @@ def prepare_directory(directory: Path, *, origin: str | None, allow_simulated: b
         )
     require_origin(origin)  # before anything is written: a directory with a name that cannot be is in the way
     path = directory / "kms.toml"
-    content = _TEMPLATE.format(
-        origin=origin.replace("\\", "\\\\").replace('"', '\\"'),
-        endorsements="# ",
-        simulated=_SIMULATED if allow_simulated else "",
-    )
+    content = _TEMPLATE.format(origin=origin, simulated=_SIMULATED if allow_simulated else "")
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_file(path, content)
