@@ -103,9 +103,8 @@ def kek_rotate(*, kek_id: str, dry_run: bool, manner: Manner, loaded: LoadedSett
         return
     if not target.wraps:
         wanted = {"action": change.action, "arguments": change.arguments(), "reason": manner.reason}
-        click.echo(
-            service.post("/v1/changes", wanted)["done"], err=wants_json()
-        )  # programs get one document, when everything was moved
+        done = service.post("/v1/changes", wanted)["done"]
+        click.echo(done, err=wants_json())  # programs get one document, when everything was moved
     _move(opened, target, count, origin=loaded.settings.origin)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache, partial
-from typing import TYPE_CHECKING
 
 import httpx
 
@@ -14,14 +14,10 @@ from kms.admin_api.app import create_local_app
 from kms.admin_api.context import AdminServices
 from kms.cli.admin_client import AdminClient, InThisProcess
 from kms.cli.options import say
+from kms.config.settings import Settings
+from kms.keys.vault import Vault
 from kms.operations.services import open_identity, open_publisher, open_services, open_vault
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kms.config.settings import Settings
-    from kms.keys.vault import Vault
-    from kms.release.services import Services
+from kms.release.services import Services
 
 
 def in_this_process(read_settings: Callable[[], Settings]) -> AdminClient:
