@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.inputs import read_input
 from kms.cli.options import AS_JSON, FILE, JsonObject, print_rows, say
-
-if TYPE_CHECKING:
-    from kms.cli.admin_client import AdminClient
 
 
 @click.group()

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import Manner, carry_out, changing
 from kms.cli.options import AS_JSON, FILE, print_json, wants_json
-
-if TYPE_CHECKING:
-    from kms.cli.admin_client import AdminClient
 
 _FILE = click.option("--anchors-file", type=FILE, help="Changes to the accepted roots (TOML).")
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kms.cli.administration import AdminClient
 from kms.cli.options import REASON, json_flag, print_json, say, wants_json, with_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kms.cli.admin_client import AdminClient
     from kms.quorum.change_context import ProposedChange
 
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import click
 
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change
 from kms.cli.options import AS_JSON, REASON, JsonObject, print_rows, say
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kms.cli.admin_client import AdminClient
 
 
 @click.group()

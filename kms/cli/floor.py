@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import Manner, carry_out, changing, tell_change
 from kms.cli.inputs import read_time
 from kms.cli.options import AS_JSON, JsonObject, moment, print_rows, say, wants_json, with_options
@@ -17,7 +17,6 @@ from kms.cli.releases import found_leases, show_leases
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from kms.cli.admin_client import AdminClient
     from kms.domain.floors import Floor, FloorEntry
     from kms.quorum.floors import FloorLower
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.inputs import read_hex, read_input, read_policy_input
 from kms.cli.keys import read_material
 from kms.cli.options import FILE, key_argument, say, with_options
@@ -21,7 +21,6 @@ from kms.cli.options import FILE, key_argument, say, with_options
 if TYPE_CHECKING:
     from attest.release import VerifierKey
     from attest.session import SessionSettings
-    from kms.cli.admin_client import AdminClient
     from kms.domain.keys import KeyName
 
 

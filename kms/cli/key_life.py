@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.keys import material_of, material_options, read_wrapped, require_one_source, tell_versions
 from kms.cli.options import (
@@ -28,7 +28,6 @@ from kms.cli.options import (
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from kms.cli.admin_client import AdminClient
     from kms.domain.keys import KeyName, KeyReference
 
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import Manner, carry_out, changing
 from kms.cli.inputs import given_references, read_evidence_input, read_policy_input, read_time, references_options
 from kms.cli.options import AS_JSON, FILE, JsonObject, key_argument, key_path, moment, print_json, say, wants_json
 
 if TYPE_CHECKING:
-    from kms.cli.admin_client import AdminClient
     from kms.domain.keys import KeyName
     from kms.domain.references import StoredDocument
 

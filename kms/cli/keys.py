@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.inputs import given_references, read_input, read_policy_input, references_options
 from kms.cli.options import (
@@ -30,7 +30,6 @@ from kms.cli.options import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kms.cli.admin_client import AdminClient
     from kms.domain.keys import KeyName, KeyReference
     from kms.domain.references import StoredDocument
     from kms.domain.secret import SecretBytes

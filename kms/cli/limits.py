@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import Manner, carry_out, changing
 from kms.cli.inputs import read_input
 from kms.cli.options import AS_JSON, JsonObject, key_argument, key_path, moment, print_json, say, wants_json
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
-    from kms.cli.admin_client import AdminClient
     from kms.domain.keys import KeyName
     from kms.domain.limits import KeyLimits
 

@@ -2,22 +2,54 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache, partial
 
 import httpx
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from attest.clock import system_clock
 from kms.admin_api.app import create_local_app
-from kms.admin_api.context import AdminServices
-from kms.cli.admin_client import AdminClient, InThisProcess
+from kms.admin_api.context import MATERIAL, AdminServices
+from kms.cli.administration import AdminClient
 from kms.cli.options import say
 from kms.config.settings import Settings
 from kms.keys.vault import Vault
 from kms.operations.services import open_identity, open_publisher, open_services, open_vault
 from kms.release.services import Services
+
+
+class InThisProcess(httpx.BaseTransport):
+    """Sends requests, one after another, to an application of this process that raises what it refuses."""
+
+    def __init__(self, app: ASGIApp, *, close: Callable[[], None]) -> None:
+        """Begin no request yet."""
+        self._app = app
+        self._close = close
+        self._loop = asyncio.new_event_loop()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer a request when the application has."""
+        return self._loop.run_until_complete(self._answer(request))
+
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        material = request.extensions.get(MATERIAL)
+
+        async def extended(scope: Scope, receive: Receive, send: Send) -> None:
+            scope["extensions"] = {MATERIAL: material}
+            await self._app(scope, receive, send)
+
+        answer = await httpx.ASGITransport(app=extended).handle_async_request(request)
+        content = await answer.aread()
+        return httpx.Response(answer.status_code, headers=answer.headers, content=content)
+
+    def close(self) -> None:
+        """Close what is behind the application."""
+        self._loop.close()
+        self._close()
 
 
 def in_this_process(read_settings: Callable[[], Settings]) -> AdminClient:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.inputs import checkpoint_option, expect_option, read_input
 from kms.cli.options import AS_JSON, FILE, JsonObject, moment, print_json, say, vault, wants_json, with_settings
 
 if TYPE_CHECKING:
-    from kms.cli.admin_client import AdminClient
     from kms.config.settings import LoadedSettings
 
 FOLLOW_SECONDS = 1.0

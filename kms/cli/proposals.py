@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.files import write_result
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, Manner, carry_out, tell_change
 from kms.cli.inputs import read_input
 from kms.cli.options import AS_JSON, FILE, JsonObject, path, print_json, print_rows, say, wants_json
 
 if TYPE_CHECKING:
-    from kms.cli.admin_client import AdminClient
     from kms.domain.proposals import Proposal
 
 

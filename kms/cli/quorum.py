@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import Manner, carry_out, changing
 from kms.cli.inputs import read_input
 from kms.cli.options import AS_JSON, FILE, print_json, print_rows, wants_json
 
 if TYPE_CHECKING:
-    from kms.cli.admin_client import AdminClient
     from kms.domain.people import ChangeKind, Quorum
 
 # -- people and rules

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.inputs import read_evidence_input, read_hex, read_policy_input, read_time
 from kms.cli.options import AS_JSON, FILE, REASON, JsonObject, print_json, say, wants_json, with_options
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kms.cli.admin_client import AdminClient
 
 _CHIP = re.compile(r"(amd|intel):[0-9a-f]+")
 _MARK = re.compile(r"[0-9]{1,18}:.+", re.ASCII)
