@@ -14,8 +14,6 @@ from kms.cli.options import AS_JSON, print_json, wants_json, with_settings
 if TYPE_CHECKING:
     from kms.config.settings import LoadedSettings
 
-_WARN_DAYS = 14
-
 
 @click.group()
 def config() -> None:
@@ -40,7 +38,7 @@ def config_show(loaded: LoadedSettings) -> None:
 @click.option(
     "--warn-days",
     type=click.IntRange(0, 3650),
-    default=_WARN_DAYS,
+    default=14,
     show_default=True,
     help="Warn of what ends within so many days.",
 )
