@@ -85,10 +85,7 @@ class _Life:
 
 
 def run(settings: Settings, process: ProcessContext) -> int:
-    """Serve until SIGTERM or SIGINT.
-
-    Returns:
-        The exit code of this process, which may be a worker's.
+    """Serve until SIGTERM or SIGINT, and return the exit code of this process, which may be a worker's.
 
     Raises:
         ConfigurationError: as ``open_services``, ``open_tls``, ``weigh_channel``, ``harden`` and ``listen``.

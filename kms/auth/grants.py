@@ -118,10 +118,7 @@ def write_grant(tx: WriteTransaction, *, identity: Actor, tenant: str, role: Rol
 
 
 def revoke_role(store: Store, number: int, *, actor: Actor, at: datetime) -> Grant:
-    """Take a role away, from the next transaction on.
-
-    Returns:
-        The grant, which does not count any more.
+    """Take a role away, from the next transaction on, and return the revoked grant.
 
     Raises:
         GrantUnknownError: ``grant-unknown``.

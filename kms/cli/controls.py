@@ -1,4 +1,4 @@
-"""``kms freeze`` and ``kms thaw``: stop releases at once, and let them go on."""
+"""``kms freeze`` and ``kms thaw``: stop releases at once, and lift that again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def freeze() -> None:
 
 @click.group()
 def thaw() -> None:
-    """Let go on what was frozen. It takes a quorum; on a service that never had one, the setting allow_thaw_by_one."""
+    """Lift a freeze. It takes a quorum; on a service that never had one, the setting allow_thaw_by_one."""
 
 
 def _freezing(scope: str) -> Callable[..., None]:

@@ -138,7 +138,7 @@ def releases_affected(
         _require_chip(wanted)
         done = service.post("/v1/leases/stop", {**wanted, "reason": reason})["leases"]
         show_leases(done, None)
-        say(f"{len(done)} leases are not renewed any more; who holds a key keeps it until it drops it")
+        say(f"renewals stopped: {len(done)}; a workload that holds a key keeps it")
         return
     show_leases(*found_leases(service, wanted, limit))
     if stop_renewals:
@@ -162,7 +162,7 @@ def releases_resume(service: AdminClient, *, lease_ids: tuple[str, ...], reason:
     """Let leases be renewed again whose renewal was stopped."""
     leases = list(dict.fromkeys(lease_ids))
     service.post("/v1/leases/resume", {"lease_ids": leases, "reason": reason})
-    text = f"{len(leases)} leases may be renewed again, and their keys released to their machines"
+    text = f"renewals allowed again: {len(leases)}; the keys are released to their machines again"
     tell_change("releases-resume", text, details={"leases": leases})
 
 

@@ -70,10 +70,7 @@ def supervise(
     It returns in every process: in a worker with what it is, and in the watching process, when all is over, with
     the exit code. The first worker has to serve before the others start; if it never does, neither do they.
     ``announce`` is called in the watching process, once, with the identity that the first worker serves as.
-
-    Returns:
-        The worker; or 0, ``KILLED`` when a worker did not end in time, or the code of a first worker that never
-        served.
+    That is 0, ``KILLED`` when a worker did not end in time, or the code of a first worker that never served.
     """
     return _Supervisor(count, drain_seconds=drain_seconds, announce=announce, report=report).run()
 
