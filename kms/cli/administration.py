@@ -125,12 +125,12 @@ def _client(remote: dict[str, Any], config: Path | None, flags: dict[str, object
 
         if any(value is not None for value in remote.values()):
             raise click.UsageError("--ca, --client-cert, --client-key and --token-file belong to --server")
-        return in_this_process(lambda: load(config, flags).settings)
+        return AdminClient(lambda: in_this_process(load(config, flags).settings), is_remote=False)
     from kms.cli.remote_admin import at_server
 
     if config is not None or any(value is not None for value in flags.values()):
         raise click.UsageError("--server has the settings of the service: leave --config and other settings out")
-    return at_server(**remote)
+    return AdminClient(at_server(**remote), is_remote=True)
 
 
 def local(loaded: LoadedSettings) -> tuple[AdminClient, Vault]:

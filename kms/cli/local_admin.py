@@ -14,7 +14,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from attest.clock import system_clock
 from kms.admin_api.app import create_local_app
 from kms.admin_api.context import MATERIAL, AdminServices
-from kms.cli.administration import AdminClient
 from kms.cli.options import say
 from kms.config.settings import Settings
 from kms.keys.vault import Vault
@@ -52,14 +51,9 @@ class InThisProcess(httpx.BaseTransport):
         self._close()
 
 
-def in_this_process(read_settings: Callable[[], Settings]) -> AdminClient:
-    """Return the client of an application on the database that settings name; it is opened by the first request."""
-
-    def connect() -> httpx.Client:
-        settings = read_settings()
-        return connected(settings, open_vault(settings, random=secrets.token_bytes))
-
-    return AdminClient(connect, is_remote=False)
+def in_this_process(settings: Settings) -> httpx.Client:
+    """Return the client of an application on the database that settings name."""
+    return connected(settings, open_vault(settings, random=secrets.token_bytes))
 
 
 def connected(settings: Settings, vault: Vault) -> httpx.Client:

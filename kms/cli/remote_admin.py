@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +12,6 @@ import httpx
 
 from attest.errors import AttestError, ConfigurationError
 from attest.secret_files import read_secret
-from kms.cli.administration import AdminClient
 from kms.cli.options import JsonObject
 from kms.domain.errors import IntegrityError, KmsError, UnauthenticatedError, UnavailableError
 
@@ -28,8 +28,8 @@ _CLASSES: Final[dict[int, type[AttestError]]] = {
 
 def at_server(
     server: str, *, ca: Path | None, client_cert: Path | None, client_key: Path | None, token_file: Path | None
-) -> AdminClient:
-    """Return the client of the administration API at an ``https`` address.
+) -> Callable[[], httpx.Client]:
+    """Return what connects to the administration API at an ``https`` address.
 
     All files but that of the token are PEM. Without ``ca`` the authorities of the system count; without ``client_key``
     the file of the certificate has the key as well.
@@ -48,7 +48,7 @@ def at_server(
     def connect() -> httpx.Client:
         return httpx.Client(base_url=server, verify=context, headers=headers, timeout=TIMEOUT_SECONDS, trust_env=False)
 
-    return AdminClient(connect, is_remote=True)
+    return connect
 
 
 def _context(ca: Path | None, certificate: Path | None, key: Path | None) -> ssl.SSLContext:
