@@ -20,6 +20,19 @@ def read_named(path: Path, name: str, *, limit: int | None = None) -> bytes:
         raise unreadable(path, name, exc) from exc
 
 
+def read_bounded(path: Path, limit: int) -> bytes:
+    """Read a file of at most ``limit`` bytes.
+
+    Raises:
+        OSError: it cannot be read, or is longer.
+    """
+    with path.open("rb") as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise OSError(f"more than {limit} bytes")
+    return content
+
+
 def unreadable(path: Path, name: str, reason: OSError | str, *, hint: str | None = None) -> ConfigurationError:
     """Return the error for a file that cannot be read, with the system's reason."""
     problem = reason if isinstance(reason, str) else reason.strerror or str(reason)

@@ -18,7 +18,7 @@ from pathlib import Path
 from attest.clock import Clock
 from attest.errors import ConfigurationError
 from attest.hardening import harden
-from kms.admin_api.listener import administration, listen_for_administrators
+from kms.admin_api.listener import administration
 from kms.api.app import create_app
 from kms.api.observation import Watching
 from kms.config.callers import identified_callers
@@ -85,10 +85,7 @@ class _Life:
 
 
 def run(settings: Settings, process: ProcessContext) -> int:
-    """Serve until SIGTERM or SIGINT.
-
-    Returns:
-        The exit code of this process, which may be a worker's.
+    """Serve until SIGTERM or SIGINT, and return the exit code of this process, which may be a worker's.
 
     Raises:
         ConfigurationError: as ``open_services``, ``open_tls``, ``weigh_channel``, ``harden`` and ``listen``.
@@ -126,13 +123,14 @@ def run(settings: Settings, process: ProcessContext) -> int:
 def _opened(settings: Settings) -> Iterator[_Opened]:
     with ExitStack() as stack:
         release = stack.enter_context(listen(settings.host, settings.port))
-        admin = stack.enter_context(listen_for_administrators(settings))
-        if settings.metrics_port is None:
-            yield _Opened(release=release, admin=admin, metrics=None, shared=None)
-            return
-        names = ("metrics_host", "metrics_port")
-        metrics = stack.enter_context(listen(settings.metrics_host, settings.metrics_port, names=names))
-        shared = stack.enter_context(_shared_folder()) if settings.workers > 1 else None
+        admin = metrics = shared = None
+        if settings.admin_port is not None:
+            names = ("admin_host", "admin_port")
+            admin = stack.enter_context(listen(settings.admin_host, settings.admin_port, names=names))
+        if settings.metrics_port is not None:
+            names = ("metrics_host", "metrics_port")
+            metrics = stack.enter_context(listen(settings.metrics_host, settings.metrics_port, names=names))
+            shared = stack.enter_context(_shared_folder()) if settings.workers > 1 else None
         yield _Opened(release=release, admin=admin, metrics=metrics, shared=shared)
 
 

@@ -35,7 +35,6 @@ from kms.domain.errors import IntegrityError, LogBrokenError, ReleaseDeniedError
 Stage = Literal["challenge", "verify", "decide", "unwrap", "wrap", "log", "prove", "read", "write"]
 """``read`` and ``write`` are transactions of the database; ``wrap`` seals to the workload, within ``log``."""
 Outcome = Literal["allow", "deny", "refused", "undecided", "failed"]
-OUTCOMES: Final[tuple[Outcome, ...]] = ("allow", "deny", "refused", "undecided", "failed")
 RELEASED: Final = "released"
 """What stands for a code where nothing was wrong."""
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from attest.errors import ConfigurationError
-from attest.named_files import read_named, unreadable
+from attest.named_files import read_bounded, read_named, unreadable
 
 
 def test_a_file_is_read_whole_or_up_to_one_byte_beyond_its_limit(tmp_path: Path) -> None:
@@ -28,3 +28,11 @@ def test_a_reason_may_be_the_systems_or_in_words() -> None:
     error = unreadable(Path("f"), "policy", "it is no regular file", hint="check the path")
     assert (error.got, error.hint) == ("it is no regular file", "check the path")
     assert unreadable(Path("f"), "policy", OSError("odd")).got == "odd"
+
+
+def test_a_bounded_file_is_read_up_to_its_bound_and_refused_beyond(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(bytes(100))
+    assert len(read_bounded(file, 100)) == 100
+    with pytest.raises(OSError, match="more than 99 bytes"):
+        read_bounded(file, 99)

@@ -27,15 +27,14 @@ from kms.admin_api import (
     tenants,
     trials,
 )
-from kms.admin_api.context import AdminContext, OwnThread, Room
+from kms.admin_api.context import AdminContext, AdminServices, OwnThread, of_running
 from kms.admin_api.routes import AdminRoute
-from kms.admin_api.services import AdminServices, of_running
 from kms.api.app import equip
 from kms.api.context import Workroom
 from kms.api.observation import Watching
 from kms.api.problems import STATUS, add_problem_handlers, add_request_handlers
 from kms.api.schema import application_of, document_of
-from kms.auth.authentication import Authenticating, Authenticator, LocalAuthenticator
+from kms.auth.authentication import Authenticator, LocalAuthenticator
 from kms.config.settings import Settings
 from kms.domain.errors import (
     ForbiddenError,
@@ -102,8 +101,9 @@ def create_admin_app(
     settings: Settings, services: Services, authenticator: Authenticator, *, watching: Watching | None = None
 ) -> FastAPI:
     """Make the application as a listener serves it; the caller opened the services and closes them."""
+    app = describe_admin()
     room = Workroom(settings=settings, limiter=CapacityLimiter(settings.max_concurrent))
-    app = _application(room, of_running(services), authenticator)
+    app.state.context = AdminContext(room=room, services=of_running(services), authenticator=authenticator)
     add_problem_handlers(app, simulated=settings.allow_simulated, statuses=ADMIN_STATUS)
     equip(app, settings, watching=watching or Watching())
     return app
@@ -114,12 +114,8 @@ def create_local_app(settings: Settings, services: AdminServices) -> FastAPI:
 
     It has no limits on requests, and raises a refusal with its whole context. The caller closes the services.
     """
-    app = _application(OwnThread(settings=settings), services, LocalAuthenticator())
-    add_request_handlers(app, simulated=settings.allow_simulated)
-    return app
-
-
-def _application(room: Room, services: AdminServices, authenticator: Authenticating) -> FastAPI:
     app = describe_admin()
-    app.state.context = AdminContext(room=room, services=services, authenticator=authenticator)
+    room = OwnThread(settings=settings)
+    app.state.context = AdminContext(room=room, services=services, authenticator=LocalAuthenticator())
+    add_request_handlers(app, simulated=settings.allow_simulated)
     return app

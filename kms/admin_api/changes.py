@@ -34,7 +34,6 @@ from kms.domain.people import ChangeKind
 from kms.domain.permissions import EVERY_TENANT, Operation, may
 from kms.domain.proposals import read_approval
 from kms.quorum.admin import (
-    ProposalStatus,
     QuorumService,
     approve,
     change_now,
@@ -107,8 +106,8 @@ def list_proposals(caller: WithCaller) -> ProposalListModel:
     """List every proposal and how it stands."""
     caller.require(Operation.PROPOSALS_READ)
     with caller.vault.store.reading() as reader:
-        found = [_shown(caller, reader, digest) for digest in reader.proposals.digests()]
-    return ProposalListModel(proposals=[ProposalModel.model_validate(_members(one)) for one in found])
+        found = [_members(caller, reader, digest) for digest in reader.proposals.digests()]
+    return ProposalListModel(proposals=[ProposalModel.model_validate(one) for one in found])
 
 
 @router.get("/v1/proposals/{digest}", summary="A proposal and how it stands", responses=reads(404, 422))
@@ -141,7 +140,7 @@ def execute_proposal(digest: Which, caller: WithCaller) -> ExecutedModel:
     found = _require_proposal(caller, digest)
     done = execute(_service(caller), found, actor=caller.identity, at=caller.now())
     with caller.vault.store.reading() as reader:
-        return ExecutedModel.model_validate({**_members(_shown(caller, reader, found)), "done": done})
+        return ExecutedModel.model_validate({**_members(caller, reader, found), "done": done})
 
 
 @router.post("/v1/proposals/{digest}/withdraw", summary="End it without doing it", responses=changes(404, 409))
@@ -218,16 +217,14 @@ def _require_sight(reader: ReadTransaction, *, identity: Actor, digest: str, see
     _require_change(reader, identity=identity, change=read_change(proposal.action, proposal.arguments))
 
 
-def _shown(caller: Caller, reader: ReadTransaction, digest: str) -> ProposalStatus:
-    return standing(reader, find(reader, digest), alone=caller.settings.allow_thaw_by_one, at=caller.now())
-
-
 def _model(caller: Caller, digest: str) -> ProposalModel:
     with caller.vault.store.reading() as reader:
-        return ProposalModel.model_validate(_members(_shown(caller, reader, digest)))
+        return ProposalModel.model_validate(_members(caller, reader, digest))
 
 
-def _members(one: ProposalStatus) -> dict[str, object]:
+def _members(caller: Caller, reader: ReadTransaction, digest: str) -> dict[str, object]:
+    alone = caller.settings.allow_thaw_by_one
+    one = standing(reader, find(reader, digest), alone=alone, at=caller.now())
     return {
         "digest": one.proposal.digest,
         "document": json.loads(one.proposal.raw),

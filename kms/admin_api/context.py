@@ -1,4 +1,4 @@
-"""Context of the handlers: the caller, and the database as far as the caller may use it."""
+"""Context of the handlers: the services, the caller, and the database as far as the caller may use it."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Final, Protocol, TypeVar
+from typing import Annotated, Final, TypeVar
 
 from fastapi import Depends, Request
 
+from attest.clock import Clock
 from attest.release import KeyName, VerifierKey
 from kms.admin_api.models.common import KeyId, Tenant
-from kms.admin_api.services import AdminServices
-from kms.auth.authentication import Authenticating
+from kms.api.context import Workroom
+from kms.auth.authentication import Authenticator, LocalAuthenticator
 from kms.auth.authorisation import Demand, GuardedStore, opened, require
 from kms.config.settings import Settings
 from kms.domain.actors import Actor, Means
 from kms.domain.permissions import Operation
 from kms.domain.secret import SecretBytes
 from kms.keys.vault import Vault
+from kms.log.publisher import Identity, LogPublisher
+from kms.release.services import Services
 from kms.store import ReadTransaction
 
 T = TypeVar("T")
@@ -31,17 +34,30 @@ MATERIAL: Final = "kms.material"
 """Extension of a request made in this process: the material of a key that its owner brings. No message carries it."""
 
 
-class Room(Protocol):
-    """Place for the work of requests: a ``Workroom``, or in this process the caller's own thread."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminServices:
+    """Services of the handlers, open or opened by a call; the caller that opened ``vault`` closes it.
 
-    @property
-    def settings(self) -> Settings:
-        """As validated at start."""
-        ...
+    ``log`` signs checkpoints. Only trials need ``releases``: keys can be frozen while a file of endorsements cannot be
+    read.
+    """
 
-    async def run(self, work: Callable[[], T]) -> T:
-        """Do blocking work."""
-        ...
+    vault: Vault
+    clock: Clock
+    identity: Callable[[], Identity]
+    log: Callable[[], LogPublisher]
+    releases: Callable[[], Services]
+
+
+def of_running(services: Services) -> AdminServices:
+    """Return what a service that serves has opened already."""
+    return AdminServices(
+        vault=Vault(store=services.store, kek=services.kek),
+        clock=services.clock,
+        identity=lambda: services.identity,
+        log=lambda: services.log,
+        releases=lambda: services,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +75,9 @@ class OwnThread:
 class AdminContext:
     """One running administration application: where it works, with what, and how it identifies callers."""
 
-    room: Room
+    room: Workroom | OwnThread
     services: AdminServices
-    authenticator: Authenticating
+    authenticator: Authenticator | LocalAuthenticator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +95,7 @@ class Caller:
     def require(self, operation: Operation, *, tenant: str | None = None, key: KeyName | None = None) -> None:
         """Refuse unless the caller has a role that allows an operation, now and in each later transaction.
 
-        Args:
-            operation: the operation.
-            tenant: the tenant that it concerns; None for the whole service.
-            key: the key that it concerns, whose tenant counts.
+        It concerns the tenant of ``key``, else ``tenant``, else the whole service.
 
         Raises:
             ForbiddenError: ``not-permitted``.

@@ -13,7 +13,7 @@ from attest.errors import AttestError, ConfigurationError
 from attest.release import KeyReference
 from kms.admin_api.context import Caller, WithCaller, WithKey
 from kms.admin_api.keys import key_members, key_model, key_state
-from kms.admin_api.models.common import ConfirmModel
+from kms.admin_api.models.common import KEY_PATH, ConfirmModel
 from kms.admin_api.models.keys import (
     DestroyedModel,
     DestroyModel,
@@ -40,7 +40,6 @@ from kms.keys.rotation import DEFAULT_OVERLAP, Rotator, remove_schedule, rotate_
 from kms.keys.tags import change_tags, parse_tags
 
 router = APIRouter(route_class=AdminRoute, tags=["keys"])
-_KEY = "/v1/keys/{tenant}/{key_id}"
 
 
 class _Failures(list[FailureModel]):
@@ -77,7 +76,7 @@ def destroy_due_keys(caller: WithCaller) -> DestroyedModel:
 
 
 @router.post(
-    f"{_KEY}/rotate", operation_id="rotateKey", summary="Make a new version current", responses=changes(404, 409)
+    f"{KEY_PATH}/rotate", operation_id="rotateKey", summary="Make a new version current", responses=changes(404, 409)
 )
 def rotate(caller: WithCaller, name: WithKey, wanted: Annotated[RotateModel, body(RotateModel)]) -> KeyModel:
     """Make a new version of a key the current one; the one before is released by its number for a while."""
@@ -92,7 +91,7 @@ def rotate(caller: WithCaller, name: WithKey, wanted: Annotated[RotateModel, bod
     return key_model(vault.store, name, at)
 
 
-@router.post(f"{_KEY}/schedule", summary="Rotate it by itself, or no more", responses=changes(404, 409))
+@router.post(f"{KEY_PATH}/schedule", summary="Rotate it by itself, or no more", responses=changes(404, 409))
 def schedule_key(caller: WithCaller, name: WithKey, wanted: Annotated[ScheduleModel, body(ScheduleModel)]) -> KeyModel:
     """Let the running service rotate a key by itself; without a time it does not any more."""
     caller.require(Operation.KEYS_CHANGE, key=name)
@@ -107,7 +106,7 @@ def schedule_key(caller: WithCaller, name: WithKey, wanted: Annotated[ScheduleMo
     return key_model(store, name, at)
 
 
-@router.post(f"{_KEY}/destroy", summary="Destroy it after a delay", responses=changes(404, 409))
+@router.post(f"{KEY_PATH}/destroy", summary="Destroy it after a delay", responses=changes(404, 409))
 def destroy_key(
     caller: WithCaller, name: WithKey, wanted: Annotated[DestroyModel, body(DestroyModel)]
 ) -> DestructionModel:
@@ -126,7 +125,9 @@ def destroy_key(
     return DestructionModel(versions=numbers, destroy_at=rfc3339_text(planned.at), done=not wanted.dry_run)
 
 
-@router.post(f"{_KEY}/restore", operation_id="restoreKey", summary="Cancel a destruction", responses=changes(404, 409))
+@router.post(
+    f"{KEY_PATH}/restore", operation_id="restoreKey", summary="Cancel a destruction", responses=changes(404, 409)
+)
 def restore(caller: WithCaller, name: WithKey, wanted: Annotated[VersionModel, body(VersionModel)]) -> RestoredModel:
     """Cancel a destruction before its moment."""
     reference = KeyReference(name=name, version=wanted.version)
@@ -138,7 +139,7 @@ def restore(caller: WithCaller, name: WithKey, wanted: Annotated[VersionModel, b
     return RestoredModel.model_validate({**members, "restored": [record.version for record in saved]})
 
 
-@router.post(f"{_KEY}/tags", summary="Put tags on it and take others away", responses=changes(404, 409))
+@router.post(f"{KEY_PATH}/tags", summary="Put tags on it and take others away", responses=changes(404, 409))
 def tag_key(caller: WithCaller, name: WithKey, wanted: Annotated[TagsModel, body(TagsModel)]) -> TagListModel:
     """Change the tags of a key; the answer lists all that it has now."""
     caller.require(Operation.KEYS_CHANGE, key=name)
@@ -149,7 +150,7 @@ def tag_key(caller: WithCaller, name: WithKey, wanted: Annotated[TagsModel, body
 
 
 @router.post(
-    f"{_KEY}/release-settings",
+    f"{KEY_PATH}/release-settings",
     operation_id="setReleaseSettings",
     summary="How it is released",
     responses=changes(404, 409),

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Response
 
 from attest.release import KeyName, KeyReference, WorkloadKey, import_key_text, sign_note
 from kms.admin_api.context import Caller, WithCaller, WithKey
-from kms.admin_api.models.common import ConfirmModel, Tenant
+from kms.admin_api.models.common import KEY_PATH, ConfirmModel, Tenant
 from kms.admin_api.models.keys import (
     KeyImportModel,
     KeyListModel,
@@ -162,14 +162,14 @@ def _require_reach(identity: Actor, documents: tuple[StoredDocument, ...], reade
         require(reader, identity, Operation.REFERENCES_CHANGE, tenant=None)
 
 
-@router.get("/v1/keys/{tenant}/{key_id}", summary="A key and what guards it", responses=reads(404, 422))
+@router.get(KEY_PATH, summary="A key and what guards it", responses=reads(404, 422))
 def read_key(caller: WithCaller, name: WithKey) -> KeyModel:
     """Show a key's versions, its policy, and the documents of reference values in force for it."""
     caller.require(Operation.KEYS_READ, key=name)
     return key_model(caller.vault.store, name, caller.now())
 
 
-@router.post("/v1/keys/{tenant}/{key_id}/disable", summary="Release a key to nobody", responses=changes(404, 409))
+@router.post(f"{KEY_PATH}/disable", summary="Release a key to nobody", responses=changes(404, 409))
 def disable_key(caller: WithCaller, name: WithKey, wanted: Annotated[VersionModel, body(VersionModel)]) -> KeyModel:
     """Stop a key, or one version of it, from being released, at once. Workloads that have it already keep it."""
     reference = KeyReference(name=name, version=wanted.version)
@@ -177,9 +177,7 @@ def disable_key(caller: WithCaller, name: WithKey, wanted: Annotated[VersionMode
     return _set(caller, reference, enabled=False)
 
 
-@router.post(
-    "/v1/keys/{tenant}/{key_id}/enable", summary="Let a disabled key be released again", responses=changes(404, 409)
-)
+@router.post(f"{KEY_PATH}/enable", summary="Let a disabled key be released again", responses=changes(404, 409))
 def enable_key(caller: WithCaller, name: WithKey, wanted: Annotated[VersionModel, body(VersionModel)]) -> KeyModel:
     """Let a disabled key, or one version of it, be released again; a version needs its key enabled, too."""
     reference = KeyReference(name=name, version=wanted.version)

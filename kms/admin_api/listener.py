@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from kms.config.settings import Settings
 from kms.config.tls import ServerTls, parse_certificates
 from kms.domain.permissions import Role
 from kms.release.services import Services
-from kms.running.process import Listener, connection_rate, listen
+from kms.running.process import Listener, connection_rate
 from kms.running.reload import key_sets_again
 from kms.store import Store
 
@@ -44,17 +44,6 @@ def with_certificate(app: ASGIApp) -> ASGIApp:
         await app(scope, receive, send)
 
     return extended
-
-
-def listen_for_administrators(settings: Settings) -> AbstractContextManager[socket.socket | None]:
-    """Open the socket of the administration listener, where one is configured.
-
-    Raises:
-        ConfigurationError: ``address-in-use`` or ``address-unusable``.
-    """
-    if settings.admin_port is None:
-        return nullcontext()
-    return listen(settings.admin_host, settings.admin_port, names=("admin_host", "admin_port"))
 
 
 @contextmanager

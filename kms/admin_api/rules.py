@@ -8,7 +8,7 @@ from fastapi import APIRouter
 
 from attest.release import KeyName
 from kms.admin_api.context import WithCaller, WithKey
-from kms.admin_api.models.common import Tenant
+from kms.admin_api.models.common import KEY_PATH, Tenant
 from kms.admin_api.models.controls import AnchorsModel, FloorListModel, LimitsModel, QuorumModel
 from kms.admin_api.routes import AdminRoute, reads
 from kms.config.configuration import trust_lines
@@ -26,7 +26,7 @@ from kms.store import ReadTransaction
 router = APIRouter(route_class=AdminRoute, tags=["changes"])
 
 
-@router.get("/v1/keys/{tenant}/{key_id}/limits", summary="The limits of a key", responses=reads(404, 422))
+@router.get(f"{KEY_PATH}/limits", summary="The limits of a key", responses=reads(404, 422))
 def read_limits(caller: WithCaller, name: WithKey) -> LimitsModel:
     """Show the limits of a key, and what was used of them up to now."""
     caller.require(Operation.KEYS_READ, key=name)

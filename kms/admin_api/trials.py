@@ -13,6 +13,7 @@ from attest import Check, Evidence, parse_envelope
 from attest.encoding import rfc3339
 from attest.release import KeyReference
 from kms.admin_api.context import Caller, WithCaller, WithKey
+from kms.admin_api.models.common import KEY_PATH
 from kms.admin_api.models.controls import (
     LimitsModel,
     LimitsTrialModel,
@@ -57,9 +58,7 @@ def try_release(caller: WithCaller, request: Annotated[TrialRequestModel, body(T
     return TrialModel(trial=trial.members(), failed=[_failed(key, check) for key, check in trial.failed()])
 
 
-@router.post(
-    "/v1/keys/{tenant}/{key_id}/policy/try", summary="What another policy would change", responses=changes(404, 409)
-)
+@router.post(f"{KEY_PATH}/policy/try", summary="What another policy would change", responses=changes(404, 409))
 def try_policy(
     caller: WithCaller, name: WithKey, request: Annotated[PolicyTrialRequestModel, body(PolicyTrialRequestModel)]
 ) -> PolicyTrialModel:
@@ -81,9 +80,7 @@ def try_policy(
     )
 
 
-@router.post(
-    "/v1/keys/{tenant}/{key_id}/limits/try", summary="What would be used of other limits", responses=changes(404, 409)
-)
+@router.post(f"{KEY_PATH}/limits/try", summary="What would be used of other limits", responses=changes(404, 409))
 def try_limits(
     caller: WithCaller, name: WithKey, request: Annotated[LimitsTrialModel, body(LimitsTrialModel)]
 ) -> LimitsModel:

@@ -8,7 +8,7 @@ from anyio import CapacityLimiter
 from fastapi import FastAPI
 
 from attest.rate_limits import Rate, RateTable
-from kms.api import attestation, challenges, health, identity, log, prompt_keys, releases
+from kms.api import challenges, health, identity, log, prompt_keys, releases
 from kms.api.context import Context
 from kms.api.limits import RequestLimits
 from kms.api.observation import Observing, Watching
@@ -33,7 +33,7 @@ receipt."""
 
 def describe() -> FastAPI:
     """Make the application without anything behind it, for its OpenAPI document."""
-    modules = (challenges, releases, prompt_keys, identity, attestation, log, health)
+    modules = (challenges, releases, prompt_keys, identity, log, health)
     app = application_of("Key-release service", _DESCRIPTION, [module.router for module in modules])
     app.openapi = lambda: document_of(app)  # type: ignore[method-assign]  # the way FastAPI documents
     return app
@@ -51,18 +51,10 @@ def create_app(
     meaning: Callable[[], Configuration] | None = None,
     fsck: Callable[[], FsckVerdict | None] = lambda: None,
 ) -> FastAPI:
-    """Make the application.
+    """Make the application; its caller opens and closes the services.
 
-    Args:
-        settings: limits, and what answers show.
-        services: opened and closed by the caller.
-        tls: of the listener; the service's own evidence commits to it.
-        evidence: source of the service's own evidence; None for a machine without any.
-        watching: observers of requests.
-        draining: returns True when the process is about to end.
-        callers: identifies callers, exactly where the settings demand it.
-        meaning: returns the configuration of the moment, for the service's own evidence; None fixes that of this call.
-        fsck: returns the result of the last scheduled examination, or None.
+    The service's own evidence commits to ``tls`` and to the configuration that ``meaning`` returns, else to that of
+    this call. ``callers`` is there exactly where the settings demand identified callers.
 
     Raises:
         ValueError: the settings and ``callers`` disagree.
@@ -72,12 +64,13 @@ def create_app(
     app = describe()
     add_problem_handlers(app, simulated=settings.allow_simulated)
     equip(app, settings, watching=watching or Watching())
+    per_second = settings.identity_requests_per_second
     per_minute = settings.chip_releases_per_minute
     app.state.context = Context(
         settings=settings,
         services=services,
         releases=ReleaseService(services, pace=GuestPace(per_minute) if per_minute else None),
-        rates=_per_second(settings.identity_requests_per_second, burst=settings.identity_burst),
+        rates=RateTable(Rate(per_second=per_second, burst=settings.identity_burst)) if per_second else None,
         limiter=CapacityLimiter(settings.max_concurrent),
         attestation=open_attestation(settings, services, tls=tls, evidence=evidence, meaning=meaning),
         draining=draining,
@@ -91,7 +84,3 @@ def equip(app: FastAPI, settings: Settings, *, watching: Watching) -> None:
     """Add the middleware that every application of this service has: limits, headers, request ids and observers."""
     app.add_middleware(RequestLimits, settings=settings, limited=watching.limited)
     app.add_middleware(Observing, watching=watching)  # the outermost
-
-
-def _per_second(number: int, *, burst: int) -> RateTable | None:
-    return RateTable(Rate(per_second=number, burst=burst)) if number else None

@@ -27,12 +27,8 @@ async def read_json(
 ) -> tuple[Model, JsonValue]:
     """Read the body as strict JSON of a model's shape, and return it as model and as JSON.
 
-    Args:
-        request: not read yet.
-        model: the edge model that it must fit.
-        limit: most bytes, counted as they arrive; a header cannot change it.
-        seconds: longest time until all of it is there.
-        values: most commas and opening brackets.
+    It has at most ``limit`` bytes, counted as they arrive, and at most ``values`` commas and opening brackets. It
+    arrives within ``seconds``.
 
     Raises:
         BodyTooLargeError: ``body-too-large``.

@@ -1,21 +1,35 @@
-"""``GET /v1/identity``: the identity that the service states."""
+"""``GET /v1/identity`` and ``/v1/attestation``: the identity that the service states, and its proof."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Annotated
 
+from fastapi import APIRouter, Query
+
+from attest.encoding import base64url_bytes
+from attest.errors import EvidenceError
+from attest.evidence import MAX_TEXT_CHARACTERS, NONCE_BYTES
+from attest.release import ANYBODY
 from kms.api.context import WithContext
-from kms.api.models import IdentityModel
+from kms.api.models import AttestationModel, IdentityModel
 from kms.api.schema import refusals
+from kms.domain.errors import SchemaError
 
-router = APIRouter(prefix="/v1/identity", tags=["identity"])
+router = APIRouter(prefix="/v1", tags=["identity"])
 _SUITES = [
     "ML-KEM-768 + X25519 (0x647a), HKDF-SHA256, AES-256-GCM",
     "DHKEM(X25519) (0x0020), HKDF-SHA256, AES-256-GCM",
 ]
+Nonce = Annotated[
+    str, Query(pattern=r"^[A-Za-z0-9_-]{43}$", description="32 random bytes of the client, base64url without padding.")
+]
+Audience = Annotated[
+    str,
+    Query(min_length=1, max_length=MAX_TEXT_CHARACTERS, description="How the client calls itself in the evidence."),
+]
 
 
-@router.get("", summary="Who the service is", responses=refusals())
+@router.get("/identity", summary="Who the service is", responses=refusals())
 async def read_identity(context: WithContext) -> IdentityModel:
     """Say who this is. A client compares it with the verifier key that it was configured with."""
     public = context.services.identity.public
@@ -27,3 +41,18 @@ async def read_identity(context: WithContext) -> IdentityModel:
         challenge_seconds=context.settings.challenge_seconds,
         simulated=context.settings.allow_simulated,
     )
+
+
+@router.get(
+    "/attestation", summary="Evidence of the machine that the service runs on", responses=refusals(404, 422, 500, 503)
+)
+async def read_attestation(context: WithContext, nonce: Nonce, audience: Audience = ANYBODY) -> AttestationModel:
+    """Prove that this identity, this TLS key and this configuration live on a machine that says what it is."""
+    try:
+        raw = base64url_bytes(nonce, what="nonce")
+    except EvidenceError as exc:
+        raise SchemaError(f"nonce: {exc.message}", code="request-schema", field="nonce") from exc
+    if len(raw) != NONCE_BYTES or not audience.isprintable():
+        raise SchemaError("expected a nonce of 32 bytes, and printable text", code="request-schema", field="audience")
+    made = await context.run(lambda: context.attestation.answer(nonce=raw, audience=audience))
+    return AttestationModel.model_validate(made.to_json())

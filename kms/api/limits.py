@@ -51,11 +51,7 @@ class _Refusal:
 class RequestLimits:
     """Refuse requests that are too long, too many or too often, before anything is read of them.
 
-    Args:
-        app: the application.
-        settings: the limits.
-        limited: callback with the one of ``LIMITS`` that refused a request.
-        monotonic: a clock in seconds that never goes back.
+    ``limited`` is called with the one of ``LIMITS`` that refused a request.
     """
 
     def __init__(

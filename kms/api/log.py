@@ -16,8 +16,6 @@ from kms.domain.errors import LogTileUnknownError
 from kms.domain.log_tiles import parse_tile
 
 router = APIRouter(prefix="/v1/log", tags=["log"])
-_NOTE = "text/plain; charset=utf-8"
-_BYTES = "application/octet-stream"
 _FOR_EVER = "public, max-age=31536000, immutable"
 Size = Annotated[int, Query(ge=0, le=MAX_SIZE)]
 
@@ -25,13 +23,13 @@ Size = Annotated[int, Query(ge=0, le=MAX_SIZE)]
 class NoteResponse(Response):
     """A signed note."""
 
-    media_type = _NOTE
+    media_type = "text/plain; charset=utf-8"
 
 
 class TileResponse(Response):
     """Hashes or entries, which never change."""
 
-    media_type = _BYTES
+    media_type = "application/octet-stream"
 
 
 @router.get(

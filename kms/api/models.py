@@ -13,9 +13,6 @@ from kms.release.challenges import TOKEN_CHARACTERS
 _BASE64URL = r"^[A-Za-z0-9_-]*$"
 _HEX_32 = r"^[0-9a-f]{64}$"
 LEASE_ID_PATTERN = r"^[0-9a-f]{32}$"
-KeyId = Annotated[str, Field(pattern=KEY_ID_PATTERN)]
-Tenant = Annotated[str, Field(pattern=TENANT_PATTERN)]
-KeyText = Annotated[str, Field(pattern=KEY_REFERENCE_PATTERN)]
 
 
 class Edge(BaseModel):
@@ -67,7 +64,7 @@ class ReleaseRequestModel(Edge):
         Field(description="A Verifier's word in place of evidence.", json_schema_extra=_without_default),
     ] = None
     keys: Annotated[
-        list[KeyText],
+        list[Annotated[str, Field(pattern=KEY_REFERENCE_PATTERN)]],
         Field(
             description="Keys to release, as KEY or TENANT/KEY, each once; all are released, or none.",
             min_length=1,
@@ -103,8 +100,8 @@ class ReleaseRequestModel(Edge):
 class SealedKeyModel(Edge):
     """One released key, sealed to the workload."""
 
-    tenant: Tenant
-    key_id: KeyId
+    tenant: Annotated[str, Field(pattern=TENANT_PATTERN)]
+    key_id: Annotated[str, Field(pattern=KEY_ID_PATTERN)]
     version: Annotated[int, Field(ge=1)]
     purpose: str
     policy_digest: Annotated[str, Field(description="SHA-256 of the key's policy, hex.", pattern=_HEX_32)]

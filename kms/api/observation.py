@@ -5,9 +5,9 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -16,6 +16,9 @@ from kms.api.problems import REQUEST_HEADER
 from kms.domain.kek import RandomBytes
 from kms.running.logs import access, request_id, take_request_id
 from kms.telemetry import Observer, observe
+
+if TYPE_CHECKING:
+    from kms.running.tracing import RequestTracer  # of the extra 'otel'
 
 _NO_ROUTE: Final = "none"
 _BUG: Final = 500
@@ -28,35 +31,19 @@ def _nobody(*_: object) -> None:
     """Do nothing."""
 
 
-class Tracing(Protocol):
-    """Maker of traces: ``kms.running.tracing.RequestTracer``, which not every installation has."""
-
-    def request(self, scope: Scope) -> AbstractContextManager[str | None]:
-        """Return what is entered for a request, and gives its trace's id, if that is kept."""
-        ...
-
-    def answered(self, scope: Scope, route: str, status: int) -> None:
-        """Take note of the answer to the request that was entered."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watching:
-    """Observers of requests, and the source of request ids.
+    """Observers of requests, and the source of request ids, which are no secret.
 
-    Attributes:
-        observers: notified of events inside.
-        answered: called with route (its template), status and seconds of each answer.
-        limited: called with the limit that refused a request.
-        random: source of ids, which are no secret.
-        tracer: makes traces, if wanted.
+    ``answered`` is called with the template of the route, status and seconds of each answer; ``limited`` with the limit
+    that refused a request.
     """
 
     observers: tuple[Observer, ...] = ()
     answered: Callable[[str, int, float], None] = _nobody
     limited: Callable[[str], None] = _nobody
     random: RandomBytes = secrets.token_bytes
-    tracer: Tracing | None = None
+    tracer: RequestTracer | None = None
 
 
 class Observing:

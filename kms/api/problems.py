@@ -78,8 +78,6 @@ _ROUTE_CODES = {
 }
 _RETRY_AFTER_SECONDS = "1"
 _log = logging.getLogger("kms")
-
-
 Statuses = tuple[tuple[type[AttestError], HTTPStatus], ...]
 
 
@@ -165,11 +163,11 @@ def add_problem_handlers(app: FastAPI, *, simulated: bool, statuses: Statuses = 
     ``simulated`` marks answers of a service that accepts evidence of the simulator.
     """
 
-    async def on_error(_: Request, exc: Exception) -> JSONResponse:
-        if not isinstance(exc, AttestError):
-            raise exc
+    @app.exception_handler(AttestError)
+    async def on_error(_: Request, exc: AttestError) -> JSONResponse:
         return of_error(exc, simulated=simulated, statuses=statuses)
 
+    @app.exception_handler(Exception)
     async def on_bug(request: Request, exc: Exception) -> JSONResponse:
         # The traceback goes to the log without local variables; the caller gets no text of ours.
         _log.error("internal error in %s %s", request.method, request.url.path, exc_info=exc)
@@ -180,30 +178,24 @@ def add_problem_handlers(app: FastAPI, *, simulated: bool, statuses: Statuses = 
             simulated=simulated,
         )
 
-    app.add_exception_handler(AttestError, on_error)
-    app.add_exception_handler(Exception, on_bug)
     add_request_handlers(app, simulated=simulated)
 
 
 def add_request_handlers(app: FastAPI, *, simulated: bool) -> None:
     """Answer requests that fit no route or shape with problem details; any other refusal is raised."""
 
-    async def on_http(_: Request, exc: Exception) -> JSONResponse:
-        if not isinstance(exc, HTTPException):
-            raise exc
+    @app.exception_handler(HTTPException)
+    async def on_http(_: Request, exc: HTTPException) -> JSONResponse:
         status = HTTPStatus(exc.status_code)
         code = _ROUTE_CODES.get(status, "http-error")
         headers = dict(exc.headers) if exc.headers else None
         return problem(status=status, code=code, detail=str(exc.detail), simulated=simulated, headers=headers)
 
-    async def on_validation(_: Request, exc: Exception) -> JSONResponse:
-        del exc
+    @app.exception_handler(RequestValidationError)
+    async def on_validation(_: Request, _exc: RequestValidationError) -> JSONResponse:
         return problem(
             status=HTTPStatus.UNPROCESSABLE_ENTITY,
             code="request-schema",
             detail="the request has another shape than the protocol says",
             simulated=simulated,
         )
-
-    app.add_exception_handler(HTTPException, on_http)
-    app.add_exception_handler(RequestValidationError, on_validation)

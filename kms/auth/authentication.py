@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from cryptography import x509
 
@@ -25,14 +25,6 @@ from kms.store import Store
 _SCHEME: Final = "bearer"
 
 
-class Authenticating(Protocol):
-    """Identifies callers."""
-
-    def identify(self, *, authorization: Sequence[str], certificate: bytes | None) -> Actor:
-        """Return the identity of the sender of a request, as ``Authenticator`` does."""
-        ...
-
-
 class LocalAuthenticator:
     """Identifies the user of this process. For an application that no socket reaches."""
 
@@ -46,11 +38,7 @@ class LocalAuthenticator:
 class Authenticator:
     """Identifies callers by tokens and client certificates.
 
-    Attributes:
-        store: remembers tokens that count once.
-        key_sets: keys of the accepted issuers.
-        certificate_names: the kind of name that identifies a client certificate; None accepts no certificate.
-        clock: source of the time.
+    ``certificate_names`` is the kind of name that identifies a client certificate; None accepts no certificate.
     """
 
     store: Store

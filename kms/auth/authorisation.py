@@ -29,13 +29,7 @@ def require(
 
     A user of the service's machine needs no grant: they can read the key-encryption key. A caller that may not see the
     keys of a tenant gets the same answer for a key of it as for one that does not exist (MC-21).
-
-    Args:
-        tx: reads the grants.
-        identity: the caller.
-        operation: the operation.
-        tenant: the tenant that it concerns; None for the whole service.
-        key: the key that it concerns, if one.
+    A ``tenant`` of None is the whole service.
 
     Raises:
         KeyUnknownError: ``key-unknown``.

@@ -9,7 +9,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from attest.errors import ConfigurationError
-from kms.auth.names import MAX_NAME_CHARACTERS, identity_text
+from kms.auth.names import CERTIFICATE_NAMES, MAX_NAME_CHARACTERS, identity_text
 from kms.domain.actors import Actor, Means
 
 _ERRORS = (
@@ -39,9 +39,7 @@ def read_certificate(content: bytes) -> x509.Certificate:
 def certificate_identity(certificate: x509.Certificate, *, kind: str) -> Actor | None:
     """Return the one identity of a certificate; None when it has no such name, or several.
 
-    Args:
-        certificate: verified by the TLS listener up to the operator's own CA.
-        kind: the name that identifies certificates: ``sha256``, ``uri`` or ``subject``, one for all certificates.
+    The TLS listener verified it up to the operator's own CA. ``kind`` is one of ``CERTIFICATE_NAMES``.
     """
     try:
         name = {"sha256": _pin, "uri": _uri, "subject": _subject}[kind](certificate)
@@ -54,7 +52,7 @@ def certificate_identity(certificate: x509.Certificate, *, kind: str) -> Actor |
 
 def identities_of(certificate: x509.Certificate) -> tuple[str, ...]:
     """Return every identity that a certificate can be known by, as text."""
-    found = (certificate_identity(certificate, kind=kind) for kind in ("sha256", "uri", "subject"))
+    found = (certificate_identity(certificate, kind=kind) for kind in CERTIFICATE_NAMES)
     return tuple(identity_text(identity) for identity in found if identity is not None)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -119,10 +118,7 @@ def write_grant(tx: WriteTransaction, *, identity: Actor, tenant: str, role: Rol
 
 
 def revoke_role(store: Store, number: int, *, actor: Actor, at: datetime) -> Grant:
-    """Take a role away, from the next transaction on.
-
-    Returns:
-        The grant, which does not count any more.
+    """Take a role away, from the next transaction on, and return the revoked grant.
 
     Raises:
         GrantUnknownError: ``grant-unknown``.
@@ -148,7 +144,8 @@ def _require_revocable(known: tuple[Grant, ...], number: int) -> Grant:
         )
     if not grant.counts:
         raise GrantConflictError(f"grant {number} was revoked before", code="grant-revoked-already", field="number")
-    if grant.role is Role.ADMINISTRATOR and not _administrators(known, without=grant):
+    administrators = [one for one in known if one.role is Role.ADMINISTRATOR and one.counts]
+    if administrators == [grant]:
         raise GrantConflictError(
             "this is the last administrator",
             code="last-administrator",
@@ -157,10 +154,6 @@ def _require_revocable(known: tuple[Grant, ...], number: int) -> Grant:
             hint="grant the role to another first, with 'kms admin grant IDENTITY administrator'",
         )
     return grant
-
-
-def _administrators(grants: Iterable[Grant], *, without: Grant) -> list[Grant]:
-    return [one for one in grants if one.role is Role.ADMINISTRATOR and one.counts and one.number != without.number]
 
 
 def _body(grant: Grant, actor: Actor) -> dict[str, JsonValue]:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from attest.errors import ConfigurationError
+from attest.named_files import read_bounded
 
 MAX_ISSUERS: Final = 16
 MAX_FILE_BYTES: Final = 64 * 1024
@@ -24,22 +25,7 @@ JtiUse = Literal["optional", "required", "single-use"]
 
 
 class BearerIssuer(BaseModel):
-    """An issuer of tokens that identify callers.
-
-    Attributes:
-        issuer: ``iss``, exactly.
-        audience: ``aud``, exactly, and the only one.
-        algorithms: JWS names that it signs with; asymmetric ones only.
-        jwks_file: its key set, as a file; this or ``jwks_url``.
-        jwks_url: address of its key set, read periodically outside of any request; ``https`` only.
-        ca_file: authorities of that address; None for those of the system.
-        refresh_seconds: period of reading the key set.
-        max_age_seconds: greatest age of the key set; tokens are refused after that.
-        max_lifetime_seconds: longest time between ``iat`` and ``exp``.
-        skew_seconds: greatest difference between its clock and ours.
-        jti: ``required`` demands an id of each token; ``single-use`` accepts each id once.
-        required_claims: further claims of each token: equal, or a member of the list in the token.
-    """
+    """An issuer of tokens that identify callers; ``docs/administration.md`` explains each member."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -95,13 +81,11 @@ def read_issuers(path: Path) -> tuple[BearerIssuer, ...]:
             or one of them twice.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-        document = tomllib.loads(content.decode("utf-8"))
+        document = tomllib.loads(read_bounded(path, MAX_FILE_BYTES).decode("utf-8"))
     except (OSError, ValueError) as exc:
-        raise _invalid(path, exc.strerror or str(exc) if isinstance(exc, OSError) else str(exc)) from exc
+        raise _invalid(path, getattr(exc, "strerror", None) or str(exc)) from exc
     tables = document.get("issuer")
-    if len(content) > MAX_FILE_BYTES or set(document) != {"issuer"} or not isinstance(tables, list):
+    if set(document) != {"issuer"} or not isinstance(tables, list):
         raise _invalid(path, "expected tables [[issuer]] and nothing else")
     if not 0 < len(tables) <= MAX_ISSUERS:
         raise _invalid(path, f"expected 1 to {MAX_ISSUERS} issuers")

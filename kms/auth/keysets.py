@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Self
 
@@ -38,37 +38,24 @@ class _Read:
     at: datetime
 
 
+@dataclass(slots=True, eq=False)
 class KeySets:
-    """Keys that issuers sign with.
+    """Keys that issuers sign with; there are none, and every token is refused, until they were read.
 
     ``noted`` is called before a changed file counts; an error that it raises keeps the keys as they were.
     """
 
-    def __init__(
-        self,
-        issuers: tuple[BearerIssuer, ...],
-        *,
-        fetch: Fetch,
-        clock: Clock,
-        report: Callable[[str], None],
-        noted: Callable[[], object] = lambda: None,
-    ) -> None:
-        """Begin with no keys, so that every token is refused until they were read."""
-        self._noted = noted
-        self._said: dict[str, bytes] = {}
-        self._issuers = issuers
-        self._fetch = fetch
-        self._clock = clock
-        self._report = report
-        self._read: dict[str, _Read] = {}
-        self._tried: dict[str, datetime] = {}
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    @property
-    def issuers(self) -> tuple[BearerIssuer, ...]:
-        """The accepted issuers."""
-        return self._issuers
+    issuers: tuple[BearerIssuer, ...]
+    _: KW_ONLY
+    fetch: Fetch
+    clock: Clock
+    report: Callable[[str], None]
+    noted: Callable[[], object] = lambda: None
+    _said: dict[str, bytes] = field(default_factory=dict, init=False)
+    _read: dict[str, _Read] = field(default_factory=dict, init=False)
+    _tried: dict[str, datetime] = field(default_factory=dict, init=False)
+    _stop: threading.Event = field(default_factory=threading.Event, init=False)
+    _thread: threading.Thread | None = field(default=None, init=False)
 
     def keys(self, issuer: BearerIssuer, *, at: datetime) -> tuple[TokenKey, ...]:
         """Return the keys that sign tokens of an issuer.
@@ -91,8 +78,8 @@ class KeySets:
 
     def refresh(self, *, everything: bool = False) -> None:
         """Read the key sets that are due, or all; one that cannot be read stays as it was, until it is too old."""
-        for issuer in self._issuers:
-            at = self._clock()
+        for issuer in self.issuers:
+            at = self.clock()
             last = self._tried.get(issuer.issuer)
             if everything or last is None or not timedelta(0) <= at - last < timedelta(seconds=issuer.refresh_seconds):
                 self._tried[issuer.issuer] = at
@@ -100,23 +87,23 @@ class KeySets:
 
     def _refresh(self, issuer: BearerIssuer, at: datetime) -> None:
         try:
-            content = self._fetch(issuer)
+            content = self.fetch(issuer)
             keys = parse_key_set(content, issuer)
             if issuer.jwks_file is not None and self._said.get(issuer.issuer) != content:
-                self._noted()
+                self.noted()
                 self._said[issuer.issuer] = content
         except (OSError, AttestError) as exc:
             problem = exc.message if isinstance(exc, AttestError) else str(exc)
-            self._report(f"error: the key set of {issuer.issuer} was not read: {problem}")
+            self.report(f"error: the key set of {issuer.issuer} was not read: {problem}")
             return
         self._read[issuer.issuer] = _Read(keys=keys, at=at)
 
     def __enter__(self) -> Self:
         """Read everything once, and go on reading in a thread of its own."""
         self.refresh(everything=True)
-        if not self._issuers:
+        if not self.issuers:
             return self
-        period = min(issuer.refresh_seconds for issuer in self._issuers)
+        period = min(issuer.refresh_seconds for issuer in self.issuers)
 
         def run() -> None:
             while not self._stop.wait(period):

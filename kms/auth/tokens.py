@@ -33,12 +33,10 @@ _CNF_CERTIFICATE: Final = "x5t#S256"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedBearer:
-    """A verified token.
+    """A verified token of a subject, as its issuer names it.
 
-    Attributes:
-        identity: its subject, as its issuer names it.
-        single_use: SHA-256 that stands for a token that counts once, else None.
-        expires_at: first moment at which it no longer counts, the skew included.
+    ``single_use`` is the SHA-256 that stands for a token that counts once. ``expires_at`` is the first moment at which
+    it no longer counts, the skew included.
     """
 
     identity: Actor

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.inputs import read_input
 from kms.cli.options import AS_JSON, FILE, JsonObject, print_rows, say
-
-if TYPE_CHECKING:
-    from kms.cli.admin_client import AdminClient
 
 
 @click.group()
@@ -66,17 +62,17 @@ def admin_revoke(service: AdminClient, *, number: int) -> None:
 @admin.command("list")
 @click.option("--all", "everything", is_flag=True, help="Those that were revoked, too.")
 @administering(AS_JSON)
-def admin_list(service: AdminClient, *, everything: bool, as_json: bool) -> None:
+def admin_list(service: AdminClient, *, everything: bool) -> None:
     """List who has which role where."""
     found = service.get("/v1/grants", revoked=everything)["grants"]
     none = "nobody has a role; 'kms admin grant IDENTITY administrator' makes the first administrator"
-    print_rows({"schema": "kms.grants/1", "grants": found}, found, _line, as_json=as_json, none=none)
+    print_rows({"schema": "kms.grants/1", "grants": found}, found, _line, none=none)
 
 
 @admin.command("whois")
 @click.argument("certificate", type=FILE)
 @AS_JSON
-def admin_whois(certificate: Path, *, as_json: bool) -> None:
+def admin_whois(certificate: Path) -> None:
     """Print what the client certificate in a PEM file can be granted roles as, one identity a line.
 
     It reads the file alone, on this machine.
@@ -84,7 +80,7 @@ def admin_whois(certificate: Path, *, as_json: bool) -> None:
     from kms.auth.certificates import identities_of, read_certificate
 
     found = identities_of(read_certificate(read_input(certificate)))
-    print_rows({"schema": "kms.identities/1", "identities": found}, found, str, as_json=as_json)
+    print_rows({"schema": "kms.identities/1", "identities": found}, found, str)
 
 
 def _line(grant: JsonObject) -> str:

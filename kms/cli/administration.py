@@ -1,19 +1,25 @@
-"""The service that a command administers: at a server, or in this process on the machine's own files."""
+"""The service that a command administers: at a server, or in this process on the machine's own files.
+
+A command sends the same requests to both. In this process a refusal is raised through the application; from a server it
+comes as problem details, and is made into the same error.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Callable, Mapping
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kms.cli.options import FILE, SETTINGS, load, vault, with_options
+from kms.cli.options import FILE, SETTINGS, JsonObject, load, vault, with_options
 
 if TYPE_CHECKING:
-    from kms.cli.admin_client import AdminClient
+    import httpx
+
     from kms.config.settings import LoadedSettings
+    from kms.domain.secret import SecretBytes
     from kms.keys.vault import Vault
 
 SERVER = (
@@ -24,6 +30,74 @@ SERVER = (
     click.option("--token-file", type=FILE, help="File with your bearer token."),
 )
 _PLACES = ("database", "database_password_file", "database_connections", "kek_file", "origin", "anchors_file")
+
+
+class AdminClient:
+    """The administration API, of another process if ``is_remote``; the first request connects."""
+
+    def __init__(self, connect: Callable[[], httpx.Client], *, is_remote: bool) -> None:
+        """Connect to nothing yet."""
+        self._connect = connect
+        self.is_remote = is_remote
+
+    @cached_property
+    def _http(self) -> httpx.Client:
+        return self._connect()
+
+    def close(self) -> None:
+        """Close what was opened."""
+        if "_http" in self.__dict__:
+            self._http.close()
+
+    def get(self, where: str, **query: object) -> JsonObject:
+        """Read something; members of the query that are None are left out."""
+        given = {name: value for name, value in query.items() if value is not None}
+        answer: JsonObject = self._send("GET", where, params=given).json()
+        return answer
+
+    def post(
+        self, where: str, document: JsonObject | None = None, *, material: SecretBytes | None = None
+    ) -> JsonObject:
+        """Send a command to a path of the API; without a document the body is an empty one.
+
+        Raises:
+            ValueError: material of a key for a server; the application in this process alone takes it.
+        """
+        if material is not None and self.is_remote:
+            raise ValueError("a key goes to a server sealed or not at all")
+        extensions: dict[str, object] | None = None
+        if material is not None:
+            from kms.admin_api.context import MATERIAL
+
+            extensions = {MATERIAL: material}
+        answer: JsonObject = self._send("POST", where, json=document or {}, extensions=extensions).json()
+        return answer
+
+    def note(self, method: str, where: str, **query: object) -> str:
+        """Return an answer that is a signed note."""
+        document: JsonObject | None = {} if method == "POST" else None
+        return self._send(method, where, params=query, json=document).text
+
+    def _send(
+        self,
+        method: str,
+        where: str,
+        *,
+        params: Mapping[str, Any] | None = None,  # Any: what httpx writes into a query
+        json: JsonObject | None = None,
+        extensions: dict[str, object] | None = None,
+    ) -> httpx.Response:
+        import httpx
+
+        from kms.cli.remote_admin import refusal, unreachable
+
+        try:
+            answer = self._http.request(method, where, params=params, json=json, extensions=extensions)
+        except (httpx.HTTPError, httpx.InvalidURL) as exc:
+            raise unreachable(exc) from exc
+        if not answer.is_success:
+            raise refusal(answer)
+        return answer
 
 
 def administering(
@@ -51,17 +125,16 @@ def _client(remote: dict[str, Any], config: Path | None, flags: dict[str, object
 
         if any(value is not None for value in remote.values()):
             raise click.UsageError("--ca, --client-cert, --client-key and --token-file belong to --server")
-        return in_this_process(lambda: load(config, flags).settings)
-    from kms.cli.admin_client import at_server
+        return AdminClient(lambda: in_this_process(load(config, flags).settings), is_remote=False)
+    from kms.cli.remote_admin import at_server
 
     if config is not None or any(value is not None for value in flags.values()):
         raise click.UsageError("--server has the settings of the service: leave --config and other settings out")
-    return at_server(**remote)
+    return AdminClient(at_server(**remote), is_remote=True)
 
 
 def local(loaded: LoadedSettings) -> tuple[AdminClient, Vault]:
     """Open the database and the key-encryption key, and the administration API in this process on them."""
-    from kms.cli.admin_client import AdminClient
     from kms.cli.local_admin import connected
 
     opened = vault(loaded)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import Manner, carry_out, changing
-from kms.cli.options import AS_JSON, FILE, print_json
-
-if TYPE_CHECKING:
-    from kms.cli.admin_client import AdminClient
+from kms.cli.options import AS_JSON, FILE, print_json, wants_json
 
 _FILE = click.option("--anchors-file", type=FILE, help="Changes to the accepted roots (TOML).")
 
@@ -23,10 +18,10 @@ def anchors() -> None:
 
 @anchors.command("show")
 @administering(_FILE, AS_JSON)
-def anchors_show(service: AdminClient, *, as_json: bool) -> None:
+def anchors_show(service: AdminClient) -> None:
     """Show the trust anchors of the settings, and whether they are those that were approved."""
     found = service.get("/v1/anchors")
-    if as_json:
+    if wants_json():
         print_json({"schema": "kms.anchors/1", **found})
         return
     for line in found["anchors"]:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change
 from kms.cli.inputs import read_policy_input, read_time
 from kms.cli.options import AS_JSON, FILE, REASON, JsonObject, print_rows
-
-if TYPE_CHECKING:
-    from kms.cli.admin_client import AdminClient
 
 
 @click.group("break-glass")
@@ -67,11 +63,11 @@ def break_glass_open(
 
 @break_glass.command("list")
 @administering(AS_JSON)
-def break_glass_list(service: AdminClient, *, as_json: bool) -> None:
+def break_glass_list(service: AdminClient) -> None:
     """List every relaxation that was ever opened, and whether it counts."""
     found = service.get("/v1/break-glass")["break_glass"]
     document = {"schema": "kms.break-glass/1", "break_glass": found}
-    print_rows(document, found, _line, as_json=as_json, none="break-glass was never opened")
+    print_rows(document, found, _line, none="break-glass was never opened")
 
 
 @break_glass.command("close")

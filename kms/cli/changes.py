@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kms.cli.options import REASON, print_json, say, with_options
+from kms.cli.administration import AdminClient
+from kms.cli.options import REASON, json_flag, print_json, say, wants_json, with_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kms.cli.admin_client import AdminClient
     from kms.quorum.change_context import ProposedChange
 
 
@@ -34,21 +34,7 @@ _PROPOSING = (
     click.option("--as", "person", metavar="NAME", help="Which of the registered people proposes it."),
 )
 _OPTIONAL = click.option("--reason", default="", metavar="TEXT", help="Why; a proposal needs one.")
-_AS_JSON = "kms.cli.changes.as_json"
-
-
-def _keep_json(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    del param
-    ctx.meta[_AS_JSON] = value
-
-
-TELLING = click.option(
-    "--json",
-    is_flag=True,
-    expose_value=False,
-    callback=_keep_json,
-    help="What came of it, for programs (schema kms.change/1).",
-)
+TELLING = json_flag("What came of it, for programs (schema kms.change/1).")
 """``--json`` of a command that prints only the outcome of its change, with ``tell_change``."""
 
 
@@ -75,20 +61,8 @@ def changing(
     return decorate
 
 
-def wants_json() -> bool:
-    """Return True if the command that runs was given the flag of ``TELLING``."""
-    return bool(click.get_current_context().meta.get(_AS_JSON))
-
-
 def tell_change(action: str, *lines: str, details: Mapping[str, object] | None = None, would: bool = False) -> None:
-    """Print the outcome of a change: lines for people, or with ``--json`` one document.
-
-    Args:
-        action: name of the change, such as ``key-disable``.
-        lines: the outcome for people; none when there was nothing to do.
-        details: JSON members for programs.
-        would: True for a dry run.
-    """
+    """Print the outcome of a change, or of a dry run (``would``): lines for people, or with ``--json`` one document."""
     if not wants_json():
         for line in lines:
             click.echo(line)

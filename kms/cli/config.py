@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.options import AS_JSON, print_json, with_settings
+from kms.cli.options import AS_JSON, print_json, wants_json, with_settings
 
 if TYPE_CHECKING:
     from kms.config.settings import LoadedSettings
-
-_WARN_DAYS = 14
 
 
 @click.group()
@@ -24,10 +22,10 @@ def config() -> None:
 
 @config.command("show")
 @with_settings(AS_JSON, serving=True)
-def config_show(loaded: LoadedSettings, as_json: bool) -> None:
+def config_show(loaded: LoadedSettings) -> None:
     """Print the settings in force and where each comes from. None of them is a secret."""
     values = loaded.settings.model_dump(mode="json")
-    if as_json:
+    if wants_json():
         rows = {name: {"value": value, "source": loaded.sources[name]} for name, value in values.items()}
         print_json({"schema": "kms.config/1", "settings": rows})
         return
@@ -40,12 +38,12 @@ def config_show(loaded: LoadedSettings, as_json: bool) -> None:
 @click.option(
     "--warn-days",
     type=click.IntRange(0, 3650),
-    default=_WARN_DAYS,
+    default=14,
     show_default=True,
     help="Warn of what ends within so many days.",
 )
 @click.option("--strict", is_flag=True, help="Let a warning count as a failure.")
-def config_check(loaded: LoadedSettings, as_json: bool, warn_days: int, strict: bool) -> None:
+def config_check(loaded: LoadedSettings, warn_days: int, strict: bool) -> None:
     """Look at everything that the settings name, as a start would; nothing is changed, and the service may run.
 
     Exit codes: 0 the service would start; 1 something failed; 2 the settings cannot be read.
@@ -58,7 +56,7 @@ def config_check(loaded: LoadedSettings, as_json: bool, warn_days: int, strict: 
     findings = list(check_settings(settings, config=file, clock=system_clock, random=random, warn_days=warn_days))
     bad = {"failed", "warning"} if strict else {"failed"}
     sound = not any(finding.outcome in bad for finding in findings)
-    if as_json:
+    if wants_json():
         rows = [asdict(finding) for finding in findings]
         print_json({"schema": "kms.config-check/1", "sound": sound, "checks": rows})
     else:

@@ -1,20 +1,15 @@
-"""``kms freeze`` and ``kms thaw``: stop releases at once, and let them go on."""
+"""``kms freeze`` and ``kms thaw``: stop releases at once, and lift that again."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import click
 
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change
 from kms.cli.options import AS_JSON, REASON, JsonObject, print_rows, say
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kms.cli.admin_client import AdminClient
 
 
 @click.group()
@@ -31,7 +26,7 @@ def freeze() -> None:
 
 @click.group()
 def thaw() -> None:
-    """Let go on what was frozen. It takes a quorum; on a service that never had one, the setting allow_thaw_by_one."""
+    """Lift a freeze. It takes a quorum; on a service that never had one, the setting allow_thaw_by_one."""
 
 
 def _freezing(scope: str) -> Callable[..., None]:
@@ -108,12 +103,12 @@ _add(thaw, "Thaw", _thawing, lambda command: changing(needs_reason=True)(adminis
 
 @freeze.command("list")
 @administering(AS_JSON)
-def freeze_list(service: AdminClient, *, as_json: bool) -> None:
+def freeze_list(service: AdminClient) -> None:
     """List what is frozen, since when, by whom and why."""
     answer = service.get("/v1/freezes")
     found = answer["freezes"]
     document = {"schema": "kms.freezes/1", "freezes": found, "thaw": answer["thaw"]}
-    print_rows(document, found, _line, as_json=as_json, none="nothing is frozen")
+    print_rows(document, found, _line, none="nothing is frozen")
 
 
 def _line(one: JsonObject) -> str:

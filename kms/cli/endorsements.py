@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.options import AS_JSON, JsonObject, moment, print_json, say, with_settings
+from kms.cli.options import AS_JSON, JsonObject, moment, print_json, say, wants_json, with_settings
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -22,7 +22,7 @@ def endorsements() -> None:
 
 @endorsements.command("status")
 @with_settings(AS_JSON, serving=True)
-def endorsements_status(loaded: LoadedSettings, as_json: bool) -> None:
+def endorsements_status(loaded: LoadedSettings) -> None:
     """List what is in the files and in the cache directory, with the moment at which each stops counting.
 
     What ends soonest is first. What a running service keeps in memory alone is not seen.
@@ -31,7 +31,7 @@ def endorsements_status(loaded: LoadedSettings, as_json: bool) -> None:
 
     at = moment()
     rows = _rows(loaded.settings, at)
-    if as_json:
+    if wants_json():
         print_json({"schema": "kms.endorsements/1", "at": rfc3339_text(at), "endorsements": rows})
         return
     for row in rows:

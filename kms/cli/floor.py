@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import Manner, carry_out, changing, tell_change
 from kms.cli.inputs import read_time
-from kms.cli.options import AS_JSON, JsonObject, moment, print_rows, say, with_options
+from kms.cli.options import AS_JSON, JsonObject, moment, print_rows, say, wants_json, with_options
 from kms.cli.releases import found_leases, show_leases
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from kms.cli.admin_client import AdminClient
     from kms.domain.floors import Floor, FloorEntry
     from kms.quorum.floors import FloorLower
 
@@ -112,7 +111,7 @@ def floor_end(
 @floor.command("show")
 @click.option("--tenant", metavar="TENANT", help="Only the floors that count for this tenant.")
 @administering(AS_JSON)
-def floor_show(service: AdminClient, *, tenant: str | None, as_json: bool) -> None:
+def floor_show(service: AdminClient, *, tenant: str | None) -> None:
     """List what the floors of the service and of tenants demand, from when on, and why."""
     from kms.domain.floors import read_floor
 
@@ -123,14 +122,14 @@ def floor_show(service: AdminClient, *, tenant: str | None, as_json: bool) -> No
         for one in (read_floor(_document(document)) for document in found)
         for entry in one.entries
     ]
-    print_rows({"schema": "kms.floors/1", "floors": found}, rows, str, as_json=as_json, none="there is no floor")
+    print_rows({"schema": "kms.floors/1", "floors": found}, rows, str, none="there is no floor")
 
 
 @floor.command("check")
 @click.option("--tenant", metavar="TENANT", help="Only the keys of this tenant.")
 @click.option("--at", "at_text", metavar="TIME", help="By what counts at this moment (RFC 3339), and not now.")
 @administering(AS_JSON)
-def floor_check(service: AdminClient, *, tenant: str | None, at_text: str | None, as_json: bool) -> None:
+def floor_check(service: AdminClient, *, tenant: str | None, at_text: str | None) -> None:
     """List live leases whose holders are below a floor and would not be renewed; exit code 1 if there are any.
 
     They are judged by the claims that were kept when the key was released.
@@ -144,10 +143,10 @@ def floor_check(service: AdminClient, *, tenant: str | None, at_text: str | None
         for lease in _below(service, one.scope, one.version, one.in_force(at), tenant=of):
             known = leases.setdefault(lease["lease_id"], {**lease, "why": []})
             known["why"] += [line for line in lease["why"] if line not in known["why"]]
-    if not as_json and not leases:
+    if not wants_json() and not leases:
         say("note: no live lease is below a floor")
         return
-    show_leases(list(leases.values()), None, as_json=as_json)
+    show_leases(list(leases.values()), None)
     if leases:
         raise ReleaseDeniedError(
             f"live leases below a floor: {len(leases)}",
@@ -188,8 +187,6 @@ def _plan(before: Floor, then: Floor) -> list[str]:
 
 def _tell_trial(service: AdminClient, change: FloorLower, plan: list[str]) -> None:
     """Show a change, and the leases of those that the new floor refuses, once every entry counts."""
-    from kms.cli.changes import wants_json
-
     then = change.floor
     tenant = None if then.scope == "*" else then.scope
     leases = _below(service, then.scope, then.version, then.entries, tenant=tenant)
@@ -197,7 +194,7 @@ def _tell_trial(service: AdminClient, change: FloorLower, plan: list[str]) -> No
     tell_change(change.action, *plan, details=details, would=True)
     if not wants_json():
         if leases:
-            show_leases(leases, None, as_json=False)
+            show_leases(leases, None)
         say(f"note: a dry run; nothing was changed; leases that would not be renewed: {len(leases)}")
 
 

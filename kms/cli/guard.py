@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kms.cli.changes import TELLING, tell_change
-from kms.cli.options import AS_JSON, moment, print_json, say, vault, with_settings
+from kms.cli.options import AS_JSON, moment, print_json, say, vault, wants_json, with_settings
 
 if TYPE_CHECKING:
     from kms.config.settings import LoadedSettings
@@ -31,12 +31,12 @@ def guard() -> None:
 
 @guard.command("show")
 @with_settings(AS_JSON)
-def guard_show(loaded: LoadedSettings, as_json: bool) -> None:
+def guard_show(loaded: LoadedSettings) -> None:
     """Compare the database with every guard; exit code 1 if one refuses it or does not answer."""
     from kms.domain.errors import KmsError
 
     found = _examined(loaded)
-    if as_json:
+    if wants_json():
         rows = [{"guard": one.guard, "remembers": one.remembers, "problem": one.problem} for one in found]
         print_json({"schema": "kms.guards/1", "guards": rows})
     else:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -91,6 +91,16 @@ def read_evidence_input(path: Path) -> object:
     from attest import read_evidence
 
     return json.loads(read_evidence([(path.name, read_input(path))]).evidence.to_json())
+
+
+def expect_option(text: str) -> Callable[[Any], Any]:  # Any: click's own
+    """Make ``--expect``, repeatable; the command gets ``expected``."""
+    return click.option("--expect", "expected", multiple=True, metavar="NOTED", help=text)
+
+
+def checkpoint_option(text: str) -> Callable[[Any], Any]:  # Any: click's own
+    """Make ``--checkpoint``, repeatable; the command gets ``checkpoints``."""
+    return click.option("--checkpoint", "checkpoints", multiple=True, type=FILE, help=text)
 
 
 _REFERENCES = (

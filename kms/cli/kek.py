@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kms.cli.administration import local
-from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change, wants_json
-from kms.cli.options import AS_JSON, moment, print_json, say, vault, with_settings
+from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change
+from kms.cli.options import AS_JSON, moment, print_json, say, vault, wants_json, with_settings
 
 if TYPE_CHECKING:
     from kms.config.settings import LoadedSettings
@@ -38,12 +38,12 @@ def kek() -> None:
 
 @kek.command("status")
 @with_settings(AS_JSON)
-def kek_status(loaded: LoadedSettings, as_json: bool) -> None:
+def kek_status(loaded: LoadedSettings) -> None:
     """Say of each key-encryption key where it is, what is wrapped under it, and whether it can be used from here."""
     from kms.operations.kek_rotation import status
 
     found = status(vault(loaded))
-    if as_json:
+    if wants_json():
         print_json({"schema": "kms.keks/1", "keks": [_members(one) for one in found]})
         return
     for one in found:
@@ -103,9 +103,8 @@ def kek_rotate(*, kek_id: str, dry_run: bool, manner: Manner, loaded: LoadedSett
         return
     if not target.wraps:
         wanted = {"action": change.action, "arguments": change.arguments(), "reason": manner.reason}
-        click.echo(
-            service.post("/v1/changes", wanted)["done"], err=wants_json()
-        )  # programs get one document, when everything was moved
+        done = service.post("/v1/changes", wanted)["done"]
+        click.echo(done, err=wants_json())  # programs get one document, when everything was moved
     _move(opened, target, count, origin=loaded.settings.origin)
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.keys import material_of, material_options, read_wrapped, require_one_source, tell_versions
 from kms.cli.options import (
     AS_JSON,
-    JsonObject,
     duration_option,
     key_argument,
     key_path,
@@ -22,12 +22,12 @@ from kms.cli.options import (
     read_reference,
     reference_argument,
     say,
+    wants_json,
 )
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from kms.cli.admin_client import AdminClient
     from kms.domain.keys import KeyName, KeyReference
 
 
@@ -48,34 +48,26 @@ def key_rotate(
     source: Path | None,
     wrapped: Path | None,
     overlap: timedelta | None,
-    as_json: bool,
 ) -> None:
     """Make a new version of a key the current one. To a server its material goes sealed, and not otherwise."""
     if (name is None) is not due or (due and (source, wrapped, overlap) != (None, None, None)):
         raise click.UsageError("name a key, or give --due alone")
     if name is None:
-        _rotate_due(service, as_json=as_json)
+        _do_due(service, "rotate", "keys", tell_versions)
     else:
         require_one_source(service, source, wrapped)
         sealed = None if wrapped is None else read_wrapped(wrapped)
         wanted = {"overlap_seconds": _seconds(overlap), "wrapped": sealed}
         made = service.post(key_path(name, "rotate"), wanted, material=material_of(source))
-        tell_versions([made["versions"][-1]], as_json=as_json)
+        tell_versions([made["versions"][-1]])
 
 
-def _rotate_due(service: AdminClient, *, as_json: bool) -> None:
-    done = service.post("/v1/keys/rotate-due")
-    _tell_failures(done)
-    tell_versions(done["keys"], as_json=as_json)
-    _end_due(done, "keys")
-
-
-def _tell_failures(done: JsonObject) -> None:
+def _do_due(service: AdminClient, verb: str, what: str, tell: Callable[[Any], None]) -> None:  # Any: JSON
+    """Rotate or destroy what is due, and say what was done, and what failed."""
+    done = service.post(f"/v1/keys/{verb}-due")
     for one in done["failed"]:
         say("error: {what}: {detail} [{code}]".format(**one))
-
-
-def _end_due(done: JsonObject, what: str) -> None:
+    tell(done[what])
     if done["failed"]:
         click.get_current_context().exit(1)
     if not done[what]:
@@ -123,26 +115,20 @@ def key_destroy(
     if (reference is None) is not due or (due and (after is not None or dry_run)):
         raise click.UsageError("name a key, or give --due alone")
     if reference is None:
-        _destroy_due(service)
+        _do_due(service, "destroy", "destroyed", _tell_destroyed)
     else:
         _destroy(service, reference, after, dry_run=dry_run, yes=yes)
 
 
-def _destroy_due(service: AdminClient) -> None:
-    done = service.post("/v1/keys/destroy-due")
-    _tell_failures(done)
-    gone = done["destroyed"]
+def _tell_destroyed(gone: list[str]) -> None:
     tell_change("key-destroy", *[f"{one} was destroyed" for one in gone], details={"destroyed": gone})
-    _end_due(done, "destroyed")
 
 
 def _destroy(
     service: AdminClient, reference: KeyReference, after: timedelta | None, *, dry_run: bool, yes: bool
 ) -> None:
-    where, wanted = (
-        key_path(reference.name, "destroy"),
-        {"version": reference.version, "after_seconds": _seconds(after)},
-    )
+    where = key_path(reference.name, "destroy")
+    wanted = {"version": reference.version, "after_seconds": _seconds(after)}
     planned = service.post(where, {**wanted, "dry_run": True})
     numbers, moment = planned["versions"], planned["destroy_at"]
     listed = ", ".join(map(str, numbers))
@@ -176,16 +162,14 @@ def key_restore(service: AdminClient, *, reference: KeyReference) -> None:
 @click.argument("tags", metavar="NAME=VALUE...", nargs=-1)
 @click.option("--remove", multiple=True, metavar="NAME", help="Remove the tag of this name.")
 @administering(AS_JSON)
-def key_tag(
-    service: AdminClient, *, name: KeyName, tags: tuple[str, ...], remove: tuple[str, ...], as_json: bool
-) -> None:
+def key_tag(service: AdminClient, *, name: KeyName, tags: tuple[str, ...], remove: tuple[str, ...]) -> None:
     """Tag a key, for lists; nothing is decided by tags."""
     from kms.keys.tags import parse_tags
 
     if not tags and not remove:
         raise click.UsageError("give tags as NAME=VALUE, or --remove NAME")
     now = service.post(key_path(name, "tags"), {"put": parse_tags(tags), "remove": list(remove)})["tags"]
-    if as_json:
+    if wants_json():
         print_json({"schema": "kms.tags/1", "tenant": name.tenant, "key_id": name.key_id, "tags": now})
         return
     for tag, value in now.items():
@@ -198,7 +182,7 @@ def key_tag(
 @click.option("--lease-seconds", metavar="N|default", help="How long a lease lasts.")
 @administering(AS_JSON)
 def key_release_settings(
-    service: AdminClient, *, name: KeyName, disclosure: str | None, lease_seconds: str | None, as_json: bool
+    service: AdminClient, *, name: KeyName, disclosure: str | None, lease_seconds: str | None
 ) -> None:
     """Set what a refused workload is told, and how long a lease lasts; without an option both are shown.
 
@@ -212,7 +196,7 @@ def key_release_settings(
         then["lease_seconds"] = None if lease_seconds == "default" else int(lease_seconds[:12])
     if disclosure is not None or lease_seconds is not None:
         service.post(key_path(name, "release-settings"), then)
-    if as_json:
+    if wants_json():
         print_json({"schema": "kms.release-settings/1", "tenant": name.tenant, "key_id": name.key_id, **then})
         return
     seconds = then["lease_seconds"]

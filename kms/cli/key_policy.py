@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import Manner, carry_out, changing
 from kms.cli.inputs import given_references, read_evidence_input, read_policy_input, read_time, references_options
-from kms.cli.options import AS_JSON, FILE, JsonObject, key_argument, key_path, moment, print_json, say
+from kms.cli.options import AS_JSON, FILE, JsonObject, key_argument, key_path, moment, print_json, say, wants_json
 
 if TYPE_CHECKING:
-    from kms.cli.admin_client import AdminClient
     from kms.domain.keys import KeyName
     from kms.domain.references import StoredDocument
 
@@ -60,7 +59,6 @@ def policy_set(
     at_text: str | None,
     references: tuple[StoredDocument, ...],
     manner: Manner,
-    as_json: bool,
 ) -> None:
     """Put all versions of a key under a higher version of its policy, from the next request on.
 
@@ -78,13 +76,13 @@ def policy_set(
     answer = service.post(key_path(name, "policy", "try"), trial)
     trials = answer.pop("evidence")
     about = {"key": str(name), **answer}
-    if not as_json:
+    if not wants_json():
         _show(answer)
     if not dry_run:
-        document = {"schema": "kms.policy-change/1", **about} if as_json else None
+        document = {"schema": "kms.policy-change/1", **about} if wants_json() else None
         carry_out(service, change, manner, document=document)
         return
-    if as_json:
+    if wants_json():
         print_json({"schema": "kms.policy-trial/1", **about, "evidence": trials})
         return
     for one in trials:

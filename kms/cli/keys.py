@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.inputs import given_references, read_input, read_policy_input, references_options
 from kms.cli.options import (
@@ -24,12 +24,12 @@ from kms.cli.options import (
     print_rows,
     reference_argument,
     say,
+    wants_json,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kms.cli.admin_client import AdminClient
     from kms.domain.keys import KeyName, KeyReference
     from kms.domain.references import StoredDocument
     from kms.domain.secret import SecretBytes
@@ -62,11 +62,10 @@ def key_create(
     purpose: str,
     algorithm: str | None,
     references: tuple[StoredDocument, ...],
-    as_json: bool,
 ) -> None:
     """Make a new key that only this service and conforming workloads ever see."""
     wanted = _wanted(name, policy_file, algorithm, references)
-    tell_versions([service.post("/v1/keys", {**wanted, "purpose": purpose})], as_json=as_json)
+    tell_versions([service.post("/v1/keys", {**wanted, "purpose": purpose})])
 
 
 @key.command("import")
@@ -85,7 +84,6 @@ def key_import(
     algorithm: str,
     policy_file: Path,
     references: tuple[StoredDocument, ...],
-    as_json: bool,
 ) -> None:
     """Keep a key that its owner made. To a server it goes sealed, as 'kms key wrap' writes it, and not otherwise."""
     require_one_source(service, source, wrapped)
@@ -96,7 +94,7 @@ def key_import(
         made = service.post("/v1/keys/import", {**wanted, "wrapped": read_wrapped(wrapped)})
     else:
         made = service.post("/v1/keys", wanted, material=material_of(source))
-    tell_versions([made], as_json=as_json)
+    tell_versions([made])
 
 
 def _wanted(
@@ -107,9 +105,9 @@ def _wanted(
     return {**named, "policy": policy, "references": given_references(references)}
 
 
-def tell_versions(keys: Sequence[JsonObject], *, as_json: bool) -> None:
+def tell_versions(keys: Sequence[JsonObject]) -> None:
     """Tell of versions of keys: a line each, or one document."""
-    print_rows({"schema": "kms.keys/1", "keys": keys}, keys, _line, as_json=as_json)
+    print_rows({"schema": "kms.keys/1", "keys": keys}, keys, _line)
 
 
 def _line(one: JsonObject) -> str:
@@ -152,14 +150,14 @@ def read_material(source: Path) -> SecretBytes:
 @click.option("--tenant", help="Only the keys of this tenant.")
 @click.option("--tag", "tags", multiple=True, metavar="NAME=VALUE", help="Only keys with this tag, or all of these.")
 @administering(AS_JSON)
-def key_list(service: AdminClient, *, tenant: str | None, tags: tuple[str, ...], as_json: bool) -> None:
+def key_list(service: AdminClient, *, tenant: str | None, tags: tuple[str, ...]) -> None:
     """List every version of every key with its state and policy."""
     from kms.keys.tags import parse_tags
 
     wanted = [f"{tag}={value}" for tag, value in parse_tags(tags).items()]
     found = service.get("/v1/keys", tenant=tenant, tag=wanted)["keys"]
-    tell_versions(found, as_json=as_json)
-    if not found and not as_json:
+    tell_versions(found)
+    if not found and not wants_json():
         which = "such keys" if wanted or tenant is not None else "keys"
         say(f"note: there are no {which}; 'kms key import' and 'kms key create' make one")
 
@@ -167,10 +165,10 @@ def key_list(service: AdminClient, *, tenant: str | None, tags: tuple[str, ...],
 @key.command("show")
 @key_argument
 @administering(AS_JSON)
-def key_show(service: AdminClient, *, name: KeyName, as_json: bool) -> None:
+def key_show(service: AdminClient, *, name: KeyName) -> None:
     """Show a key's state, the policy that guards it, and the documents of reference values in force for it."""
     found = service.get(key_path(name))
-    if as_json:
+    if wants_json():
         print_json({"schema": "kms.key/1", **found})
         return
     _show(found)

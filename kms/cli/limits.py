@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.administration import administering
-from kms.cli.changes import Manner, carry_out, changing, wants_json
+from kms.cli.administration import AdminClient, administering
+from kms.cli.changes import Manner, carry_out, changing
 from kms.cli.inputs import read_input
-from kms.cli.options import AS_JSON, JsonObject, key_argument, key_path, moment, print_json, say
+from kms.cli.options import AS_JSON, JsonObject, key_argument, key_path, moment, print_json, say, wants_json
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
-    from kms.cli.admin_client import AdminClient
     from kms.domain.keys import KeyName
     from kms.domain.limits import KeyLimits
 
@@ -78,7 +77,7 @@ def limits_set(
     }
     then = _next(service.get(key_path(name, "limits"))["limits"], given, clear)
     if dry_run:
-        _show(name, service.post(key_path(name, "limits", "try"), {"limits": then.members()}), as_json=wants_json())
+        _show(name, service.post(key_path(name, "limits", "try"), {"limits": then.members()}))
         say("note: a dry run; nothing was changed")
         return
     change = KeyLimitsSet(name=name, limits=then)
@@ -88,9 +87,9 @@ def limits_set(
 @limits.command("show")
 @key_argument
 @administering(AS_JSON)
-def limits_show(service: AdminClient, *, name: KeyName, as_json: bool) -> None:
+def limits_show(service: AdminClient, *, name: KeyName) -> None:
     """Show the limits of a key, and what was used of them up to now."""
-    _show(name, service.get(key_path(name, "limits")), as_json=as_json)
+    _show(name, service.get(key_path(name, "limits")))
 
 
 def _next(now: JsonValue, given: dict[str, JsonValue], clear: tuple[str, ...]) -> KeyLimits:
@@ -105,11 +104,11 @@ def _next(now: JsonValue, given: dict[str, JsonValue], clear: tuple[str, ...]) -
     return read_limits(members | {"version": before.version + 1})
 
 
-def _show(name: KeyName, answer: JsonObject, *, as_json: bool) -> None:
+def _show(name: KeyName, answer: JsonObject) -> None:
     from kms.domain.limits import read_limits
 
     used = {"releases": answer["releases"], "holders": answer["holders"]}
-    if as_json:
+    if wants_json():
         print_json({**answer["limits"], "key": str(name), "used": used})
         return
     _show_lines(name, read_limits(answer["limits"]), used)

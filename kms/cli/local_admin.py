@@ -2,36 +2,58 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache, partial
-from typing import TYPE_CHECKING
 
 import httpx
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from attest.clock import system_clock
 from kms.admin_api.app import create_local_app
-from kms.admin_api.services import AdminServices
-from kms.cli.admin_client import AdminClient, InThisProcess
+from kms.admin_api.context import MATERIAL, AdminServices
 from kms.cli.options import say
+from kms.config.settings import Settings
+from kms.keys.vault import Vault
 from kms.operations.services import open_identity, open_publisher, open_services, open_vault
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kms.config.settings import Settings
-    from kms.keys.vault import Vault
-    from kms.release.services import Services
+from kms.release.services import Services
 
 
-def in_this_process(read_settings: Callable[[], Settings]) -> AdminClient:
-    """Return the client of an application on the database that settings name; it is opened by the first request."""
+class InThisProcess(httpx.BaseTransport):
+    """Sends requests, one after another, to an application of this process that raises what it refuses."""
 
-    def connect() -> httpx.Client:
-        settings = read_settings()
-        return connected(settings, open_vault(settings, random=secrets.token_bytes))
+    def __init__(self, app: ASGIApp, *, close: Callable[[], None]) -> None:
+        """Begin no request yet."""
+        self._app = app
+        self._close = close
+        self._loop = asyncio.new_event_loop()
 
-    return AdminClient(connect, is_remote=False)
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer a request when the application has."""
+        return self._loop.run_until_complete(self._answer(request))
+
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        material = request.extensions.get(MATERIAL)
+
+        async def extended(scope: Scope, receive: Receive, send: Send) -> None:
+            scope["extensions"] = {MATERIAL: material}
+            await self._app(scope, receive, send)
+
+        answer = await httpx.ASGITransport(app=extended).handle_async_request(request)
+        content = await answer.aread()
+        return httpx.Response(answer.status_code, headers=answer.headers, content=content)
+
+    def close(self) -> None:
+        """Close what is behind the application."""
+        self._loop.close()
+        self._close()
+
+
+def in_this_process(settings: Settings) -> httpx.Client:
+    """Return the client of an application on the database that settings name."""
+    return connected(settings, open_vault(settings, random=secrets.token_bytes))
 
 
 def connected(settings: Settings, vault: Vault) -> httpx.Client:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.administration import administering
-from kms.cli.inputs import read_input
-from kms.cli.options import AS_JSON, FILE, JsonObject, moment, print_json, say, vault, with_settings
+from kms.cli.administration import AdminClient, administering
+from kms.cli.inputs import checkpoint_option, expect_option, read_input
+from kms.cli.options import AS_JSON, FILE, JsonObject, moment, print_json, say, vault, wants_json, with_settings
 
 if TYPE_CHECKING:
-    from kms.cli.admin_client import AdminClient
     from kms.config.settings import LoadedSettings
 
 FOLLOW_SECONDS = 1.0
@@ -30,43 +29,31 @@ def log() -> None:
 @log.command("list")
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Only entries behind this number.")
 @administering(AS_JSON)
-def log_list(service: AdminClient, *, after: int, as_json: bool) -> None:
+def log_list(service: AdminClient, *, after: int) -> None:
     """List the entries, one a line; with --json one JSON document a line, hash included."""
-    _print_after(service, after, as_json=as_json)
+    _print_after(service, after)
 
 
 @log.command("tail")
 @click.option("--lines", "-n", type=click.IntRange(min=0), default=10, help="How many of the newest (default 10).")
 @click.option("--follow", "-f", is_flag=True, help="Go on with what is added, until interrupted.")
 @administering(AS_JSON)
-def log_tail(service: AdminClient, *, lines: int, follow: bool, as_json: bool) -> None:
+def log_tail(service: AdminClient, *, lines: int, follow: bool) -> None:
     """Show the newest entries, one a line."""
     import time
 
     size = service.get(_ENTRIES, limit=1)["size"]
-    last = _print_after(service, max(0, size - lines), as_json=as_json)
+    last = _print_after(service, max(0, size - lines))
     while follow:
         time.sleep(FOLLOW_SECONDS)
-        last = _print_after(service, last, as_json=as_json)
+        last = _print_after(service, last)
 
 
 @log.command("verify")
-@click.option(
-    "--expect",
-    "expected",
-    multiple=True,
-    metavar="NOTED",
-    help="A state noted earlier (SIZE:ROOT), or a receipt's decision; it must still be there. Repeatable.",
-)
-@click.option(
-    "--checkpoint",
-    "checkpoints",
-    multiple=True,
-    type=FILE,
-    help="A checkpoint kept elsewhere; - for stdin. Repeatable.",
-)
+@expect_option("A state noted earlier (SIZE:ROOT), or a receipt's decision; it must still be there. Repeatable.")
+@checkpoint_option("A checkpoint kept elsewhere; - for stdin. Repeatable.")
 @with_settings(AS_JSON)
-def log_verify(expected: tuple[str, ...], checkpoints: tuple[Path, ...], loaded: LoadedSettings, as_json: bool) -> None:
+def log_verify(expected: tuple[str, ...], checkpoints: tuple[Path, ...], loaded: LoadedSettings) -> None:
     """Check every entry and the tree over them, and that what was noted of the log holds; exit code 1 if not.
 
     It reads the database itself, which the settings name.
@@ -80,7 +67,7 @@ def log_verify(expected: tuple[str, ...], checkpoints: tuple[Path, ...], loaded:
     noted += [read_noted(read_input(one), log=identity.public) for one in checkpoints]
     with opened.store.reading() as reader:
         state = verify_log(reader.log, noted=noted)
-    if as_json:
+    if wants_json():
         print_json({"schema": "kms.log-state/1", "size": state.size, "root": state.root.hex()})
     else:
         click.echo(f"{state.size} entries, unbroken\nstate: {state.size}:{state.root.hex()}")
@@ -96,7 +83,7 @@ def log_checkpoint(service: AdminClient) -> None:
 @log.command("export")
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
 @with_settings(AS_JSON)
-def log_export(directory: Path, loaded: LoadedSettings, as_json: bool) -> None:
+def log_export(directory: Path, loaded: LoadedSettings) -> None:
     """Write the log as files that any web server can serve (C2SP tlog-tiles): checkpoint, tiles and entries.
 
     Into a directory of an earlier export only what is new is written, after the log was compared with it. The entries
@@ -112,7 +99,7 @@ def log_export(directory: Path, loaded: LoadedSettings, as_json: bool) -> None:
     checkpoint = publisher.checkpoint()
     with opened.store.reading() as reader:
         done = export_log(reader.log, directory, checkpoint=checkpoint, log=identity.public)
-    if as_json:
+    if wants_json():
         print_json({"schema": "kms.log-export/1", "size": done.size, "before": done.before, "files": done.files})
     else:
         click.echo(f"{done.size} entries in {directory}, {done.size - done.before} of them new ({done.files} files)")
@@ -148,18 +135,18 @@ def log_cosign(url: str, log_key: str, name: str, key_file: Path, memory: Path) 
     click.echo(note.note + line, nl=False)
 
 
-def _print_after(service: AdminClient, last: int, *, as_json: bool) -> int:
+def _print_after(service: AdminClient, last: int) -> int:
     """Print the entries behind one, and return the number of the last."""
     while True:
         page = service.get(_ENTRIES, after=last, limit=PAGE)
         for one in page["entries"]:
-            _print(one, as_json=as_json)
+            _print(one)
             last = one["entry"]["seq"]
         if not page["entries"] or last >= page["size"]:
             return last
 
 
-def _print(one: JsonObject, *, as_json: bool) -> None:
+def _print(one: JsonObject) -> None:
     from kms.log.render import text_line
 
-    click.echo(json.dumps(one, sort_keys=True) if as_json else text_line(one["entry"]))
+    click.echo(json.dumps(one, sort_keys=True) if wants_json() else text_line(one["entry"]))

@@ -42,11 +42,10 @@ def print_rows(
     rows: Sequence[T],
     line: Callable[[T], str],
     *,
-    as_json: bool,
     none: str | None = None,
 ) -> None:
     """Print a document for programs, or else a line for each row, and ``none`` as a note where there is no row."""
-    if as_json:
+    if wants_json():
         print_json(document)
         return
     for row in rows:
@@ -128,7 +127,24 @@ SERVING = (
     click.option("--profile", help="'production' refuses every relaxed switch (default standard)."),
 )
 REASON = click.option("--reason", required=True, metavar="TEXT", help="Why; kept for ever in the log.")
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+_WANTS_JSON = "kms.cli.options.wants_json"
+
+
+def json_flag(text: str) -> Callable[[Any], Any]:  # Any: click's own
+    """Make ``--json`` with this help; ``wants_json`` returns its value."""
+
+    def keep(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
+        ctx.meta[_WANTS_JSON] = value
+
+    return click.option("--json", is_flag=True, expose_value=False, callback=keep, help=text)
+
+
+def wants_json() -> bool:
+    """Return True if the running command has ``--json``."""
+    return bool(click.get_current_context().meta.get(_WANTS_JSON))
+
+
+AS_JSON = json_flag("Print JSON for programs.")
 
 
 def read_key(_context: click.Context, _parameter: click.Parameter, value: str | None) -> KeyName | None:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.files import write_result
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, Manner, carry_out, tell_change
 from kms.cli.inputs import read_input
-from kms.cli.options import AS_JSON, FILE, JsonObject, path, print_json, print_rows, say
+from kms.cli.options import AS_JSON, FILE, JsonObject, path, print_json, print_rows, say, wants_json
 
 if TYPE_CHECKING:
-    from kms.cli.admin_client import AdminClient
     from kms.domain.proposals import Proposal
 
 
@@ -60,10 +59,10 @@ def proposal_create(
 
 @proposal.command("list")
 @administering(AS_JSON)
-def proposal_list(service: AdminClient, *, as_json: bool) -> None:
+def proposal_list(service: AdminClient) -> None:
     """List every proposal and how it stands."""
     found = service.get("/v1/proposals")["proposals"]
-    print_rows({"schema": "kms.proposals/1", "proposals": found}, found, _line, as_json=as_json)
+    print_rows({"schema": "kms.proposals/1", "proposals": found}, found, _line)
 
 
 def _line(one: JsonObject) -> str:
@@ -75,12 +74,12 @@ def _line(one: JsonObject) -> str:
 @click.argument("which")
 @click.option("--export", type=FILE, help="Write the document that is signed to this file.")
 @administering(AS_JSON)
-def proposal_show(service: AdminClient, *, which: str, export: Path | None, as_json: bool) -> None:
+def proposal_show(service: AdminClient, *, which: str, export: Path | None) -> None:
     """Show a proposal (its number or digest), who signed it, and what it lacks."""
     found = service.get(_path(which))
     if export is not None:
         write_result(export, _document(found).raw, replace=True)
-    if as_json:
+    if wants_json():
         print_json({"schema": "kms.proposal-standing/1", **found})
         return
     _show(found["document"], found["digest"])

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import Manner, carry_out, changing
 from kms.cli.inputs import read_input
-from kms.cli.options import AS_JSON, FILE, print_json, print_rows
+from kms.cli.options import AS_JSON, FILE, print_json, print_rows, wants_json
 
 if TYPE_CHECKING:
-    from kms.cli.admin_client import AdminClient
     from kms.domain.people import ChangeKind, Quorum
 
 # -- people and rules
@@ -31,13 +30,13 @@ def quorum() -> None:
 
 @people.command("list")
 @administering(AS_JSON)
-def people_list(service: AdminClient, *, as_json: bool) -> None:
+def people_list(service: AdminClient) -> None:
     """List the registered people with the ids of their keys."""
     found = _now(service)
     rows = [{"name": one.name, "key_id": one.key_id, "public_key": one.public_key} for one in found.people]
     document = {"schema": "kms.people/1", "version": found.version, "people": rows}
     none = "nobody is registered; 'kms people add NAME --key PUBLIC.pem'"
-    print_rows(document, rows, "{0[name]}  {0[key_id]}".format, as_json=as_json, none=none)
+    print_rows(document, rows, "{0[name]}  {0[key_id]}".format, none=none)
 
 
 @people.command("add")
@@ -61,12 +60,12 @@ def people_remove(service: AdminClient, *, name: str, manner: Manner) -> None:
 
 @quorum.command("show")
 @administering(AS_JSON)
-def quorum_show(service: AdminClient, *, as_json: bool) -> None:
+def quorum_show(service: AdminClient) -> None:
     """Show what each kind of change takes."""
     from kms.domain.people import ChangeKind
 
     found = _now(service)
-    if as_json:
+    if wants_json():
         print_json(found.members() | {"sha256": found.digest})
         return
     click.echo(f"version {found.version}  {found.digest}")

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.inputs import given_references, read_documents
 from kms.cli.options import AS_JSON, FILE, JsonObject, print_rows, say
-
-if TYPE_CHECKING:
-    from kms.cli.admin_client import AdminClient
 
 
 @click.group()
@@ -48,11 +44,11 @@ def references_add(
 
 @references.command("list")
 @administering(AS_JSON)
-def references_list(service: AdminClient, *, as_json: bool) -> None:
+def references_list(service: AdminClient) -> None:
     """List every version of every document, whether it counts, and for which keys it is in force."""
     found = service.get("/v1/references")["references"]
     none = "there are no documents; 'kms key import --references' brings the first"
-    print_rows({"schema": "kms.references/1", "references": found}, found, _line, as_json=as_json, none=none)
+    print_rows({"schema": "kms.references/1", "references": found}, found, _line, none=none)
 
 
 def _line(one: JsonObject) -> str:

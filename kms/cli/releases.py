@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.inputs import read_evidence_input, read_hex, read_policy_input, read_time
-from kms.cli.options import AS_JSON, FILE, REASON, JsonObject, print_json, say, with_options
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kms.cli.admin_client import AdminClient
+from kms.cli.options import AS_JSON, FILE, REASON, JsonObject, print_json, say, wants_json, with_options
 
 _CHIP = re.compile(r"(amd|intel):[0-9a-f]+")
 _MARK = re.compile(r"[0-9]{1,18}:.+", re.ASCII)
@@ -56,9 +51,7 @@ _WHICH = (
     click.option("--stopped", is_flag=True, help="Only those whose renewal is stopped."),
     click.option("--all", "everything", is_flag=True, help="Those that expired or ended as well."),
     click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="At most so many."),
-    click.option(
-        "--after", metavar="MARK", callback=_mark, help="Go on behind the mark that the page before ended with."
-    ),
+    click.option("--after", metavar="MARK", callback=_mark, help=_BEHIND),
 )
 _MEMBERS = ("policy_sha256", "measurement", "chip", "product", "since", "until", "stopped", "everything", "after")
 """Options that are members of a query under the same name."""
@@ -105,9 +98,9 @@ def releases() -> None:
 @releases.command("list")
 @_selecting
 @administering(AS_JSON)
-def releases_list(service: AdminClient, *, wanted: JsonObject, limit: int, as_json: bool) -> None:
+def releases_list(service: AdminClient, *, wanted: JsonObject, limit: int) -> None:
     """List leases in the order in which they were granted; without --all those that count now."""
-    show_leases(*found_leases(service, wanted, limit), as_json=as_json)
+    show_leases(*found_leases(service, wanted, limit))
 
 
 @releases.command("affected")
@@ -130,7 +123,6 @@ def releases_affected(
     stop_renewals: bool,
     yes: bool,
     reason: str | None,
-    as_json: bool,
 ) -> None:
     """Find the leases that a piece of news concerns, and say how; what the kept claims do not tell counts as concerned.
 
@@ -145,10 +137,10 @@ def releases_affected(
     if stop_renewals and yes:
         _require_chip(wanted)
         done = service.post("/v1/leases/stop", {**wanted, "reason": reason})["leases"]
-        show_leases(done, None, as_json=as_json)
-        say(f"{len(done)} leases are not renewed any more; who holds a key keeps it until it drops it")
+        show_leases(done, None)
+        say(f"renewals stopped: {len(done)}; a workload that holds a key keeps it")
         return
-    show_leases(*found_leases(service, wanted, limit), as_json=as_json)
+    show_leases(*found_leases(service, wanted, limit))
     if stop_renewals:
         say("note: nothing was stopped; add --yes to do it")
 
@@ -170,7 +162,7 @@ def releases_resume(service: AdminClient, *, lease_ids: tuple[str, ...], reason:
     """Let leases be renewed again whose renewal was stopped."""
     leases = list(dict.fromkeys(lease_ids))
     service.post("/v1/leases/resume", {"lease_ids": leases, "reason": reason})
-    text = f"{len(leases)} leases may be renewed again, and their keys released to their machines"
+    text = f"renewals allowed again: {len(leases)}; the keys are released to their machines again"
     tell_change("releases-resume", text, details={"leases": leases})
 
 
@@ -187,7 +179,6 @@ def releases_try(
     keys: tuple[str, ...],
     renews: tuple[str, ...],
     at_text: str | None,
-    as_json: bool,
 ) -> None:
     """Say what a release on this evidence would come to, with every reason and failed check. Nothing is changed.
 
@@ -202,7 +193,7 @@ def releases_try(
     given = {"evidence": read_evidence_input(evidence), "keys": names, "renews": list(renews), "at": at}
     answer = service.post("/v1/releases/try", given)
     would_release = answer["trial"]["outcome"] == "allow"
-    if as_json:
+    if wants_json():
         print_json(answer["trial"])
     else:
         _tell_trial(answer, would_release=would_release)
@@ -230,9 +221,9 @@ def found_leases(service: AdminClient, wanted: JsonObject, limit: int) -> tuple[
             return found, mark
 
 
-def show_leases(found: list[JsonObject], mark: str | None, *, as_json: bool) -> None:
+def show_leases(found: list[JsonObject], mark: str | None) -> None:
     """Print leases, with the reasons why each is concerned."""
-    if as_json:
+    if wants_json():
         print_json({"schema": "kms.releases/1", "leases": found, "next": mark})
         return
     for one in found:

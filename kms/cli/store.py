@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kms.cli.inputs import read_input
-from kms.cli.options import AS_JSON, FILE, moment, print_json, say, vault, with_settings
+from kms.cli.inputs import checkpoint_option, expect_option, read_input
+from kms.cli.options import AS_JSON, FILE, moment, print_json, say, vault, wants_json, with_settings
 
 if TYPE_CHECKING:
     from kms.config.settings import LoadedSettings
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("file", type=FILE)
 @with_settings(AS_JSON)
-def backup(file: Path, loaded: LoadedSettings, as_json: bool) -> None:
+def backup(file: Path, loaded: LoadedSettings) -> None:
     """Write the whole database, as of one moment, into FILE, which must not be there. The service may run.
 
     Keys are in it wrapped, and the key-encryption key is not in it. It is made on the service's machine.
@@ -31,26 +31,14 @@ def backup(file: Path, loaded: LoadedSettings, as_json: bool) -> None:
     settings = loaded.settings
     opened = vault(loaded)
     summary = back_up(opened.store, file, origin=settings.origin, at=moment())
-    _show(summary, as_json=as_json)
+    _show(summary)
     say("note: keep the head, which is the state of the log, somewhere else; 'kms restore --expect' compares it")
 
 
 @click.command()
 @click.argument("file", type=FILE)
-@click.option(
-    "--expect",
-    "expected",
-    multiple=True,
-    metavar="NOTED",
-    help="A state noted elsewhere (SIZE:ROOT), or a receipt's decision; it must be in the backup. Repeatable.",
-)
-@click.option(
-    "--checkpoint",
-    "checkpoints",
-    multiple=True,
-    type=FILE,
-    help="A checkpoint kept elsewhere, which the service signed; the backup must not be older. Repeatable.",
-)
+@expect_option("A state noted elsewhere (SIZE:ROOT), or a receipt's decision; it must be in the backup. Repeatable.")
+@checkpoint_option("A checkpoint kept elsewhere, which the service signed; the backup must not be older. Repeatable.")
 @click.option(
     "--accept-rollback",
     metavar="REASON",
@@ -66,7 +54,6 @@ def restore(
     accept_rollback: str | None,
     dry_run: bool,
     loaded: LoadedSettings,
-    as_json: bool,
 ) -> None:
     """Make the database that the settings name from a backup; nothing is ever overwritten.
 
@@ -94,7 +81,6 @@ def restore(
             at=moment(),
             dry_run=dry_run,
         ),
-        as_json=as_json,
     )
     if dry_run:
         say("note: a dry run; nothing was kept")
@@ -103,15 +89,9 @@ def restore(
 
 
 @click.command()
-@click.option(
-    "--expect",
-    "expected",
-    multiple=True,
-    metavar="NOTED",
-    help="A state noted elsewhere (SIZE:ROOT), or a receipt's decision; the log must still hold it. Repeatable.",
-)
+@expect_option("A state noted elsewhere (SIZE:ROOT), or a receipt's decision; the log must still hold it. Repeatable.")
 @with_settings(AS_JSON)
-def fsck(*, expected: tuple[str, ...], loaded: LoadedSettings, as_json: bool) -> None:
+def fsck(*, expected: tuple[str, ...], loaded: LoadedSettings) -> None:
     """Look at everything that is stored, and change nothing; exit code 1 if anything is wrong.
 
     Schema and triggers, the database's own structures, foreign keys, the log and its tree, every wrapped key, every
@@ -128,7 +108,7 @@ def fsck(*, expected: tuple[str, ...], loaded: LoadedSettings, as_json: bool) ->
     guards = open_local_guards(loaded.settings)
     findings = list(examine(vault(loaded, guarded=False), origin=origin, noted=noted, guards=guards))
     sound = not any(finding.problems for finding in findings)
-    if as_json:
+    if wants_json():
         rows = [asdict(finding) for finding in findings]
         print_json({"schema": "kms.fsck/1", "sound": sound, "checks": rows})
     else:
@@ -153,14 +133,14 @@ def _show_findings(findings: list[FsckFinding]) -> None:
             click.echo(f"  {problem}")
 
 
-def _show(summary: BackupSummary, *, as_json: bool) -> None:
+def _show(summary: BackupSummary) -> None:
     members = {
         "origin": summary.origin,
         "created_at": summary.created_at,
         "head": summary.head,
         "sha256": summary.digest.hex(),
     }
-    if as_json:
+    if wants_json():
         print_json({"schema": "kms.backup-summary/1", **members, "rows": dict(summary.rows)})
         return
     for name, value in members.items():

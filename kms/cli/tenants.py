@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from kms.cli.administration import administering
+from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.options import AS_JSON, print_rows
-
-if TYPE_CHECKING:
-    from kms.cli.admin_client import AdminClient
 
 
 @click.group()
@@ -32,9 +27,9 @@ def tenant_create(service: AdminClient, name: str) -> None:
 
 @tenant.command("list")
 @administering(AS_JSON)
-def tenant_list(service: AdminClient, *, as_json: bool) -> None:
+def tenant_list(service: AdminClient) -> None:
     """List the tenants."""
     found = service.get("/v1/tenants")["tenants"]
     rows = [{"tenant": name, "created_at": since} for name, since in found.items()]
     document = {"schema": "kms.tenants/1", "tenants": rows}
-    print_rows(document, rows, "{0[tenant]}  since {0[created_at]}".format, as_json=as_json)
+    print_rows(document, rows, "{0[tenant]}  since {0[created_at]}".format)

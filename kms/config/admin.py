@@ -9,21 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class AdminSettings(BaseModel):
-    """Settings of the administration listener, and of the identities accepted there and on the release plane.
-
-    Attributes:
-        admin_port: port of the administration API; None, the default, serves none.
-        admin_host: address that it listens on.
-        admin_certificate_file: PEM certificates of its server.
-        admin_key_file: the key of the first of them.
-        admin_client_ca_file: PEM certificates of the authorities of administrators; with it, the handshake demands a
-            client certificate.
-        admin_certificate_names: the name that identifies a client certificate: its key, its one URI or its subject.
-        admin_issuers_file: issuers of the bearer tokens that are accepted there.
-        callers: any caller may request keys, or only identified ones with the role ``workload``; attestation is
-            demanded of both.
-        callers_issuers_file: issuers of the bearer tokens of identified callers.
-    """
+    """Settings of the administration listener, and of the identities accepted there and on the release plane."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 

@@ -171,12 +171,9 @@ def _digest_of(path: Path, name: str) -> str:
 
 
 def log_configuration(store: Store, configuration: Configuration, *, actor: Actor, at: datetime) -> bool:
-    """Write what the settings mean into the log, unless it is what was written there last.
+    """Write the meaning of the settings into the log; return False if it is the one that was written there last.
 
     Of replicas that start at once with the same settings one writes.
-
-    Returns:
-        Whether there was anything to write.
 
     Raises:
         UnavailableError: the database is in use, or the clock is wrong.

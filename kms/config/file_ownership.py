@@ -45,10 +45,7 @@ def believed_files(settings: Settings, config: Path | None) -> Iterator[tuple[st
 
 
 def require_guarded(settings: Settings, config: Path | None) -> int:
-    """Refuse a file that others could write, or put another in the place of.
-
-    Returns:
-        How many files were looked at.
+    """Refuse a trusted file that others could write or replace; return the number of files.
 
     Raises:
         ConfigurationError: ``file-writable-by-others``, ``file-unreadable``, or as ``believed_files``.

@@ -16,7 +16,7 @@ _FORMS: Final = (
     "or replica:https://HOST (http:// for the loopback address)"
 )
 _NV_INDEX: Final = re.compile(r"0x01[0-9a-f]{6}")
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class GuardKind(StrEnum):
@@ -32,10 +32,7 @@ class GuardKind(StrEnum):
 class GuardPlace:
     """A guard and its place: a path, an NV index, the name of a witness, or the address of a replica.
 
-    Attributes:
-        kind: kind of the guard.
-        place: where it is.
-        tcti: the way to a TPM, in tpm2-tools' notation; empty for the other kinds.
+    ``tcti`` is the way to a TPM, in tpm2-tools' notation; empty for the other kinds.
     """
 
     kind: GuardKind
@@ -58,16 +55,17 @@ def parse_guard(text: str) -> GuardPlace:
         tcti = tcti if at else DEFAULT_TCTI
         if not _NV_INDEX.fullmatch(place) or not tcti:
             raise ValueError(_FORMS)
-    if kind is GuardKind.REPLICA and not _is_address(place):
+    if kind is GuardKind.REPLICA and not is_address(place):
         raise ValueError(_FORMS)
     return GuardPlace(kind=kind, place=place, tcti=tcti)
 
 
-def _is_address(url: str) -> bool:
+def is_address(url: str) -> bool:
+    """Return True for an https address, or an http one of this machine, without user, query and fragment."""
     parts = urlsplit(url)
     if not parts.hostname or parts.query or parts.fragment or parts.username is not None:
         return False
-    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
 
 
 def from_folder(text: object, folder: Path) -> object:

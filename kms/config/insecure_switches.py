@@ -7,6 +7,7 @@ from typing import Final
 from sqlalchemy.engine import URL
 
 from attest.errors import ConfigurationError
+from kms.config.guards import LOOPBACK
 from kms.config.listener_tls import is_plain_beyond_this_machine
 from kms.config.settings import Settings
 from kms.store import locate
@@ -22,7 +23,6 @@ SWITCHES: Final = {
 }
 """Each relaxed switch and what it does. The names are labels of a metric, so the list is closed."""
 _STRICT_MODE: Final = "verify-full"
-_LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def relaxed_switches(settings: Settings) -> dict[str, str]:
@@ -64,5 +64,5 @@ def _database_unproved(database: str) -> bool:
     if not isinstance(place, URL):
         return False
     host = str(place.host or place.query.get("host", ""))
-    local = host in _LOCAL or host.startswith("/")
+    local = host in LOOPBACK or host.startswith("/")
     return not local and place.query.get("sslmode", _STRICT_MODE) != _STRICT_MODE

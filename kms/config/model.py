@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Annotated, Final, Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
 from attest.errors import ConfigurationError
 from attest.fetch import OCSP_URL, PCS_URL, RIM_URL
 from kms.config.admin import AdminSettings
-from kms.config.guards import MAX_GUARDS, parse_guard
+from kms.config.guards import MAX_GUARDS, is_address, parse_guard
 from kms.config.tls import TlsVersion
 from kms.domain.lease_grants import LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECONDS
 from kms.keys.wrapping.definitions import KEK_MEMBERS, Definition, definition_of
@@ -33,69 +32,10 @@ KEK_TABLE: Final = ("backend", *sorted({name for one in KEK_MEMBERS for name in 
 
 
 class Settings(AdminSettings):
-    """Everything that the operator decides.
+    """Everything that the operator decides; ``docs/operations.md`` explains each setting.
 
-    Attributes:
-        database: SQLite file, as a path or ``sqlite:///`` and a path; or a ``postgresql://`` URL without a password.
-        database_password_file: holds the password of a PostgreSQL server; without it libpq's password file counts.
-        database_connections: most connections to a PostgreSQL server.
-        kek_backend: what holds the key-encryption key: ``file``, ``pkcs11`` or ``transit``; its members follow, each
-            called ``kek_`` and its name in the table ``[kek]``, see ``kms.keys.wrapping.definitions``.
-        kek_file: the key-encryption key; better not beside the database and its backups.
-        kek_directory: holds a definition (TOML) of each further key-encryption key.
-        origin: the service's name, which its clients know it by for ever (``kms.example/prod``).
-        rollback_guard: what remembers outside of the database how far it has come, see ``kms.config.guards``; by
-            default a file in the folder ``guard``.
-        allow_no_rollback_guard: keep no guard, so that an older copy of the database can be put back unnoticed.
-        host: address to listen on.
-        port: port to listen on; 0 takes any free one.
-        workers: processes that serve, all on the same socket.
-        drain_seconds: longest time that requests which have begun get to finish when the service ends.
-        tls_certificate_file: PEM certificates of the server; with it the service speaks HTTPS.
-        tls_key_file: the key of the first of them.
-        tls_minimum: oldest version of TLS that is spoken.
-        plain_http: what becomes of listening beyond the loopback address without TLS: a warning, or a refusal.
-        lock_memory: keep the service's memory out of the swap.
-        self_evidence: how the service proves the machine that it runs on: not at all, by whatever TEE is there, by the
-            TEE that is named and nothing else, or by the simulator, which proves nothing.
-        self_evidence_per_minute: most reports that each worker makes of it in a minute.
-        destroy_delay_seconds: the shortest time for which the destruction of a key can be undone.
-        challenge_seconds: how long a challenge counts.
-        lease_seconds: how long a released key is meant to be used before its holder attests again.
-        max_body_bytes: longest request body.
-        max_bodies_bytes: all request bodies of a worker together, on each address that it listens on.
-        request_seconds: longest time to receive and answer one request.
-        max_concurrent: most releases that a worker works on at the same time.
-        endorsements: files and directories with certificates, revocation lists and bundles.
-        bundle_keys: PEM files of the keys that may sign bundles; empty demands no signature of a bundle.
-        fetch: request what the files lack from the services of AMD, Intel and NVIDIA.
-        pcs_url: service for Intel's endorsements: Intel's own, or the PCCS of a data centre.
-        rim_url: service for NVIDIA's RIMs.
-        ocsp_url: responder for the revocation of NVIDIA's certificates.
-        cache_directory: where their answers are kept.
-        anchors_file: changes to the accepted roots.
-        verifiers_file: Verifiers whose EARs are genuine here, with their keys; without it no passport is.
-        witnesses_file: witnesses that cosign the log's checkpoints.
-        publish_entries: let everybody read the entries of the log, and with them the names of keys and policies.
-        allow_simulated: accept evidence of the simulator, which proves nothing about hardware.
-        allow_thaw_by_one: let one person thaw what was frozen, on a service that never had a quorum.
-        fsck_every_seconds: how often the running service compares the database with its log; 0 is never.
-        break_glass_seconds: how long break-glass may be open at most.
-        log_format: ``text`` for people or ``json`` for programs, on standard error.
-        metrics_host: address where metrics are read.
-        metrics_port: port where metrics are read, without authentication; without it there are none.
-        otlp_endpoint: where OpenTelemetry traces are sent (OTLP over HTTP); without it there are none.
-        trace_percent: of the traces that begin here, how many are kept.
-        client_requests_per_second: requests that one address may send in the long run, to each worker; 0 is no limit.
-        client_burst: requests that it may send at once.
-        client_connections_per_second: connections that one address may open in the long run, to each worker; after a
-            pause ``client_burst`` at once; 0 is no limit, and so is 0 for its requests.
-        identity_requests_per_second: releases that one identified caller may request in the long run, from each
-            worker; 0 is no limit.
-        identity_burst: releases that it may request at once.
-        chip_releases_per_minute: decisions on the evidence of one image on one chip in the long run, and at once, by
-            each worker; of one chip 16 times as many; 0 is no limit.
-        profile: ``production`` refuses to start with any relaxed switch, and takes no unsigned bundle.
+    The members of the back-ends of key-encryption keys are those of ``kms.keys.wrapping.definitions``, with ``kek_`` in
+    front of their names.
     """
 
     database: Annotated[str, Field(min_length=1, max_length=4096)]
@@ -188,14 +128,8 @@ class Settings(AdminSettings):
     @classmethod
     def _address_of_a_collector(cls, value: str | None) -> str | None:
         """Traces hold no secret, but show who requests keys and when."""
-        if value is None:
-            return None
-        parts = urlsplit(value)
-        local = parts.hostname in {"localhost", "127.0.0.1", "::1"}
-        if not parts.hostname or parts.scheme not in {"https", "http"} or (parts.scheme == "http" and not local):
-            raise ValueError("expected https://HOST/PATH, or http:// and the loopback address")
-        if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-            raise ValueError("expected an address without user, password, query or fragment")
+        if value is not None and not is_address(value):
+            raise ValueError("expected https://HOST/PATH without user or query; http:// for the loopback address alone")
         return value
 
     @field_validator("rollback_guard")

@@ -18,6 +18,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from attest.errors import ConfigurationError
+from attest.named_files import read_bounded
 from kms.config.admin import ADMIN_TABLE
 from kms.config.guards import from_folder
 from kms.config.model import KEK_TABLE, MAX_BODY_BYTES, Settings, require_origin
@@ -48,12 +49,9 @@ class LoadedSettings:
 def load_settings(
     *, flags: Mapping[str, object], environ: Mapping[str, str], config: Path | None = None
 ) -> LoadedSettings:
-    """Put the settings together and check them.
+    """Put the settings together and check them; a flag of None is not given.
 
-    Args:
-        flags: values from the command line; None means not given.
-        environ: environment variables.
-        config: the file; None takes ``KMS_CONFIG``, and without it there is no file.
+    Without ``config`` the file is that of ``KMS_CONFIG``, and without this variable there is none.
 
     Raises:
         ConfigurationError: ``config-unreadable`` or ``config-invalid``, naming the setting and where it came from; or
@@ -84,16 +82,9 @@ def load_settings(
 def _from_file(path: Path) -> dict[str, object]:
     """Read the file; relative paths in it are meant from where it lies."""
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as exc:
-        raise _unreadable(path, exc.strerror or str(exc)) from exc
-    if len(content) > MAX_FILE_BYTES:
-        raise _unreadable(path, f"more than {MAX_FILE_BYTES} bytes")
-    try:
-        values = tomllib.loads(content.decode("utf-8"))
-    except ValueError as exc:
-        raise _unreadable(path, str(exc)) from exc
+        values = tomllib.loads(read_bounded(path, MAX_FILE_BYTES).decode("utf-8"))
+    except (OSError, ValueError) as exc:
+        raise _unreadable(path, getattr(exc, "strerror", None) or str(exc)) from exc
     for table, members in _TABLES.items():
         values = _with_table(values, table, members, f"file {path}")
     for name in values:

@@ -22,7 +22,7 @@ host = "127.0.0.1"
 port = 8750
 
 # Certificates, revocation lists and bundles; read at start and on SIGHUP.
-{endorsements}endorsements = ["endorsements"]
+# endorsements = ["endorsements"]
 # Ask the services of AMD, Intel and NVIDIA for what is not there.
 fetch = false
 {simulated}"""
@@ -33,12 +33,9 @@ allow_simulated = true
 
 
 def prepare_directory(directory: Path, *, origin: str | None, allow_simulated: bool) -> Path:
-    """Make a directory with a settings file in it, both for their owner alone.
+    """Make a directory with a settings file in it, both for their owner alone, and return the path of the file.
 
-    A settings file that an interrupted initialisation wrote, in these very words, is used as it is.
-
-    Returns:
-        The settings file.
+    A settings file that an interrupted initialisation wrote with the same content is used as it is.
 
     Raises:
         ConfigurationError: ``config-invalid`` (no origin), ``config-exists`` or ``directory-unusable``.
@@ -52,11 +49,7 @@ def prepare_directory(directory: Path, *, origin: str | None, allow_simulated: b
         )
     require_origin(origin)  # before anything is written: a directory with a name that cannot be is in the way
     path = directory / "kms.toml"
-    content = _TEMPLATE.format(
-        origin=origin.replace("\\", "\\\\").replace('"', '\\"'),
-        endorsements="# ",
-        simulated=_SIMULATED if allow_simulated else "",
-    )
+    content = _TEMPLATE.format(origin=origin, simulated=_SIMULATED if allow_simulated else "")
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_file(path, content)
@@ -81,7 +74,7 @@ def _unusable(directory: Path, problem: str) -> ConfigurationError:
 
 
 def _interrupted(directory: Path, path: Path, content: bytes) -> bool:
-    """Say whether this settings file is what would be written now, and the service that it names is not whole."""
+    """Return True if this settings file has this content, and the service that it names is incomplete."""
     names = {name: (directory / name).exists() for name in ("kms.db", "kek", "kek" + UNFINISHED_SUFFIX)}
     whole = names == {"kms.db": True, "kek": True, "kek" + UNFINISHED_SUFFIX: False}
     try:

@@ -19,13 +19,7 @@ _ATTEMPTS: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FsckVerdict:
-    """The result of an examination.
-
-    Attributes:
-        ended_at: its end, in seconds since 1970.
-        findings: number of differences between the database and the log.
-        seconds: its duration.
-    """
+    """The end of an examination in seconds since 1970, the number of differences that it found, and its duration."""
 
     ended_at: float
     findings: int

@@ -44,31 +44,6 @@ _SELDOM_SECONDS: Final = 60.0
 _SELDOM_SHARE: Final = 100
 _DIRECTORY_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 
-NAMES: Final = (
-    "kms_build_info",
-    "kms_requests_total",
-    "kms_request_seconds",
-    "kms_decisions_total",
-    "kms_stage_seconds",
-    "kms_verification_seconds",
-    "kms_store_transaction_seconds",
-    "kms_limited_total",
-    "kms_state_refused_total",
-    "kms_refreshes_total",
-    "kms_log_entries",
-    "kms_log_newest_entry_timestamp_seconds",
-    "kms_nonces_used",
-    "kms_endorsement_expiry_timestamp_seconds",
-    "kms_freezes",
-    "kms_leases_live",
-    "kms_relaxed",
-    "kms_fsck_end_timestamp_seconds",
-    "kms_fsck_findings",
-    "kms_fsck_seconds",
-    "kms_scrape_ok",
-)
-"""Every metric that is served; histograms add ``_bucket``, ``_sum`` and ``_count``."""
-
 
 def share_between_workers(directory: Path, number: int) -> None:
     """Keep this process's values in files that every worker reads; a worker continues those of its predecessor.

@@ -40,16 +40,11 @@ _UNUSABLE: Final = "name an address of this machine with {option}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """An address, and the application that answers there.
+    """A listening socket, closed when serving ends, and the application that answers there.
 
-    Attributes:
-        app: answers requests.
-        sock: listening; closed when serving ends.
-        connections: most that may be open; more are answered 503.
-        tls: for HTTPS; None for plain HTTP.
-        again: files read again on SIGHUP, beside endorsements and TLS certificates.
-        rate: of the new connections of one address; None means no limit.
-        refused: called for each connection above that rate.
+    More than ``connections`` open at once are answered 503. ``again`` are files read again on SIGHUP, beside
+    endorsements and TLS certificates. ``rate`` is that of the new connections of one address, None for no limit;
+    ``refused`` is called for each above it.
     """
 
     app: ASGIApp
@@ -108,18 +103,31 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT; requests that have begun are finished. SIGHUP reads files again.
 
-    Args:
-        listeners: served in this process, all in one event loop.
-        services: opened in this process; the caller closes them.
-        drain_seconds: longest time that requests which have begun get to finish.
-        report: callback for messages to the operator.
-        ready: called once, when every listener accepts connections.
-        ending: called when no more connections are accepted, before requests that have begun are finished.
-        lifeline: a descriptor whose end of file, when the watching process is gone, ends serving as well.
+    They get ``drain_seconds`` for that. All listeners are in one event loop; the caller closes the services. ``ready``
+    is called once, when every listener accepts connections; ``ending`` when no more are accepted, before those requests
+    are finished. The end of file of the descriptor ``lifeline``, when the watching process is gone, ends serving too.
     """
     servers = tuple(_server(one, drain_seconds) for one in listeners)
+
+    def end() -> None:
+        ending()
+        for server in servers:
+            server.should_exit = True
+
+    def end_alone() -> None:
+        loop.remove_reader(lifeline or 0)
+        report("error: the process that watches this one is gone; ending")
+        end()
+
     with asyncio.Runner(loop_factory=PatientLoop) as runner:
-        runner.run(_serve(servers, listeners, services, report=report, ready=ready, ending=ending, lifeline=lifeline))
+        loop = runner.get_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, end)
+        reload = partial(_reload, services, listeners, report)
+        loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, reload))
+        if lifeline is not None:
+            loop.add_reader(lifeline, end_alone)
+        runner.run(_serve(servers, listeners, ready))
 
 
 def _server(listener: Listener, drain_seconds: int) -> EmbeddedServer:
@@ -143,36 +151,7 @@ def _server(listener: Listener, drain_seconds: int) -> EmbeddedServer:
     return EmbeddedServer(config)
 
 
-async def _serve(
-    servers: Sequence[EmbeddedServer],
-    listeners: Sequence[Listener],
-    services: Services,
-    *,
-    report: Callable[[str], None],
-    ready: Callable[[], None],
-    ending: Callable[[], None],
-    lifeline: int | None,
-) -> None:
-    loop = asyncio.get_running_loop()
-
-    def end() -> None:
-        ending()
-        for server in servers:
-            server.should_exit = True
-
-    def end_alone() -> None:
-        loop.remove_reader(lifeline or 0)
-        report("error: the process that watches this one is gone; ending")
-        end()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, end)
-    certificates = tuple(one.tls for one in listeners if one.tls is not None)
-    again = tuple(reread for one in listeners for reread in one.again)
-    reload = partial(_reload, services, certificates, again, report)
-    loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, reload))
-    if lifeline is not None:
-        loop.add_reader(lifeline, end_alone)
+async def _serve(servers: Sequence[EmbeddedServer], listeners: Sequence[Listener], ready: Callable[[], None]) -> None:
     sockets = tuple(one.paced() for one in listeners)
     async with asyncio.TaskGroup() as running:
         for server, sock in zip(servers, sockets, strict=True):
@@ -184,14 +163,12 @@ async def _serve(
         ready()
 
 
-def _reload(
-    services: Services, certificates: Sequence[ServerTls], again: Sequence[Reread], report: Callable[[str], None]
-) -> None:
+def _reload(services: Services, listeners: Sequence[Listener], report: Callable[[str], None]) -> None:
     """Read everything again, in a thread, so that requests go on meanwhile."""
     _read_again("endorsements were read again", partial(services.endorsements.reload, at=services.clock()), report)
-    for tls in certificates:
+    for tls in (one.tls for one in listeners if one.tls is not None):
         _read_again("a TLS certificate was read again", partial(tls.reload, at=services.clock()), report)
-    for one in again:
+    for one in (reread for listener in listeners for reread in listener.again):
         _read_again(one.done, one.read, report)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -32,22 +32,21 @@ class Reread:
     read: Callable[[], object]
 
 
+@dataclass(slots=True, eq=False)
 class Meaning:
     """The configuration of this process; every change of it is in the log before it counts.
 
     A file that is not read again keeps the meaning that it had when it was read.
     """
 
-    def __init__(self, settings: Settings, services: Services, configuration: Configuration) -> None:
-        """Keep the configuration as it was read and logged at the start."""
-        self._settings = settings
-        self._services = services
-        self._configuration = configuration
-        self._lock = threading.Lock()
+    settings: Settings
+    services: Services
+    configuration: Configuration
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def current(self) -> Configuration:
-        """Return what they mean now, as the log has it."""
-        return self._configuration
+        """Return the configuration that counts now, as the log has it."""
+        return self.configuration
 
     def key_sets(self, name: str, issuers: tuple[BearerIssuer, ...]) -> None:
         """Note the content of the files of these issuers, which the setting ``name`` led to at the start.
@@ -60,10 +59,10 @@ class Meaning:
         for path in (one for issuer in issuers for one in issuer.files):
             require_guarded_file(name, path)
         with self._lock:
-            before = self._configuration.settings.get(name)
+            before = self.configuration.settings.get(name)
             first = before[0] if isinstance(before, list) else before
-            values = {**self._configuration.settings, name: with_key_sets(first, issuers, name)}
-            self._log(Configuration(document={**self._configuration.document, "settings": values}))
+            values = {**self.configuration.settings, name: with_key_sets(first, issuers, name)}
+            self._log(Configuration(document={**self.configuration.document, "settings": values}))
 
     def verifiers(self, path: Path) -> None:
         """Trust the Verifiers that the file names now: a change of roots, approved where that is demanded.
@@ -73,28 +72,28 @@ class Meaning:
             UnavailableError: the database is in use, or the clock is wrong.
             IntegrityError: ``store-fact-invalid``.
         """
-        require_guarded(self._settings, None)
+        require_guarded(self.settings, None)
         with self._lock:
             verifiers = read_verifiers(path)
-            fresh = read_configuration(self._settings, self._services.anchors)
-            if fresh.anchors != {*anchor_lines(self._services.anchors), *verifier_lines(verifiers)}:
+            fresh = read_configuration(self.settings, self.services.anchors)
+            if fresh.anchors != {*anchor_lines(self.services.anchors), *verifier_lines(verifiers)}:
                 raise ConfigurationError(
                     f"verifiers_file: {path} changed while it was read",
                     code="file-unreadable",
                     field="verifiers_file",
                     hint="send SIGHUP once more",
                 )
-            with self._services.store.reading() as tx:
+            with self.services.store.reading() as tx:
                 require_approved(tx, fresh.anchors_digest)
-            values = {**self._configuration.settings, "verifiers_file": fresh.settings["verifiers_file"]}
+            values = {**self.configuration.settings, "verifiers_file": fresh.settings["verifiers_file"]}
             anchors = fresh.document["anchors"]
             self._log(Configuration(document={**fresh.document, "settings": values, "anchors": anchors}))
-            self._services.passports.trust(verifiers)
+            self.services.passports.trust(verifiers)
 
     def _log(self, configuration: Configuration) -> None:
-        services = self._services
+        services = self.services
         log_configuration(services.store, configuration, actor=local_actor(), at=services.clock())
-        self._configuration = configuration
+        self.configuration = configuration
 
 
 def key_sets_again(whose: str, key_sets: KeySets) -> Reread:

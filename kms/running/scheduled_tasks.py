@@ -41,13 +41,11 @@ class SteadyClock:
     def look(self) -> tuple[datetime, bool]:
         """Return the moment, and whether the clock has run evenly for ``SETTLING_SECONDS``."""
         at, ticks = self.clock(), self.monotonic()
-        if self._last is None or abs(at - self._last[0] - timedelta(seconds=ticks - self._last[1])) > _LEAP:
+        leap = timedelta(seconds=LEAP_SECONDS)
+        if self._last is None or abs(at - self._last[0] - timedelta(seconds=ticks - self._last[1])) > leap:
             self._since = ticks
         self._last = (at, ticks)
         return at, ticks - self._since >= SETTLING_SECONDS
-
-
-_LEAP = timedelta(seconds=LEAP_SECONDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,10 +62,9 @@ class RequestTracer:
 
     @contextmanager
     def request(self, scope: Scope) -> Iterator[str | None]:
-        """Span a whole request, as part of the trace that its caller names (W3C ``traceparent``), if it does.
+        """Span a whole request, and yield the id of its trace in hex, or None if that is not kept.
 
-        Yields:
-            The trace's id in hex, or None when it is not kept.
+        The span is part of the trace that the caller names (W3C ``traceparent``), if any.
         """
         headers = Headers(scope=scope)
         given = {name: headers[name] for name in ("traceparent",) if name in headers}

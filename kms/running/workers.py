@@ -34,12 +34,9 @@ def restart_delay(deaths: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """A worker process, as its own code sees it.
+    """A worker process, as its own code sees it; one that replaces a dead worker has its number, the first has 1.
 
-    Attributes:
-        number: 1 for the first; a worker that replaces a dead one has its number.
-        lifeline: reads as ended when the watching process is gone.
-        announcing: descriptor that ``ready`` writes to.
+    ``lifeline`` reads as ended when the watching process is gone; ``ready`` writes to the descriptor ``announcing``.
     """
 
     number: int
@@ -73,10 +70,7 @@ def supervise(
     It returns in every process: in a worker with what it is, and in the watching process, when all is over, with
     the exit code. The first worker has to serve before the others start; if it never does, neither do they.
     ``announce`` is called in the watching process, once, with the identity that the first worker serves as.
-
-    Returns:
-        The worker; or 0, ``KILLED`` when a worker did not end in time, or the code of a first worker that never
-        served.
+    That is 0, ``KILLED`` when a worker did not end in time, or the code of a first worker that never served.
     """
     return _Supervisor(count, drain_seconds=drain_seconds, announce=announce, report=report).run()
 

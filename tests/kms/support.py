@@ -1,6 +1,7 @@
 """A service in memory of time, and workloads that come to it."""
 
 import itertools
+import re
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -317,3 +318,9 @@ def open_release(
 
 def nonce_digest(challenge: Challenge) -> str:
     return sha256(challenge.nonce).hexdigest()
+
+
+def documented_metrics() -> set[str]:
+    """Return the names of the metrics in ``docs/monitoring.md``."""
+    page = Path(__file__).parents[2] / "docs" / "monitoring.md"
+    return set(re.findall(r"`(kms_[a-z_]+)`", page.read_text(encoding="utf-8")))

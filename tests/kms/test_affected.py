@@ -398,9 +398,9 @@ def test_renewals_are_stopped_at_the_command_line(
     assert "leave --after out" in at_shell(*stop, "--reason", "x", "--after", "1:x", code=2)[1]
     assert "nothing was stopped" in at_shell(*stop, "--reason", "AMD-SB-3023")[1]
     release(harness)
-    assert "1 leases are not renewed any more" in at_shell(*stop, "--reason", "AMD-SB-3023", "--yes")[1]
+    assert "renewals stopped: 1" in at_shell(*stop, "--reason", "AMD-SB-3023", "--yes")[1]
     assert refusal(harness) == "lease-stopped"
     (listed,) = json.loads(at_shell("list", "--json", "--stopped")[0])["leases"]
     assert (listed["state"], listed["stop_reason"]) == ("stopped", "AMD-SB-3023")
-    assert "may be renewed again" in at_shell("resume", listed["lease_id"], "--reason", "mended")[0]
+    assert "renewals allowed again: 1" in at_shell("resume", listed["lease_id"], "--reason", "mended")[0]
     release(harness)

@@ -12,7 +12,7 @@ import pytest
 
 from attest.clock import system_clock
 from attest.errors import AttestError, ConfigurationError
-from kms.cli.admin_client import AdminClient
+from kms.cli.administration import AdminClient
 from kms.cli.main import cli
 from kms.domain.errors import IntegrityError, KmsError, UnauthenticatedError, UnavailableError
 from kms.domain.secret import SecretBytes

@@ -3,8 +3,7 @@
 import pytest
 
 from attest.errors import ConfigurationError
-from kms.admin_api.context import AdminContext, Caller, OwnThread
-from kms.admin_api.services import of_running
+from kms.admin_api.context import AdminContext, Caller, OwnThread, of_running
 from kms.auth.authentication import LocalAuthenticator
 from kms.auth.names import jwt_identity, parse_identity
 from kms.domain.actors import Actor, Means

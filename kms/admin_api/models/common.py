@@ -11,6 +11,7 @@ from kms.api.models import Edge
 
 Tenant = Annotated[str, Field(pattern=TENANT_PATTERN, examples=["default"])]
 KeyId = Annotated[str, Field(pattern=KEY_ID_PATTERN, examples=["my-model"])]
+KEY_PATH = "/v1/keys/{tenant}/{key_id}"
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256, hex.")]
 Moment = Annotated[str, Field(description="RFC 3339, UTC.", examples=["2026-06-01T12:00:00Z"])]
 Identity = Annotated[

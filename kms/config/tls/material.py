@@ -21,6 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from attest.encoding import rfc3339_text
 from attest.errors import ConfigurationError
+from attest.named_files import read_bounded
 from kms.domain.secret import EXPORT, SecretBytes
 from kms.keys.wrapping.secret_files import PrivateFile, unusable
 
@@ -38,11 +39,7 @@ _WEAK_HASHES = ("md5", "sha1")
 class TlsMaterial:
     """A chain and the key of its first certificate, which fit each other and are valid at the moment of reading.
 
-    Attributes:
-        chain: the server's own certificate first, then its issuers.
-        pem: the chain as it was read.
-        key_pem: the key as it was read.
-        spki_sha256: SHA-256 of the SubjectPublicKeyInfo of the server's key, 32 bytes.
+    The server's own certificate comes first; ``spki_sha256`` is that of its SubjectPublicKeyInfo, 32 bytes.
     """
 
     chain: tuple[x509.Certificate, ...]
@@ -71,7 +68,10 @@ def read_material(certificate_file: Path, key_file: Path, *, at: datetime) -> Tl
             ``tls-certificate-not-for-servers``, ``tls-certificate-expired``, ``tls-certificate-not-yet-valid``,
             ``tls-key-unusable``, ``tls-key-exposed``, ``tls-key-invalid`` or ``tls-key-mismatch``.
     """
-    pem = _read_certificates(certificate_file)
+    try:
+        pem = read_bounded(certificate_file, MAX_FILE_BYTES)
+    except OSError as exc:
+        raise _unreadable(certificate_file, exc.strerror or str(exc)) from exc
     chain = parse_certificates(pem, file=certificate_file)
     for certificate in chain:
         _require_strong(certificate, certificate_file)
@@ -89,18 +89,6 @@ def read_material(certificate_file: Path, key_file: Path, *, at: datetime) -> Tl
             hint="name the two files that were made together; the server's own certificate comes first in its file",
         )
     return TlsMaterial(chain=chain, pem=pem, key_pem=key_pem, spki_sha256=sha256(of_certificate).digest())
-
-
-def _read_certificates(path: Path) -> bytes:
-    """Read a file of certificates, within its limit."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as exc:
-        raise _unreadable(path, exc.strerror or str(exc)) from exc
-    if len(content) > MAX_FILE_BYTES:
-        raise _unreadable(path, f"more than {MAX_FILE_BYTES} bytes")
-    return content
 
 
 def parse_certificates(pem: bytes, *, file: Path) -> tuple[x509.Certificate, ...]:

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -28,39 +29,30 @@ REPEAT_SECONDS: Final = 30
 """The same question is given the same answer for so long, without asking the device."""
 MAX_REMEMBERED: Final = 64
 _MINUTE: Final = timedelta(minutes=1)
+_Question = tuple[bytes, str, bytes]
 _log = logging.getLogger("kms")
 
 
+@dataclass(slots=True, eq=False)
 class SelfEvidenceService:
-    """Maker of the service's own evidence, signed statement included.
+    """Maker of the service's own evidence, signed statement included; without a ``source`` it refuses every request.
 
-    Args:
-        source: collects evidence; None refuses every request.
-        identity: signs.
-        state: returns the statement of the moment; the TLS certificate may be replaced meanwhile.
-        clock: source of the time.
-        per_minute: most reports that this process makes in a minute.
+    ``state`` returns the statement of the moment: the TLS certificate may be replaced meanwhile. This process makes at
+    most ``per_minute`` reports in a minute.
     """
 
-    def __init__(
-        self,
-        source: EvidenceSource | None,
-        *,
-        identity: Identity,
-        state: Callable[[], ServiceStatement],
-        clock: Clock,
-        per_minute: int,
-    ) -> None:
-        """Begin with a full allowance."""
-        self._source = source
-        self._identity = identity
-        self._state = state
-        self._clock = clock
-        self._per_minute = per_minute
-        self._made: list[datetime] = []
-        self._waiting = ConcurrencyLimit(total=MAX_WAITING)
-        self._device = threading.Lock()
-        self._answers: OrderedDict[tuple[bytes, str, bytes], tuple[datetime, ServiceAttestation]] = OrderedDict()
+    source: EvidenceSource | None
+    _: KW_ONLY
+    identity: Identity
+    state: Callable[[], ServiceStatement]
+    clock: Clock
+    per_minute: int
+    _made: list[datetime] = field(default_factory=list, init=False)
+    _waiting: ConcurrencyLimit = field(default_factory=lambda: ConcurrencyLimit(total=MAX_WAITING), init=False)
+    _device: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _answers: OrderedDict[_Question, tuple[datetime, ServiceAttestation]] = field(
+        default_factory=OrderedDict, init=False
+    )
 
     def answer(self, *, nonce: bytes, audience: str) -> ServiceAttestation:
         """Answer a client's nonce of 32 bytes and its name, ``audience``, of 1 to 512 printable characters.
@@ -69,7 +61,7 @@ class SelfEvidenceService:
             AttestationOffError: ``attestation-off``.
             UnavailableError: ``attestation-busy``, or ``attestation-failed``: the device gave no evidence.
         """
-        source = self._source
+        source = self.source
         if source is None:
             raise AttestationOffError(
                 "this service gives no evidence of the machine that it runs on",
@@ -85,14 +77,14 @@ class SelfEvidenceService:
             self._waiting.release()
 
     def _made_or_remembered(self, source: EvidenceSource, nonce: bytes, audience: str) -> ServiceAttestation:
-        now, statement = self._clock(), self._state()
+        now, statement = self.clock(), self.state()
         question = (nonce, audience, statement.to_bytes())
         self._forget(now)
         remembered = self._answers.get(question)
         if remembered is not None:
             return remembered[1]
-        if len(self._made) >= self._per_minute:
-            raise _busy(f"{self._per_minute} reports were made in the last minute")
+        if len(self._made) >= self.per_minute:
+            raise _busy(f"{self.per_minute} reports were made in the last minute")
         self._made.append(now)
         made = self._make(source, statement, nonce, audience)
         self._answers[question] = (now, made)
@@ -110,7 +102,7 @@ class SelfEvidenceService:
                 "the machine gave no evidence", code="attestation-failed", hint="its operator's log says why"
             ) from exc
         text = identity_note(nonce=nonce, audience=audience, statement=statement.to_bytes(), evidence=evidence)
-        note = sign_note(text, name=self._identity.public.name, key=self._identity.key)
+        note = sign_note(text, name=self.identity.public.name, key=self.identity.key)
         return ServiceAttestation(statement=statement.to_bytes(), evidence=evidence, note=note)
 
     def _forget(self, now: datetime) -> None:

@@ -22,10 +22,7 @@ _CERTIFIED_BEFORE: Final = timedelta(days=7)
 
 
 def open_source(settings: Settings, *, clock: Clock, access: MachineAccess = THIS_MACHINE) -> EvidenceSource | None:
-    """Find the source of evidence that the settings name. Nothing is collected yet.
-
-    Returns:
-        The source; None where the settings turn it off, or where ``auto`` finds no TEE.
+    """Return the source of evidence that the settings name; None for ``off``, and where ``auto`` finds no TEE.
 
     Raises:
         ConfigurationError: ``self-evidence-unavailable``: the TEE that is demanded is not there.
