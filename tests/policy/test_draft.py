@@ -270,6 +270,37 @@ def test_simulated_evidence_says_so_loudly() -> None:
     assert found.source.origin.endswith(" on 2026-06-01")
 
 
+_HEAD_KEYS = "reference_values simulated version"
+_OF_A_TD = "minimum_tcb_evaluation_data_number minimum_tdx_module_svn mr_seam mr_td rtmr0"
+_OF_A_DEVICE = "driver_versions fwids vbios_versions"
+
+
+@pytest.mark.parametrize(
+    ("case", "head", "sections"),
+    [
+        ("genoa-v3-vlek", _HEAD_KEYS, {"snp": "measurement minimum_tcb"}),
+        ("genoa-v5-vcek", f"{_HEAD_KEYS} snp", {"snp": "measurement minimum_tcb"}),
+        ("milan-v5-masked-chip-id", _HEAD_KEYS, {"snp": "masked_chip_id measurement minimum_tcb products"}),
+        ("td-v4", f"{_HEAD_KEYS} tdx", {"tdx": _OF_A_TD}),
+        ("td-v4-out-of-date", f"{_HEAD_KEYS} tdx", {"tdx": f"{_OF_A_TD} accepted_advisories tcb_status"}),
+        ("enclave-v3", f"{_HEAD_KEYS} sgx", {"sgx": "minimum_tcb_evaluation_data_number mr_enclave"}),
+        (
+            "nvidia-board",
+            "simulated version gpu nvswitch",
+            {"devices": "bound", "gpu": _OF_A_DEVICE, "nvswitch": "fwids vbios_versions"},
+        ),
+        ("azure-tdx-v2", f"{_HEAD_KEYS} tdx azure", {"tdx": _OF_A_TD.removesuffix(" rtmr0")}),
+    ],
+)
+def test_a_comment_stands_above_each_key_that_a_person_has_to_look_at(
+    case: str, head: str, sections: dict[str, str]
+) -> None:
+    comments = drafted(verified_fixture(case)).draft.comments
+    expected = {(key,) for key in head.split()} | {(of, key) for of, keys in sections.items() for key in keys.split()}
+    assert {path for path in comments if len(path) < 3} == expected
+    assert all(paragraphs and all(paragraphs) for paragraphs in comments.values())
+
+
 @pytest.mark.parametrize("case", ["nvidia-snp-with-hopper", "nvidia-blackwell", "nvidia-switch"])
 def test_a_newer_vbios_is_one_of_the_same_family_of_chips(case: str) -> None:
     verified = verified_fixture(case)
