@@ -282,7 +282,22 @@ def test_nonsense_is_like_nothing() -> None:
     assert "did you mean" not in refusal(json.dumps(STRICT | {"xyzzy": 1})).message
 
 
+def test_of_a_long_word_the_first_eighty_characters_are_compared() -> None:
+    word = "w" * 80
+    assert nearest(word + "x" * 1000, [word], alike=1.0) == word
+    assert nearest(word + "x" * 1000, [f"{word}x"], alike=1.0) is None
+    assert nearest(word[:79], [word], alike=1.0) is None
+
+
 # -- texts that cannot be read
+
+
+def test_of_a_long_text_a_refusal_shows_the_beginning() -> None:
+    tagged = refusal(f"a: !{'t' * 400}!x y").message
+    words = tagged.removeprefix("policy:1:4: cannot be read: ")
+    assert words.startswith("while parsing a node that begins in line 1: found undefined tag handle '!ttt")
+    assert len(words) == 300
+    assert refusal(f"{'1' * 400}: x").got == f"int {'1' * 76}"
 
 
 @pytest.mark.parametrize(
