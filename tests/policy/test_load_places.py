@@ -294,7 +294,7 @@ def test_of_a_long_word_the_first_eighty_characters_are_compared() -> None:
 
 def test_of_a_long_text_a_refusal_shows_the_beginning() -> None:
     tagged = refusal(f"a: !{'t' * 400}!x y").message
-    words = tagged.removeprefix("policy:1:4: cannot be read: ")
+    words = tagged.removeprefix("policy.yaml:1:4: cannot be read: ")
     assert words.startswith("while parsing a node that begins in line 1: found undefined tag handle '!ttt")
     assert len(words) == 300
     assert refusal(f"{'1' * 400}: x").got == f"int {'1' * 76}"
