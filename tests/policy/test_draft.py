@@ -346,6 +346,9 @@ def test_a_version_that_nobody_can_read_is_relaxed_with_its_reason() -> None:
     source = with_gpu(driver_version="unknown")
     draft = draft_policy(source, name="odd", reference="seen", chosen=choose(["nvidia-gpu"]))
     assert "gpu.driver_versions" in dict(draft.weak)
+    assert "unknown" in dict(draft.weak)["gpu.driver_versions"]
+    endless = draft_policy(with_gpu(driver_version="u" * 600), name="odd", reference="s", chosen=choose(["nvidia-gpu"]))
+    assert len(dict(endless.weak)["gpu.driver_versions"]) == 500
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,13 @@ def test_every_form_says_the_same() -> None:
     }
 
 
+def test_what_cannot_be_read_states_nothing() -> None:
+    honest = parse_azure_evidence(SNP.json)
+    assert (len(honest.stated_user_data), len(honest.stated_pcrs)) == (64, 24)
+    silent = replace(honest, hcl=replace(honest.hcl, runtime_data=b"{"), tpm=honest.tpm._replace(message=b""))
+    assert (silent.stated_user_data, silent.stated_extra_data, silent.stated_pcrs) == (b"", b"", ())
+
+
 def test_a_vcek_is_a_hint_and_may_be_left_out() -> None:
     without = {name: value for name, value in V1.items() if name != "vcek"}
     found = parsed(without).cpu
