@@ -256,6 +256,21 @@ def test_alternatives_that_never_hold_are_left_out_and_told() -> None:
         assert "never holds" in caught.value.message
 
 
+def test_of_several_contradictions_the_first_is_told() -> None:
+    hosts, kinds = of("allOf", host(1), host(2)), of("allOf", IS_SNP, IS_TDX)
+    within = of("anyOf", host(2), IS_TDX)
+    for conditions, problem in (
+        ([of("anyOf", hosts, kinds)], "no value of snp.host_data is left"),
+        ([of("anyOf", kinds, hosts)], "it demands two kinds of machine at once"),
+        ([of("anyOf", of("allOf", IS_SNP, host(1), within))], "no value of snp.host_data is left"),
+        ([IS_SNP, host(1), within], "no value of snp.host_data is left"),
+        ([IS_SNP, host(1), of("anyOf", IS_TDX, host(2))], "it demands two kinds of machine at once"),
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            converted(*conditions)
+        assert caught.value.message == f"policy cannot be converted: {problem}: the source never holds"
+
+
 # -- exact firmware
 
 

@@ -247,6 +247,19 @@ def test_a_second_signature_before_the_last_one_refuses_although_that_holds(othe
     assert "2 Signature elements" in refused(Made(text=text).xml()).message
 
 
+@pytest.mark.parametrize(
+    ("broken", "expected", "got"),
+    [
+        (info(' URI=""', ""), 'URI=""', "none"),
+        (info('URI=""', 'URI="#a" Type="b"'), 'URI=""', 'URI="#a", Type="b"'),
+        (info("<ds:SignedInfo>", '<ds:SignedInfo Id="a">'), "none", 'Id="a"'),
+    ],
+)
+def test_other_attributes_are_shown_beside_the_expected_ones(broken: Made, expected: str, got: str) -> None:
+    error = refused(broken.xml())
+    assert (error.expected, error.got) == (expected, got)
+
+
 def test_an_hmac_with_the_public_key_as_secret_refuses() -> None:
     public = SIGNER_KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     refused(Made(signed_info=SIGNED_INFO.replace("#ecdsa-sha384", "#hmac-sha384"), sign=hmac_with(public)).xml())
