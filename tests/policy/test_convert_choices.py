@@ -362,6 +362,15 @@ def test_choices_beyond_the_number_of_branches_are_lost_by_their_place() -> None
     assert len(document_of(converted(IS_SNP, choice("familyId", MAX_BRANCHES)))["any_of"]) == MAX_BRANCHES
 
 
+def test_of_a_lost_choice_the_first_thousand_characters_are_shown() -> None:
+    claims = [f"claim-{number:03}" for number in range(MAX_BRANCHES + 1)]
+    many = [of("allOf", host(number), equals(claim * 2, 1)) for number, claim in enumerate(claims)]
+    (lost,) = [loss for loss in converted(IS_SNP, of("anyOf", *many)).losses if loss.name.endswith(".anyOf")]
+    assert lost.demand.startswith(f"one of {MAX_BRANCHES + 1} conditions on ")
+    assert claims[0] * 2 in lost.demand
+    assert len(lost.demand) == 1000
+
+
 def test_repetitions_of_an_alternative_are_one() -> None:
     again = of("allOf", SMT, vmpl(1))
     document = document_of(converted(IS_SNP, of("anyOf", *[again] * (MAX_BRANCHES + 1), of("allOf", vmpl(1), SMT))))
