@@ -246,6 +246,19 @@ def test_raw_pieces_together_are_one_piece_of_evidence() -> None:
     assert [certificate.der for certificate in certified.presented.certificates] == [VCEK]
 
 
+def test_the_form_of_raw_pieces_is_that_of_the_paravisors_report_and_nothing_else_may_lie_beside() -> None:
+    quote = TDX.td_quote or b""
+    files = [("td-quote.bin", quote), ("q", raw_tpm_quote_bytes(TDX.raw_quote)), ("h", TDX.hcl)]
+    (item,) = read_evidence(files, form="hcl").evidence.items
+    assert parse_azure_evidence(item.value).hcl.raw == TDX.hcl
+    with pytest.raises(EvidenceError) as outcome:
+        read_evidence(files, form="tdx-quote")
+    assert (outcome.value.code, outcome.value.got) == ("evidence-form-mismatch", "hcl")
+    with pytest.raises(EvidenceError) as outcome:
+        read_evidence([HCL, QUOTE, ("enclave.bin", SGX)])
+    assert (outcome.value.code, outcome.value.got) == ("evidence-ambiguous", "2")
+
+
 def test_one_piece_without_the_other_says_nothing() -> None:
     for files in ([HCL], [QUOTE, ("azure.json", SNP.json)]):
         with pytest.raises(EvidenceError) as outcome:
