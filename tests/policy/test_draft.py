@@ -391,6 +391,23 @@ def test_a_choice_that_cannot_be_is_refused(exactly: list[str], or_newer: list[s
     assert refused.value.code == "policy-draft-field"
 
 
+@pytest.mark.parametrize(
+    ("exactly", "or_newer", "expected", "got"),
+    [
+        (["snp.colour"], [], "one of snp.tcb, snp.chip", "no known field"),
+        (["gpu.driver"], [], "one of snp.tcb, snp.chip", "a device that the evidence does not have"),
+        (["snp.tcb"], ["snp.tcb"], "one choice", "exactly and or-newer"),
+        ([], ["snp.chip"], "any or exactly", "or-newer"),
+    ],
+)
+def test_a_choice_that_cannot_be_is_told_beside_those_that_can(
+    exactly: list[str], or_newer: list[str], expected: str, got: str
+) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        choose(["sev-snp"], exactly=exactly, or_newer=or_newer)
+    assert (refused.value.expected, refused.value.got) == (expected, got)
+
+
 def test_a_kind_that_the_language_has_no_key_for_gives_no_draft() -> None:
     with pytest.raises(ConfigurationError) as refused:
         choose(["tpm"])
