@@ -255,6 +255,7 @@ def test_evidence_is_appraised_for_the_moment_for_which_it_was_verified() -> Non
 
 def test_the_baseline_refuses_simulation_debug_and_migration_and_nothing_subtle() -> None:
     assert not Policy.baseline().production
+    assert (Policy.baseline().name, Policy.baseline().version) == ("baseline", 1)
     for guest, wanted in (
         ({}, set[str]()),
         ({"policy": 0x30000 | 1 << 19}, {"guest_policy.debug"}),

@@ -295,3 +295,12 @@ def test_genuine_devices_that_do_not_belong_together_are_refused() -> None:
             unchecked=unchecked_of([name for name in case["unchecked"] if name != "topology"]),
         )
     assert [check.id for check in outcome.value.checks if check.outcome is Outcome.FAIL] == ["topology"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_step_that_accepted_evidence_went_through_says_what_it_found(case: str) -> None:
+    verified = verified_fixture(case)
+    assert all(check.got for check in verified.checks)
+    assert [check.id for check in verified.checks if "an earlier check failed" in check.got] == []
+    unexplained = [check.id for check in verified.checks if check.outcome is Outcome.PASS and not check.expected]
+    assert unexplained == []

@@ -103,6 +103,20 @@ def test_a_held_key_counts_for_twenty_five_years(anchor: Anchor) -> None:
     assert anchor.not_after == anchor.not_before.replace(year=anchor.not_before.year + 25)
 
 
+def test_a_held_root_counts_for_as_long_as_its_certificate_says() -> None:
+    assert {
+        anchor.name: tuple(f"{moment:%Y-%m-%d %H:%M:%S}" for moment in (anchor.not_before, anchor.not_after) if moment)
+        for anchor in VENDORS.anchors
+    } == {
+        "ARK-Milan": ("2020-10-22 17:23:05", "2045-10-22 17:23:05"),
+        "ARK-Genoa": ("2022-01-26 15:34:37", "2047-01-26 15:34:37"),
+        "ARK-Turin": ("2023-05-15 20:03:12", "2048-05-15 20:03:12"),
+        "Intel SGX Root CA": ("2018-05-21 10:45:10", "2049-12-31 23:59:59"),
+        "NVIDIA Device Identity CA": ("2021-11-05 00:00:00", "9999-12-31 23:59:59"),
+        "NVIDIA CoRIM signing Root CA": ("2023-03-16 15:37:34", "2053-03-08 15:37:34"),
+    }
+
+
 def test_the_vendor_set_never_leads_to_the_simulation() -> None:
     assert not any(anchor.simulated for anchor in VENDORS.anchors)
     assert all(anchor.simulated for anchor in SIMULATION.anchors)

@@ -282,6 +282,11 @@ def test_a_bundle_is_recognised_by_its_first_bytes() -> None:
     assert is_bundle(changed(format="attest.endorsements/9"))  # recognised, so that its refusal can say why
     for other in (b"", b"\xa0", b"0", LEAF.data, CHAIN.data, cbor_bytes({"format": "other"}), cbor_bytes(["bundle"])):
         assert not is_bundle(other)
+    head = b"\xa1" + cbor_bytes("format")
+    assert is_bundle(head + b"?" * 12 + b"attest.endorsements/")
+    assert not is_bundle(head + b"?" * 13 + b"attest.endorsements/")  # what stands deeper inside is something else
+    for first, known in ((0x9F, False), (0xA0, True), (0xBB, True), (0xBC, False)):
+        assert is_bundle(bytes([first]) + cbor_bytes("bundle")) is known
 
 
 # -- dates

@@ -69,6 +69,12 @@ def test_a_rim_has_a_greatest_length() -> None:
     assert refusal(answer(longest + b" ")) == "rim-malformed"
 
 
+def test_an_answer_is_recognised_behind_at_most_63_blanks() -> None:
+    assert looks_like_rim_answer(b" \n" * 31 + b" " + answer())
+    assert not looks_like_rim_answer(b" \n" * 32 + answer())
+    assert not looks_like_rim_answer(b"[" + answer() + b"]")
+
+
 def test_an_answer_gives_id_and_document_and_other_members_say_nothing() -> None:
     for data in (answer(), answer(request_id="1", rim_format="SWID", more=[1])):
         assert looks_like_rim_answer(data)

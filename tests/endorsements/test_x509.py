@@ -185,6 +185,9 @@ def test_entries_that_end_alike_are_read_as_if_each_was_decoded_for_itself(bit: 
         assert numbers_of(changed) == entry_by_entry(changed), at
 
 
+LONG = len(DATE + REASONS)
+
+
 def entry(*parts: bytes) -> bytes:
     return der.sequence(*parts)
 
@@ -206,6 +209,8 @@ def entry(*parts: bytes) -> bytes:
         (entry(der.tlv(0x02, b"\x09" + DATE + REASONS), DATE, REASONS),),
         (entry(der.integer(2**900), DATE, REASONS),),
         (entry(der.tlv(0x02, b"\xf7"), DATE, REASONS),),
+        (entry(der.integer(1 << 8 * (125 - LONG) - 2), DATE, REASONS),),  # 127 bytes, the longest of short form
+        (b"\x30\x80" + der.integer(1 << 8 * (126 - LONG) - 2) + DATE + REASONS,),  # 128 is no length of that form
         (der.integer(9), DATE + REASONS),
         (DATE + REASONS,),
         (entry(der.integer(9), DATE, REASONS), b"\0"),

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from attest import (
     load_policy,
     verify,
 )
+from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, GpuTolerances, WaivedMeasurement
 from attest.release import KeyName
 from attest.verification import Freshness
 from kms.domain.decide import (
@@ -185,6 +187,31 @@ def test_mc_42_what_the_policy_does_not_relax_must_have_been_checked() -> None:
     assert codes(decided(results={"a": replace(RESULT, verified=relaxed)})) == ["relaxed-beyond-policy"]
     policy = replace(POLICY, unchecked=relaxed.unchecked)
     allowed = replace(RESULT, verified=relaxed, policy=policy)
+    assert decided(results={"a": allowed}).outcome is ReleaseOutcome.ALLOW
+
+
+WAIVED = GpuTolerances(waived_measurements=(WaivedMeasurement(index=7, reason="somebody said so"),))
+HELD = GpuTolerances(held_rim_signers="somebody said so")
+
+
+def granting(tolerances: dict[str, Any]) -> Policy:
+    return replace(POLICY, **tolerances)
+
+
+@pytest.mark.parametrize(("given", "shown"), [(WAIVED, "measurement 7"), (HELD, "RIM signers on hold")])
+@pytest.mark.parametrize(("kind", "granted"), [("gpus", "gpu_tolerances"), ("switches", "switch_tolerances")])
+def test_mc_42_a_tolerance_for_devices_must_be_granted_for_that_kind_of_device(
+    given: GpuTolerances, shown: str, kind: str, granted: str
+) -> None:
+    verified = replace(RESULT.verified, tolerances=replace(NO_DEVICE_TOLERANCES, **{kind: given}))
+    result = replace(RESULT, verified=verified)
+    refused = decided(results={"a": result})
+    assert codes(refused) == ["relaxed-beyond-policy"]
+    assert f"{'GPU' if kind == 'gpus' else 'switch'} {shown}" in refused.reasons[0].text
+    (other,) = {"gpu_tolerances", "switch_tolerances"} - {granted}
+    elsewhere = replace(result, policy=granting({other: given}))
+    assert codes(decided(results={"a": elsewhere})) == ["relaxed-beyond-policy"]
+    allowed = replace(result, policy=granting({granted: given}))
     assert decided(results={"a": allowed}).outcome is ReleaseOutcome.ALLOW
 
 

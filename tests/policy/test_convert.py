@@ -1,7 +1,7 @@
 """Conversions: what is carried, what is lost, and that nothing is lost in silence."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -531,6 +531,27 @@ def test_documents_of_reference_values_are_lost_by_name() -> None:
     conversion = export_skr(replace(decode_policy(snp_document()), references=(row,)), authority=ISSUER)
     assert "references.kata" in {loss.name for loss in conversion.losses}
     assert conversion.document is None
+
+
+def of_many_issuers() -> Conversion:
+    listed = [{"authority": f"https://{'x' * 60}{n}.example", "allOf": [IS_SNP]} for n in range(20)]
+    return convert_skr(parse_skr(json.dumps({"version": "1.0.0", "anyOf": listed}).encode()), name="x")
+
+
+@pytest.mark.parametrize(
+    ("conversion", "name", "begins"),
+    [
+        (of_many_issuers, "authority", "a token of https://xxx"),
+        (lambda: from_nvidia({**gpu_claims(), "unknown-claim": "u" * 2000}), "unknown-claim", "'uuu"),
+        (lambda: exported(snp_document(chip_ids=[f"{n:02x}" * 64 for n in range(1, 10)])), "snp.chip_ids", ""),
+    ],
+)
+def test_of_a_long_demand_that_is_lost_the_first_thousand_characters_are_shown(
+    conversion: Callable[[], Conversion], name: str, begins: str
+) -> None:
+    (lost,) = [loss for loss in conversion().losses if loss.name == name]
+    assert lost.demand.startswith(begins)
+    assert len(lost.demand) == 1000
 
 
 def test_what_azure_can_say_of_our_policy_is_written() -> None:

@@ -256,6 +256,21 @@ def test_alternatives_that_never_hold_are_left_out_and_told() -> None:
         assert "never holds" in caught.value.message
 
 
+def test_of_several_contradictions_the_first_is_told() -> None:
+    hosts, kinds = of("allOf", host(1), host(2)), of("allOf", IS_SNP, IS_TDX)
+    within = of("anyOf", host(2), IS_TDX)
+    for conditions, problem in (
+        ([of("anyOf", hosts, kinds)], "no value of snp.host_data is left"),
+        ([of("anyOf", kinds, hosts)], "it demands two kinds of machine at once"),
+        ([of("anyOf", of("allOf", IS_SNP, host(1), within))], "no value of snp.host_data is left"),
+        ([IS_SNP, host(1), within], "no value of snp.host_data is left"),
+        ([IS_SNP, host(1), of("anyOf", IS_TDX, host(2))], "it demands two kinds of machine at once"),
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            converted(*conditions)
+        assert caught.value.message == f"policy cannot be converted: {problem}: the source never holds"
+
+
 # -- exact firmware
 
 
@@ -345,6 +360,15 @@ def test_choices_beyond_the_number_of_branches_are_lost_by_their_place() -> None
         assert losses(converted(IS_SNP, COMPLIANT, single)) == ["anyOf[0].allOf[2].anyOf", COMPLIANT["claim"]]
         assert set(document_of(all_accepted(IS_SNP, single))) >= {"snp"}
     assert len(document_of(converted(IS_SNP, choice("familyId", MAX_BRANCHES)))["any_of"]) == MAX_BRANCHES
+
+
+def test_of_a_lost_choice_the_first_thousand_characters_are_shown() -> None:
+    claims = [f"claim-{number:03}" for number in range(MAX_BRANCHES + 1)]
+    many = [of("allOf", host(number), equals(claim * 2, 1)) for number, claim in enumerate(claims)]
+    (lost,) = [loss for loss in converted(IS_SNP, of("anyOf", *many)).losses if loss.name.endswith(".anyOf")]
+    assert lost.demand.startswith(f"one of {MAX_BRANCHES + 1} conditions on ")
+    assert claims[0] * 2 in lost.demand
+    assert len(lost.demand) == 1000
 
 
 def test_repetitions_of_an_alternative_are_one() -> None:

@@ -297,6 +297,12 @@ def test_an_unsigned_corim_is_not_signed() -> None:
         ({1: -8, 8: {0: {0: "ACME"}}}, "ACME"),
         ({1: -8, 8: {0: 5}}, None),
         ({1: -8, 8: 5}, None),
+        ({1: -8, 15: {1: " \t "}}, None),
+        ({1: -8, 15: {1: b""}}, None),
+        ({1: -8, 15: {1: bytes(64)}}, "00" * 64),
+        ({1: -8, 15: {1: bytes(65)}}, "00" * 64),
+        ({1: -8, 15: {1: f" {'n' * 128} "}}, "n" * 128),
+        ({1: -8, 15: {1: "n" * 129}}, "n" * 128),
     ],
 )
 def test_the_signers_name_is_for_people(header: dict[int, Any], signer: str | None) -> None:

@@ -270,6 +270,37 @@ def test_simulated_evidence_says_so_loudly() -> None:
     assert found.source.origin.endswith(" on 2026-06-01")
 
 
+_HEAD_KEYS = "reference_values simulated version"
+_OF_A_TD = "minimum_tcb_evaluation_data_number minimum_tdx_module_svn mr_seam mr_td rtmr0"
+_OF_A_DEVICE = "driver_versions fwids vbios_versions"
+
+
+@pytest.mark.parametrize(
+    ("case", "head", "sections"),
+    [
+        ("genoa-v3-vlek", _HEAD_KEYS, {"snp": "measurement minimum_tcb"}),
+        ("genoa-v5-vcek", f"{_HEAD_KEYS} snp", {"snp": "measurement minimum_tcb"}),
+        ("milan-v5-masked-chip-id", _HEAD_KEYS, {"snp": "masked_chip_id measurement minimum_tcb products"}),
+        ("td-v4", f"{_HEAD_KEYS} tdx", {"tdx": _OF_A_TD}),
+        ("td-v4-out-of-date", f"{_HEAD_KEYS} tdx", {"tdx": f"{_OF_A_TD} accepted_advisories tcb_status"}),
+        ("enclave-v3", f"{_HEAD_KEYS} sgx", {"sgx": "minimum_tcb_evaluation_data_number mr_enclave"}),
+        (
+            "nvidia-board",
+            "simulated version gpu nvswitch",
+            {"devices": "bound", "gpu": _OF_A_DEVICE, "nvswitch": "fwids vbios_versions"},
+        ),
+        ("azure-tdx-v2", f"{_HEAD_KEYS} tdx azure", {"tdx": _OF_A_TD.removesuffix(" rtmr0")}),
+    ],
+)
+def test_a_comment_stands_above_each_key_that_a_person_has_to_look_at(
+    case: str, head: str, sections: dict[str, str]
+) -> None:
+    comments = drafted(verified_fixture(case)).draft.comments
+    expected = {(key,) for key in head.split()} | {(of, key) for of, keys in sections.items() for key in keys.split()}
+    assert {path for path in comments if len(path) < 3} == expected
+    assert all(paragraphs and all(paragraphs) for paragraphs in comments.values())
+
+
 @pytest.mark.parametrize("case", ["nvidia-snp-with-hopper", "nvidia-blackwell", "nvidia-switch"])
 def test_a_newer_vbios_is_one_of_the_same_family_of_chips(case: str) -> None:
     verified = verified_fixture(case)
@@ -315,6 +346,9 @@ def test_a_version_that_nobody_can_read_is_relaxed_with_its_reason() -> None:
     source = with_gpu(driver_version="unknown")
     draft = draft_policy(source, name="odd", reference="seen", chosen=choose(["nvidia-gpu"]))
     assert "gpu.driver_versions" in dict(draft.weak)
+    assert "unknown" in dict(draft.weak)["gpu.driver_versions"]
+    endless = draft_policy(with_gpu(driver_version="u" * 600), name="odd", reference="s", chosen=choose(["nvidia-gpu"]))
+    assert len(dict(endless.weak)["gpu.driver_versions"]) == 500
 
 
 @pytest.mark.parametrize(
@@ -355,6 +389,23 @@ def test_a_choice_that_cannot_be_is_refused(exactly: list[str], or_newer: list[s
     with pytest.raises(ConfigurationError) as refused:
         choose(["sev-snp"], exactly=exactly, or_newer=or_newer)
     assert refused.value.code == "policy-draft-field"
+
+
+@pytest.mark.parametrize(
+    ("exactly", "or_newer", "expected", "got"),
+    [
+        (["snp.colour"], [], "one of snp.tcb, snp.chip", "no known field"),
+        (["gpu.driver"], [], "one of snp.tcb, snp.chip", "a device that the evidence does not have"),
+        (["snp.tcb"], ["snp.tcb"], "one choice", "exactly and or-newer"),
+        ([], ["snp.chip"], "any or exactly", "or-newer"),
+    ],
+)
+def test_a_choice_that_cannot_be_is_told_beside_those_that_can(
+    exactly: list[str], or_newer: list[str], expected: str, got: str
+) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        choose(["sev-snp"], exactly=exactly, or_newer=or_newer)
+    assert (refused.value.expected, refused.value.got) == (expected, got)
 
 
 def test_a_kind_that_the_language_has_no_key_for_gives_no_draft() -> None:

@@ -221,6 +221,7 @@ def test_a_wrong_value_is_refused_with_its_path(change: dict[str, Any], path: st
         ),
         ({"snp": []}, "snp"),
         ({"description": None}, "description"),
+        ({"zebra": 1, "aardvark": 1, "yak": 1}, "aardvark"),
     ],
 )
 def test_a_wrong_value_at_the_top_is_refused_with_its_path(change: dict[str, Any], path: str) -> None:

@@ -78,6 +78,7 @@ VALID = {"version": "1.0.0", "anyOf": [{"authority": ISSUER, "allOf": [equals("a
         ({"anyOf": VALID["anyOf"]}, "version"),
         ({**VALID, "version": "1.0"}, "version"),
         ({**VALID, "version": 1}, "version"),
+        ({**VALID, "b": 1, "a": 1, "c": 1}, "policy.a"),
         ({"version": "1.0.0"}, "anyOf"),
         ({**VALID, "anyOf": []}, "anyOf"),
         ({**VALID, "anyOf": {}}, "anyOf"),

@@ -65,6 +65,13 @@ def test_every_form_says_the_same() -> None:
     }
 
 
+def test_what_cannot_be_read_states_nothing() -> None:
+    honest = parse_azure_evidence(SNP.json)
+    assert (len(honest.stated_user_data), len(honest.stated_pcrs)) == (64, 24)
+    silent = replace(honest, hcl=replace(honest.hcl, runtime_data=b"{"), tpm=honest.tpm._replace(message=b""))
+    assert (silent.stated_user_data, silent.stated_extra_data, silent.stated_pcrs) == (b"", b"", ())
+
+
 def test_a_vcek_is_a_hint_and_may_be_left_out() -> None:
     without = {name: value for name, value in V1.items() if name != "vcek"}
     found = parsed(without).cpu
@@ -237,6 +244,19 @@ def test_raw_pieces_together_are_one_piece_of_evidence() -> None:
         assert parse_azure_evidence(item.value).hcl.raw == TDX.hcl
     certified = read_evidence([HCL, QUOTE, ("vcek.der", VCEK)], form="hcl").evidence
     assert [certificate.der for certificate in certified.presented.certificates] == [VCEK]
+
+
+def test_the_form_of_raw_pieces_is_that_of_the_paravisors_report_and_nothing_else_may_lie_beside() -> None:
+    quote = TDX.td_quote or b""
+    files = [("td-quote.bin", quote), ("q", raw_tpm_quote_bytes(TDX.raw_quote)), ("h", TDX.hcl)]
+    (item,) = read_evidence(files, form="hcl").evidence.items
+    assert parse_azure_evidence(item.value).hcl.raw == TDX.hcl
+    with pytest.raises(EvidenceError) as outcome:
+        read_evidence(files, form="tdx-quote")
+    assert (outcome.value.code, outcome.value.got) == ("evidence-form-mismatch", "hcl")
+    with pytest.raises(EvidenceError) as outcome:
+        read_evidence([HCL, QUOTE, ("enclave.bin", SGX)])
+    assert (outcome.value.code, outcome.value.got) == ("evidence-ambiguous", "2")
 
 
 def test_one_piece_without_the_other_says_nothing() -> None:

@@ -228,6 +228,10 @@ def test_a_setting_outside_its_set_is_refused(name: str, value: object) -> None:
     assert malformed(made.jsons(made.device(nvml={**NVML, name: None}))).field == f"device.nvml.{name}"
 
 
+def test_of_several_unknown_members_the_first_in_order_is_shown() -> None:
+    assert malformed(made.jsons(made.device(nvml=NVML | {"zebra": 1, "aardvark": 1}))).got == "'aardvark'"
+
+
 @pytest.mark.parametrize("value", ["x", 1, [], {**NVML, "more": 1}, {}])
 def test_settings_are_a_closed_object(value: object) -> None:
     assert malformed(made.jsons(made.device(nvml=value))).exit_code == 3

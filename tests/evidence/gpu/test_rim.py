@@ -404,6 +404,12 @@ def test_a_rim_with_another_record_refuses_although_it_is_signed(old: str, new: 
     refused(made(text.replace(RECORD, changed, 1)))
 
 
+def test_a_record_has_at_most_64_alternatives() -> None:
+    digests = tuple(number.to_bytes(48, "big") for number in range(65))
+    assert read_rim(made(body({7: digests[:64]}))).reference_values[7] == digests[:64]
+    refused(made(body({7: digests})))
+
+
 def test_a_record_that_stands_twice_refuses() -> None:
     assert "twice" in refused(made(body().replace(RECORD, RECORD * 2))).message
 

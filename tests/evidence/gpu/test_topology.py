@@ -180,6 +180,8 @@ FALSE: dict[str, Callable[[Set], Set]] = {
     "a GPU that names a fifth switch": lambda board: with_edit(board, 0, t22=board_links(board, 4, _ONES)),
     "a GPU that names another switch": lambda board: with_edit(board, 0, t22=board_links(board, 3, _ONES)),
     "a GPU whose links are off": lambda board: with_edit(board, 0, t22=bytes(144)),
+    "a first GPU that alone names a stranger where a switch is missing": lambda board: without_a_switch(board, 0),
+    "a last GPU that alone names a stranger where a switch is missing": lambda board: without_a_switch(board, 7),
     "a switch that names seven GPUs": lambda board: with_edit(board, 8, t26=board_gpus(board, 7)),
     "a switch that names another GPU": lambda board: with_edit(board, 8, t26=board_gpus(board, 7, _ONES)),
     "a switch that calls itself otherwise": lambda board: with_edit(board, 8, t22=_ONES),
@@ -200,6 +202,11 @@ MISSING: dict[str, Callable[[Set], Set]] = {
     "one GPU": lambda board: board[:1],
     "one switch": lambda board: board[-1:],
 }
+
+
+def without_a_switch(board: Set, at: int) -> Set:
+    """Leave out the fourth switch, and let one GPU name another in its place."""
+    return with_edit(board, at, t22=board_links(board, 3, _ONES))[:-1]
 
 
 def board_links(board: Set, count: int, *more: bytes) -> bytes:

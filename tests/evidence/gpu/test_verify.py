@@ -513,6 +513,15 @@ def test_a_current_issue_that_differs_is_not_excused_by_a_stale_one_that_does_no
         assert (error.code, error.exit_code) == ("gpu-measurement-mismatch", 4)
 
 
+def test_a_current_issue_suffices_beside_a_stale_one_where_revocation_is_left_unchecked() -> None:
+    at = AT + timedelta(days=900)
+    now = replace(GPU.endorsements(at=at), ocsp=())
+    driver, current = now.rims
+    for rims in ((driver, VBIOS, current), (driver, current, VBIOS)):
+        verified = judge(GPU, replace(now, rims=rims), NO_OCSP, at=at)
+        assert there(verified.vbios_rim).parsed.document == current
+
+
 def test_of_bad_issues_a_false_one_is_told_before_a_stale_one() -> None:
     at = AT + timedelta(days=900)
     altered = RimDocument(xml=VBIOS.xml.replace(b"NVIDIA Corporation", b"NVIDIA corporation", 1))

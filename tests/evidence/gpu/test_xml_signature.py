@@ -237,6 +237,29 @@ def test_a_signature_of_another_shape_refuses_although_it_is_well_made(broken: M
     refused(broken.xml())
 
 
+@pytest.mark.parametrize(
+    "other",
+    ["@SIGNATURE@", f'<Signature xmlns="{DS}"/>', f'<Payload><Signature xmlns="{DS}"/></Payload>'],
+    ids=["the same again", "an empty one", "a nested one"],
+)
+def test_a_second_signature_before_the_last_one_refuses_although_that_holds(other: str) -> None:
+    text = body().replace("@SIGNATURE@", f"{other}@SIGNATURE@")
+    assert "2 Signature elements" in refused(Made(text=text).xml()).message
+
+
+@pytest.mark.parametrize(
+    ("broken", "expected", "got"),
+    [
+        (info(' URI=""', ""), 'URI=""', "none"),
+        (info('URI=""', 'URI="#a" Type="b"'), 'URI=""', 'URI="#a", Type="b"'),
+        (info("<ds:SignedInfo>", '<ds:SignedInfo Id="a">'), "none", 'Id="a"'),
+    ],
+)
+def test_other_attributes_are_shown_beside_the_expected_ones(broken: Made, expected: str, got: str) -> None:
+    error = refused(broken.xml())
+    assert (error.expected, error.got) == (expected, got)
+
+
 def test_an_hmac_with_the_public_key_as_secret_refuses() -> None:
     public = SIGNER_KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     refused(Made(signed_info=SIGNED_INFO.replace("#ecdsa-sha384", "#hmac-sha384"), sign=hmac_with(public)).xml())

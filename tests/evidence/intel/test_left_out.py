@@ -34,6 +34,23 @@ def test_what_was_left_out_on_request_is_not_said_to_have_passed_in_a_refusal(
     assert {name for name, outcome in outcomes.items() if outcome is Outcome.NOT_EVALUATED} == left
 
 
+def test_each_step_that_was_left_out_on_request_shows_the_reason() -> None:
+    verified = verify_intel_quote(
+        parse_quote(HONEST["tdx-4"]),
+        endorsements=NO_ENDORSEMENTS,
+        anchors=TrustAnchors.simulation(),
+        at=AT,
+        unchecked=tuple(Unchecked(check=name, reason=f"{name}: a test") for name in ("revocation", "tcb")),
+    )
+    shown = {check.id.split(".")[1]: check for check in verified.checks}
+    for name, step in (("revocation", "revocation"), *(("tcb", s) for s in ("tcb_info", "module", "tcb"))):
+        assert shown[step].outcome is Outcome.NOT_EVALUATED
+        assert shown[step].expected
+        assert f"{name}: a test" in shown[step].got
+    assert shown["qe_identity"].outcome is Outcome.PASS
+    assert "tcb: a test" in shown["qe_identity"].got
+
+
 def test_of_an_enclave_no_module_is_said_to_have_passed() -> None:
     with pytest.raises(AttestError) as caught:
         verify_intel_quote(

@@ -202,6 +202,13 @@ def test_the_same_names_deeper_inside_are_something_else() -> None:
     assert not looks_like_collateral(b'{"tcb_info_version": 3}')
 
 
+def test_collateral_is_recognised_behind_at_most_63_blanks() -> None:
+    text = json.dumps(PHALA).encode()
+    assert looks_like_collateral(b" \n" * 31 + b" " + text)
+    assert not looks_like_collateral(b" \n" * 32 + text)
+    assert not looks_like_collateral(b"[" + text + b"]")
+
+
 def test_a_bundle_that_is_too_large_is_passed_over() -> None:
     text = json.dumps(PHALA).encode()
     longest = text + b" " * (MAX_COLLATERAL_BYTES - len(text))

@@ -13,6 +13,7 @@ from attest.errors import EvidenceError, UnsupportedError
 from attest.evidence.tpm.structure import (
     ATTEST,
     SHA256,
+    SIGNATURE,
     ParsedTpmQuote,
     PcrSelection,
     bitmap_of,
@@ -56,6 +57,12 @@ def test_every_quote_is_read_as_it_was_written(quote: ParsedTpmQuote) -> None:
     parsed = parse_tpm_quote(data)
     assert replace(parsed, raw=b"") == quote
     assert parsed.to_bytes() == parsed.raw == data
+
+
+def test_what_has_a_length_has_a_limit_and_nothing_else_has_one() -> None:
+    limits = {field.name: field.limit for field in (*ATTEST, *SIGNATURE) if field.limit != 0}
+    assert limits == {"qualified_signer": 68, "extra_data": 66, "pcr_digest": 64, "signature": 512}
+    assert set(limits) == {field.name for field in (*ATTEST, *SIGNATURE) if field.kind == "sized"}
 
 
 def test_every_value_of_the_class_has_its_row() -> None:
