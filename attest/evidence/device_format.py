@@ -25,10 +25,12 @@ class VerifiedDevice(Protocol):
     @property
     def simulated(self) -> bool:
         """True for evidence under a root of the simulator."""
+        ...
 
     @property
     def checks(self) -> tuple[Check, ...]:
         """Every check of the procedure."""
+        ...
 
 
 class VerifyDevice(Protocol):
@@ -45,6 +47,7 @@ class VerifyDevice(Protocol):
         unchecked: tuple[Unchecked, ...],
     ) -> VerifiedDevice:
         """Verify one device."""
+        ...
 
 
 class VerifyPeripheral(Protocol):
@@ -62,6 +65,7 @@ class VerifyPeripheral(Protocol):
         tolerances: DeviceTolerances,
     ) -> VerifiedDevice:
         """Verify one device."""
+        ...
 
 
 class JudgeSet(Protocol):
@@ -75,6 +79,7 @@ class JudgeSet(Protocol):
         unchecked: tuple[Unchecked, ...],
     ) -> tuple[tuple[Check, ...], tuple[AttestError, ...]]:
         """Return a check for each rule, and an error for each check that failed."""
+        ...
 
 
 def _all_of_it(verified: VerifiedDevice) -> VerifiedDevice:

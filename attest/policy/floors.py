@@ -219,21 +219,38 @@ def _intel_rules(make: RuleMaker, levels: Mapping[str, _Value]) -> Iterator[Rule
         # What verification left unchecked is absent, and fails.
         statuses = Demand(tuple(sorted(levels["tcb_status"])))
         yield from (replace(rule, tolerated_by=None) for rule in tcb_status_rule(make, statuses))
-    for name, level, test, claim, expected in (
-        ("minimum_tcb_date", "tcb_date", not_before, "tcb_date", lambda first: f"{rfc3339_text(first)} or later"),
-        (
-            "refused_advisories",
-            "advisory",
-            lambda refused: lambda listed, _at: refused.isdisjoint(listed),
-            "advisory_ids",
-            lambda refused: f"none of {_join_set(refused)}",
-        ),
-    ):
-        wanted = Demand(levels[level]) if level in levels else None
-        yield from make.rule(name, wanted, test, category="hardware", claim=claim, expected=expected)
+    yield from make.rule(
+        "minimum_tcb_date",
+        Demand(levels["tcb_date"]) if "tcb_date" in levels else None,
+        not_before,
+        category="hardware",
+        claim="tcb_date",
+        expected=_date_text,
+    )
+    yield from make.rule(
+        "refused_advisories",
+        Demand(levels["advisory"]) if "advisory" in levels else None,
+        _lists_none,
+        category="hardware",
+        claim="advisory_ids",
+        expected=_refused_text,
+    )
     least = levels.get("tcb_evaluation_data_number")
     for claim in ("tcb_evaluation_data_number", "qe_identity_evaluation_data_number"):
         yield from make.minimum(f"minimum_{claim}", least, category="hardware", claim=claim)
+
+
+def _date_text(first: datetime) -> str:
+    return f"{rfc3339_text(first)} or later"
+
+
+def _lists_none(refused: frozenset[str]) -> Test:
+    """Test that none of these advisories is listed."""
+    return lambda listed, _at: refused.isdisjoint(listed)
+
+
+def _refused_text(advisories: frozenset[str]) -> str:
+    return f"none of {_join_set(advisories)}"
 
 
 def _device_rules(make: RuleMaker, levels: Mapping[str, Mapping[str, _Value]]) -> Iterator[Rule]:

@@ -71,9 +71,10 @@ def _demands_in(section: object, path: str) -> Iterator[tuple[str, str, Any]]:
             yield inner, name, value_of(value)
 
 
-def value_of(demand: object) -> Any:  # noqa: ANN401  the value of any demand
+def value_of(demand: Any) -> Any:  # noqa: ANN401  any demand, and its value
     """Return the value of a demand, or its relaxation; for a key that cannot be relaxed, its value."""
-    return demand.value if isinstance(demand, Demand) else demand
+    stated: object = demand
+    return demand.value if isinstance(stated, Demand) else demand
 
 
 def members(section: object) -> Iterator[tuple[str, Any]]:

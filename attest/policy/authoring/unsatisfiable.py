@@ -110,14 +110,15 @@ def _has_tcb_of(exact: _Placed, other: _Placed) -> bool:
 
 def _nothing_common(demand: _Placed, first: Any, second: Any) -> bool:  # noqa: ANN401  values of that demand
     """Return True if no value meets two values of this demand."""
-    if isinstance(first, bool):
+    value: object = first
+    if isinstance(value, bool):
         return first is not second
-    if isinstance(first, Count):
+    if isinstance(value, Count):
         return any(a.at_most is not None and a.at_most < b.at_least for a, b in ((first, second), (second, first)))
-    is_choice = isinstance(first, tuple) and not demand.name.startswith("denied_")
+    is_choice = isinstance(value, tuple) and not demand.name.startswith("denied_")
     if is_choice and ".event_log." not in f".{demand.path}":
         if demand.name.endswith("_versions"):
             return not any(a < d and c < b for a, b in spans(first) for c, d in spans(second))
         return set(first).isdisjoint(second)
-    by_name = isinstance(first, Mapping) and demand.name.startswith("minimum_")
-    return (by_name or isinstance(first, frozenset)) and set(first).isdisjoint(second)
+    by_name = isinstance(value, Mapping) and demand.name.startswith("minimum_")
+    return (by_name or isinstance(value, frozenset)) and set(first).isdisjoint(second)
