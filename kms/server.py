@@ -80,6 +80,7 @@ class _Life:
     ready: Callable[[], None]
     meaning: Meaning
     verdict: SharedVerdict
+    guard: GuardWatch
     number: int = 1
     lifeline: int | None = None
 
@@ -97,9 +98,9 @@ def run(settings: Settings, process: ProcessContext) -> int:
     weigh_channel(settings, report=process.report)
     verdict = SharedVerdict()
     if settings.workers == 1:
-        with _services(settings, process, started, verdict) as (services, meaning), _opened(settings) as opened:
+        with _services(settings, process, started, verdict) as (services, meaning, guard), _opened(settings) as opened:
             ready = partial(process.announce, services.identity.public.text, *opened.ports)
-            life = _Life(ready=ready, meaning=meaning, verdict=verdict)
+            life = _Life(ready=ready, meaning=meaning, verdict=verdict, guard=guard)
             _serve(settings, services, opened, life, process=process)
         return 0
     with _opened(settings) as opened:
@@ -112,9 +113,16 @@ def run(settings: Settings, process: ProcessContext) -> int:
         )
         if not isinstance(found, Worker):
             return found
-        with _services(settings, process, started, verdict, number=found.number) as (services, meaning):
+        with _services(settings, process, started, verdict, number=found.number) as (services, meaning, guard):
             ready = partial(found.ready, services.identity.public.text)
-            life = _Life(ready=ready, meaning=meaning, verdict=verdict, number=found.number, lifeline=found.lifeline)
+            life = _Life(
+                ready=ready,
+                meaning=meaning,
+                verdict=verdict,
+                guard=guard,
+                number=found.number,
+                lifeline=found.lifeline,
+            )
             _serve(settings, services, opened, life, process=process)
         return 0
 
@@ -148,7 +156,7 @@ def _shared_folder() -> Iterator[Path]:
 @contextmanager
 def _services(
     settings: Settings, process: ProcessContext, started: datetime, verdict: SharedVerdict, *, number: int = 1
-) -> Iterator[tuple[Services, Meaning]]:
+) -> Iterator[tuple[Services, Meaning, GuardWatch]]:
     """Open the services; challenges from before the start of all workers are refused, see ``refused_before``."""
     if not harden(lock_memory=settings.lock_memory):  # in this process, before any key is read
         process.report("warning: this system does not keep other processes of the same user out of its memory")
@@ -172,7 +180,7 @@ def _services(
             kept_up(Upkeep(rotator=rotator, clock=clock, report=process.report)),
             examined(fsck),
         ):
-            yield services, Meaning(settings, services, configuration)
+            yield services, Meaning(settings, services, configuration), watch
     finally:
         services.store.close()
 
@@ -287,7 +295,7 @@ def _watching(
 
     if opened.shared is not None:
         share_between_workers(opened.shared, life.number)
-    meter = Meter(settings, services, fsck=life.verdict.get, shared=opened.shared)
+    meter = Meter(settings, services, fsck=life.verdict.get, guard=life.guard.behind_seconds, shared=opened.shared)
     watching = Watching(observers=(meter,), answered=meter.answered, limited=meter.limited)
     listener = Listener(app=MetricsApp(meter.text), sock=opened.metrics, connections=CONNECTIONS)
     return watching, (listener,), meter.refreshed

@@ -57,8 +57,8 @@ def share_between_workers(directory: Path, number: int) -> None:
 class Meter:
     """Counts requests and their outcomes, and reads the state of the service for each scrape. An ``Observer``.
 
-    ``fsck`` returns the result of the last scheduled examination, or None. ``shared`` is the folder of the values of
-    several workers; None when this process is alone.
+    ``fsck`` returns the result of the last scheduled examination, or None, and ``guard`` the seconds for which a
+    rollback guard has failed. ``shared`` is the folder of the values of several workers; None for a single process.
     """
 
     def __init__(
@@ -67,6 +67,7 @@ class Meter:
         services: Services,
         *,
         fsck: Callable[[], FsckVerdict | None] = lambda: None,
+        guard: Callable[[], float] = lambda: 0.0,
         shared: Path | None = None,
     ) -> None:
         """Make the metrics, all at zero."""
@@ -95,7 +96,7 @@ class Meter:
         )
         self._codes: set[str] = set()
         self._registry = CollectorRegistry()
-        self._registry.register(_State(settings, services, fsck))
+        self._registry.register(_State(settings, services, fsck, guard))
         if shared is None:
             self._registry.register(own)
         else:
@@ -200,10 +201,17 @@ class SlowGauge:
 class _State(Collector):
     """State that is read for a scrape, and not counted."""
 
-    def __init__(self, settings: Settings, services: Services, fsck: Callable[[], FsckVerdict | None]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        services: Services,
+        fsck: Callable[[], FsckVerdict | None],
+        guard: Callable[[], float],
+    ) -> None:
         self._settings = settings
         self._services = services
         self._fsck = fsck
+        self._guard = guard
         self._live = SlowGauge(self._count_leases)
 
     def _count_leases(self) -> int:
@@ -224,6 +232,9 @@ class _State(Collector):
             relaxed.add_metric((name,), float(name in on))
         yield relaxed
         yield from self._examined()
+        yield GaugeMetricFamily(
+            "kms_rollback_guard_behind_seconds", "For how long a guard could not be advanced.", value=self._guard()
+        )
         yield from self._readable(self._endorsements, self._log, self._freezes, self._leases)
 
     def _readable(self, *parts: Callable[[], Iterable[Metric]]) -> Iterator[Metric]:

@@ -323,3 +323,8 @@ def test_what_could_not_be_counted_is_counted_again() -> None:
         seldom()
     failing[0] = False
     assert seldom() == 7
+
+
+def test_a_guard_that_is_behind_shows(harness: Harness) -> None:
+    found = samples_of(Meter(harness.settings, harness.services, guard=lambda: 42.5).text().decode())
+    assert found["kms_rollback_guard_behind_seconds", ()] == 42.5

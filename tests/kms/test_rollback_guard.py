@@ -483,15 +483,29 @@ def test_a_release_reaches_the_guard_in_the_background_and_the_rest_at_the_end(h
 
 def test_a_guard_is_written_no_more_often_than_it_wants(harness: Harness) -> None:
     guard = Noticing(background_seconds=600)
-    watch = GuardWatch(harness.services.store, (guard,))
-    watch.round(1000.0)
+    ticks = iter((1000.0, 1599.9, 1600.0))
+    watch = GuardWatch(harness.services.store, (guard,), monotonic=lambda: next(ticks))
+    watch.round()
     harness.add_key("model")
-    watch.round(1599.9)
+    watch.round()
     assert len(guard.positions) == 1
-    watch.round(1600.0)
+    watch.round()
     assert len(guard.positions) == 2
     watch.advance()
     assert len(guard.positions) == 2
+
+
+def test_a_guard_is_behind_since_it_began_to_fail(harness: Harness) -> None:
+    guard, sound, now = Noticing(fails=True), Noticing(name="sound"), [100.0]
+    watch = GuardWatch(harness.services.store, (guard, sound), monotonic=lambda: now[0])
+    assert watch.behind_seconds() == 0
+    for _ in range(2):
+        refused(watch.round, "rollback-guard-failed")
+        now[0] += 30
+    assert watch.behind_seconds() == 60
+    guard.fails = False
+    watch.round()
+    assert watch.behind_seconds() == 0
 
 
 def test_a_guard_that_fails_in_the_background_is_reported_once(harness: Harness) -> None:

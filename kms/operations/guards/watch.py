@@ -71,11 +71,20 @@ def read_remote(
 class GuardWatch:
     """Advances guards to the position of a database."""
 
-    def __init__(self, store: Store, guards: tuple[RollbackGuard, ...]) -> None:
+    def __init__(
+        self, store: Store, guards: tuple[RollbackGuard, ...], *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._store = store
         self._guards = guards
+        self._monotonic = monotonic
+        self._failing_since: float | None = None
         self._noted = dict.fromkeys((guard.name for guard in guards), -math.inf)
         self._positions: dict[str, StatePosition] = {}
+
+    def behind_seconds(self) -> float:
+        """Return the seconds since a guard began to fail; 0 while all of them can be advanced."""
+        since = self._failing_since
+        return 0.0 if since is None else self._monotonic() - since
 
     def advance(self) -> None:
         """Advance every guard. It is called after each change by an administrator, before the answer.
@@ -85,20 +94,28 @@ class GuardWatch:
         """
         self._advance(self._guards)
 
-    def round(self, ticks: float) -> None:
+    def round(self) -> None:
         """Advance the guards that are due.
-
-        ``ticks`` is of the machine's monotonic clock.
 
         Raises:
             UnavailableError: as ``advance``.
         """
+        ticks = self._monotonic()
         due = tuple(one for one in self._guards if ticks - self._noted[one.name] >= one.background_seconds)
         if due:
             self._advance(due)
             self._noted.update((one.name, ticks) for one in due)
 
     def _advance(self, guards: tuple[RollbackGuard, ...]) -> None:
+        try:
+            self._advance_all(guards)
+        except AttestError:
+            if self._failing_since is None:
+                self._failing_since = self._monotonic()
+            raise
+        self._failing_since = None
+
+    def _advance_all(self, guards: tuple[RollbackGuard, ...]) -> None:
         if not guards:
             return
         failed: AttestError | None = None
@@ -150,7 +167,7 @@ def kept_advanced(watch: GuardWatch, *, report: Callable[[str], None], seconds: 
 
     def work() -> None:
         while not ended.wait(seconds):
-            turn(lambda: watch.round(time.monotonic()))
+            turn(watch.round)
 
     thread = threading.Thread(target=work, name="guard", daemon=True)
     thread.start()
