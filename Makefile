@@ -1,6 +1,9 @@
 # `make demo` shows it, `make test` proves it. Everything is installed into .venv; nothing outside this folder changes.
 #
 # Two stamps: the commands need requirements/run.txt, the checks need requirements/dev.txt as well.
+#
+# The lock files are complete, so pip resolves nothing (--no-deps). With the resolver, pip before 23.3 takes the newest
+# release of a package that another names with an extra (coverage[toml]), and refuses it for want of a pin.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -71,7 +74,7 @@ install-tpm: $(TPM_STAMP) ## tpm2-pytss as well, built here; the tests with a re
 	$(PYTHON) -m venv .venv
 
 $(RUN_STAMP): .venv/bin/python pyproject.toml simulator/pyproject.toml requirements/run.txt requirements/build.txt
-	$(PIP) install --require-hashes --only-binary :all: -r requirements/run.txt -r requirements/build.txt
+	$(PIP) install --require-hashes --no-deps --only-binary :all: -r requirements/run.txt -r requirements/build.txt
 	$(PIP) install --no-deps --no-index --no-build-isolation --editable . --editable ./simulator
 	@touch $@
 
@@ -80,14 +83,14 @@ $(MODEL_STAMP): $(RUN_STAMP) requirements/model.txt
 	@touch $@
 
 $(DEV_STAMP): $(RUN_STAMP) $(MODEL_STAMP) requirements/dev.txt
-	$(PIP) install --require-hashes --only-binary :all: -r requirements/dev.txt
+	$(PIP) install --require-hashes --no-deps --only-binary :all: -r requirements/dev.txt
 	@touch $@
 
 $(TPM_STAMP): $(DEV_STAMP) requirements/tpm-build.txt requirements/tpm.txt
 	@pkg-config --exists tss2-esys 2>/dev/null \
 	    || { echo 'error: the TSS libraries are missing' >&2; \
 	         echo 'hint: on Debian or Ubuntu: apt-get install libtss2-dev pkg-config gcc python3-dev' >&2; exit 1; }
-	$(PIP) install --require-hashes --only-binary :all: -r requirements/tpm-build.txt
+	$(PIP) install --require-hashes --no-deps --only-binary :all: -r requirements/tpm-build.txt
 	$(PIP) install --require-hashes --no-deps --no-build-isolation --only-binary :all: --no-binary tpm2-pytss -r requirements/tpm.txt
 	@touch $@
 
