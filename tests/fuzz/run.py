@@ -16,11 +16,12 @@ import argparse
 import gc
 import json
 import os
+import secrets
 import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -80,6 +81,7 @@ from tests.channel.support import ASK, SAID, offer_of
 from tests.channel.support import Service as ChannelService
 from tests.channel.whole_messages import decode_request, decode_response
 from tests.fuzz.bodies import INTERNAL, Service, open_harness
+from tests.kms.support import Harness
 from tests.policy.corim_made import amd, intel, launch_measurement
 from tests.results import services
 from tests.results.token_chains import GOOD, ROOTS, SIGNER, encoded
@@ -146,12 +148,19 @@ def _service() -> Service:
 
 
 def _body(data: bytes) -> None:
-    """Send a body; a challenge that a decision used up is given back, or the fuzzer would get no further."""
+    """Send a body; a challenge that a decision used up is forgotten, or the fuzzer would get no further."""
     status, answer, _ = _service().send(data)
     if status == INTERNAL:
         raise RuntimeError(answer)
     if status in _DECIDED:
-        _service().harness.alter("DELETE FROM used_nonces")
+        _forget_used_challenges(_service().harness)
+
+
+def _forget_used_challenges(harness: Harness) -> None:
+    """Use a challenge of the far future, with which the service forgets those that ended; an edit by SQL is refused."""
+    later = harness.clock() + timedelta(days=1)
+    with harness.services.store.writing() as tx:
+        tx.nonces.use(secrets.token_bytes(32), expires_at=later, at=later + timedelta(days=1))
 
 
 _SEALED = bytes(sealed(b"a small sealed file"))
