@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
 import signal
 import socket
 from collections.abc import Callable, Sequence
@@ -15,9 +13,11 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp
 
+from attest import listening_socket
 from attest.clock import ticks
-from attest.errors import AttestError, ConfigurationError
+from attest.errors import AttestError
 from attest.http_protocol import EmbeddedServer, PatientLoop, expecting_heads
+from attest.listening_socket import AddressFields
 from attest.paced_listener import PacedListener
 from attest.rate_limits import Rate, RateTable
 from kms.config.settings import Settings
@@ -74,21 +74,9 @@ def listen(host: str, port: int, *, names: tuple[str, str] = ("host", "port")) -
     Raises:
         ConfigurationError: ``address-in-use`` or ``address-unusable``.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except OSError as exc:
-        taken = exc.errno == errno.EADDRINUSE
-        field = names[1] if taken else names[0]
-        option = f"--{field.replace('_', '-')}"
-        problem = os.strerror(exc.errno) if exc.errno is not None and exc.errno > 0 else str(exc)
-        raise ConfigurationError(
-            f"cannot listen on {host} port {port}: {problem}",
-            code="address-in-use" if taken else "address-unusable",
-            field=field,
-            got=f"{host}:{port}",
-            hint=(_TAKEN if taken else _UNUSABLE).format(option=option),
-        ) from exc
+    host_option, port_option = (f"--{name.replace('_', '-')}" for name in names)
+    fields = AddressFields(*names, _UNUSABLE.format(option=host_option), _TAKEN.format(option=port_option))
+    return listening_socket.listen(host, port, backlog=BACKLOG, fields=fields)
 
 
 def serve(

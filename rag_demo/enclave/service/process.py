@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import os
 import signal
@@ -13,9 +12,11 @@ from typing import Final
 
 import uvicorn
 
+from attest import listening_socket
 from attest.errors import ConfigurationError
 from attest.hardening import harden
 from attest.http_protocol import EmbeddedServer, PatientLoop, expecting_heads
+from attest.listening_socket import AddressFields
 from rag_demo.enclave.service.assembly import RagService
 from rag_demo.enclave.service.logs import set_up_logs
 from rag_demo.enclave.service.settings import relaxations
@@ -23,6 +24,12 @@ from rag_demo.enclave.service.settings import relaxations
 KEEP_ALIVE_SECONDS: Final = 15
 _HEAD_BYTES: Final = 32 * 1024
 _BACKLOG: Final = 256
+_ADDRESS: Final = AddressFields(
+    "listen.host",
+    "listen.port",
+    "name an address of this machine",
+    "another program has it; name another port, or 0 for any",
+)
 _DIVERTING: Final = frozenset({"SSLKEYLOGFILE"})
 _OF_POSTGRES: Final = "PG"
 _PASSWORDS: Final = frozenset({"PGPASSFILE", "PGPASSWORD"})
@@ -58,21 +65,7 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         ConfigurationError: ``address-in-use`` or ``address-unusable``.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as exc:
-        taken = exc.errno == errno.EADDRINUSE
-        problem = os.strerror(exc.errno) if exc.errno is not None and exc.errno > 0 else str(exc)
-        raise ConfigurationError(
-            f"cannot listen on {host} port {port}: {problem}",
-            code="address-in-use" if taken else "address-unusable",
-            field="listen.port" if taken else "listen.host",
-            got=f"{host}:{port}",
-            hint="another program has it; name another port, or 0 for any"
-            if taken
-            else "name an address of this machine",
-        ) from exc
+    return listening_socket.listen(host, port, backlog=_BACKLOG, fields=_ADDRESS)
 
 
 def serve(service: RagService, sock: socket.socket, *, ready: Callable[[], None]) -> None:
