@@ -22,9 +22,9 @@ from tests.page.browser import Question
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 NONCE = bytes(range(32))
-GPU = SimulatedGpu.of("page gpu", architecture="hopper", driver="570.124.06")
-OTHER = SimulatedGpu.of("another page gpu", architecture="hopper", driver="570.124.06")
-BLACKWELL = SimulatedGpu.of("page gpu", architecture="blackwell", driver="570.124.06")
+GPU = SimulatedGpu.of("page gpu", architecture="hopper", driver="580.95.05")
+OTHER = SimulatedGpu.of("another page gpu", architecture="hopper", driver="580.95.05")
+BLACKWELL = SimulatedGpu.of("page gpu", architecture="blackwell", driver="580.95.05")
 SWITCH = SimulatedNvSwitch.of("page switch")
 PROVISIONER = provisioner_authority(GPU.product)
 REASON = "a test"
@@ -136,7 +136,7 @@ def spoiled_reports() -> Iterator[Asked]:
         "no firmware id": signed(opaque=opaque({20: None})),
         "a BIOS version as a switch writes it": signed(opaque=opaque({6: b"96.10.73.00.01"})),
         "no version of the driver": signed(opaque=opaque({3: None})),
-        "another version of the driver": signed(opaque=opaque({3: b"570.124.07\0"})),
+        "another version of the driver": signed(opaque=opaque({3: b"580.95.06\0"})),
         "an unknown type": signed(opaque=opaque({999: b"?"})),
         "opaque data of version 2": signed(opaque=opaque({34: b"\2\0"})),
         "a feature flag of no meaning": signed(opaque=opaque({34: b"\1\0", 36: b"\7\0"})),

@@ -99,8 +99,10 @@ _VALUES: Mapping[int, frozenset[int]] = {
     NVDEC0_STATUS: frozenset({0x55, 0xAA}),
     PROTECTED_PCIE_STATUS: frozenset({0x55, 0xAA}),
 }
-_FEATURE_FLAGS = frozenset({0, 1, 2})
-"""Single GPU pass-through, multi GPU pass-through, protected PCIe."""
+_PROTECTED_PCIE_ON = 0xAA
+PROTECTED_PCIE = "protected-pcie"
+MODES: Mapping[int, str] = {0: "spt", 1: "mpt", 2: PROTECTED_PCIE}
+"""Modes by feature flag: single GPU pass-through, multi GPU pass-through, protected PCIe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +189,21 @@ class OpaqueData:
         return self._unsigned(FEATURE_FLAG) if self.version >= 1 else None
 
     @property
+    def mode(self) -> str | None:
+        """A value of ``MODES``: by the feature flag where version 1 has one, else by the status of protected PCIe.
+
+        Drivers before 580 write no feature flag. Without protected PCIe they do not state the mode.
+        """
+        if self.feature_flag is not None:
+            return MODES[self.feature_flag]
+        return PROTECTED_PCIE if self.version == 0 and self._protected_pcie_on else None
+
+    @property
+    def contradicts_mode(self) -> bool:
+        """True if the status of protected PCIe contradicts the feature flag; no recorded report does that."""
+        return (self.mode == PROTECTED_PCIE) != self._protected_pcie_on
+
+    @property
     def own_pdi(self) -> bytes | None:
         """A switch's own id, 8 bytes in the order of the certificate's serial number."""
         value = self.value(PDIS)
@@ -262,6 +279,10 @@ class OpaqueData:
     def _unsigned(self, entry_type: int) -> int | None:
         value = self.value(entry_type)
         return int.from_bytes(value, "little") if value is not None else None
+
+    @property
+    def _protected_pcie_on(self) -> bool:
+        return self.protected_pcie == _PROTECTED_PCIE_ON
 
     def _old_gpu_pdis(self) -> bytes | None:
         value = self.value(GPU_INFO)
@@ -341,7 +362,7 @@ def _require_value(entry: OpaqueEntry, at: int, *, versioned: bool) -> None:
         raise malformed(name, at, "8 bytes, or printable ASCII", entry.value[:64].hex())
     allowed = _VALUES.get(entry.type)
     if entry.type == FEATURE_FLAG and versioned:
-        allowed = _FEATURE_FLAGS
+        allowed = frozenset(MODES)
     number = int.from_bytes(entry.value, "little")
     if allowed is not None and number not in allowed:
         expected = " or ".join(f"{value:#x}" for value in sorted(allowed))

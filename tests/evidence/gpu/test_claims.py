@@ -85,7 +85,7 @@ def test_what_a_gpu_says() -> None:
         "product": "GH100",
         "fwid_matched": True,
         "nonce": NONCE.hex(),
-        "driver_version": "570.124.06",
+        "driver_version": "580.95.05",
         "vbios_version": "96.00.9F.00.01",
         "mode": "spt",
         "feature_flag": 0,
@@ -102,10 +102,10 @@ def test_what_a_gpu_says() -> None:
             "dev_tools_mode": False,
             "multi_gpu_mode": "none",
             "ready": True,
-            "driver_version": "570.124.06",
+            "driver_version": "580.95.05",
         },
     }
-    assert rims["driver_rim"]["id"] == "NV_GPU_DRIVER_GH100_570.124.06"
+    assert rims["driver_rim"]["id"] == "NV_GPU_DRIVER_GH100_580.95.05"
     assert rims["vbios_rim"]["id"] == "NV_GPU_VBIOS_1010_0200_882_96009F0001"
     for rim in rims.values():
         assert set(rim) == {"id", "version", "sha256", "signer", "revocation", "issued", "expires", "not_after"}
@@ -160,9 +160,9 @@ def test_entries_of_unknown_types_are_listed() -> None:
 
 
 def test_the_rim_of_a_blackwell_driver_is_named_after_its_chip() -> None:
-    assert claims(verified(BLACKWELL))["driver_rim"]["id"] == "NV_GPU_CC_DRIVER_GB100_570.124.06"
+    assert claims(verified(BLACKWELL))["driver_rim"]["id"] == "NV_GPU_CC_DRIVER_GB100_580.95.05"
     other = with_opaque(verified(BLACKWELL), type_35=b"GB202\0")
-    assert claims(other)["driver_rim"]["id"] == "NV_GPU_CC_DRIVER_GB202_570.124.06"
+    assert claims(other)["driver_rim"]["id"] == "NV_GPU_CC_DRIVER_GB202_580.95.05"
 
 
 @pytest.mark.parametrize("entry", [15, 17, 18])
@@ -186,7 +186,7 @@ def test_a_waived_measurement_is_listed_with_its_reason_and_does_not_count_as_ma
     assert waived == {
         "index": 7,
         "source": "driver",
-        "rim": "NV_GPU_DRIVER_GH100_570.124.06",
+        "rim": "NV_GPU_DRIVER_GH100_580.95.05",
         "got": "77" * 48,
         "reason": "developer tools",
     }

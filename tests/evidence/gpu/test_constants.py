@@ -25,7 +25,6 @@ CONSTANTS: dict[str, dict[str, object]] = {
         "PATH_LENGTH": 4,
     },
     "attest.evidence.gpu.claims": {
-        "_MODES": {0: "spt", 1: "mpt", 2: "protected-pcie"},
         "_PROTECTED_PCIE": {85: False, 170: True},
         "_LOCKED": 1,
     },
@@ -118,13 +117,8 @@ CONSTANTS: dict[str, dict[str, object]] = {
                 )
             ),
         },
-        "_FEATURE_FLAGS": frozenset(
-            (
-                0,
-                1,
-                2,
-            )
-        ),
+        "_PROTECTED_PCIE_ON": 170,
+        "MODES": {0: "spt", 1: "mpt", 2: "protected-pcie"},
     },
     "attest.evidence.gpu.rim": {
         "EMBEDDED_CERTIFICATES": 4,
@@ -154,11 +148,8 @@ CONSTANTS: dict[str, dict[str, object]] = {
     "attest.evidence.gpu.topology": {
         "BOARD_GPUS": 8,
         "BOARD_SWITCHES": 4,
-        "_PROTECTED_PCIE_MODE": 2,
-        "_PROTECTED_PCIE_ON": 170,
         "_LOCKED": 1,
         "_OFF": bytes(8),
-        "_MODES": {0: "single GPU pass-through", 1: "multi GPU pass-through", 2: "protected PCIe"},
     },
     "attest.evidence.gpu.xml_signature": {
         "SIGNATURE_BYTES": 96,
