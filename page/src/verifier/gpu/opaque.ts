@@ -36,8 +36,12 @@ const TEXT = /^[ -~]*\0*$/;
 const ON_OR_OFF = /^[\x55\xaa]$/;
 const TWO_BYTES = /^[^]{2}$/;
 const ANYTHING = /^/;
-/** 0 to 2: single GPU, multi GPU, protected PCIe. */
+/** 0 to 2, the numbers of `MODES`. */
 const KNOWN_MODE = /^[\0-\x02]\0$/;
+export const PROTECTED_PCIE = "protected-pcie";
+/** By feature flag: single GPU pass-through, multi GPU pass-through, protected PCIe. */
+const MODES = ["spt", "mpt", PROTECTED_PCIE];
+const PROTECTED_PCIE_ON = 0xaa;
 /** Type and size in front of each value. */
 const ENTRY_HEAD_BYTES = 4;
 const PDI_BYTES = 8;
@@ -87,6 +91,13 @@ export interface OpaqueData {
   readonly version: number;
   /** Mode: 0 single GPU pass-through, 1 multi GPU pass-through, 2 protected PCIe. Undefined without version 1. */
   readonly featureFlag: number | undefined;
+  /**
+   * One of `MODES`: by the feature flag where version 1 has one, else by the status of protected PCIe. Drivers before
+   * 580 write no feature flag; without protected PCIe they do not state the mode.
+   */
+  readonly mode: string | undefined;
+  /** The status of protected PCIe contradicts the feature flag. */
+  readonly contradictsMode: boolean;
   /** A switch's own id in the order of the certificate's serial number. */
   readonly ownPdi: string | undefined;
   /** For each of a GPU's links the id of the switch behind it, turned so that it compares equal to `ownPdi`. */
@@ -174,6 +185,10 @@ export function parseOpaque(data: Bytes): OpaqueData {
   // (4) Values that are interpreted.
   for (const type of entries.types()) entries.require(type, FORMS[type] ?? ANYTHING);
   if (version) entries.require(TYPE.FEATURE_FLAG, KNOWN_MODE);
+  const featureFlag = version ? entries.maybe(TYPE.FEATURE_FLAG, unsigned) : undefined;
+  const protectedPcie = entries.maybe(TYPE.PROTECTED_PCIE, unsigned);
+  const isProtected = protectedPcie === PROTECTED_PCIE_ON;
+  const mode = featureFlag === undefined && isProtected && !version ? PROTECTED_PCIE : MODES[featureFlag ?? -1];
   return {
     driverVersion: entries.text(TYPE.DRIVER_VERSION),
     project: entries.text(TYPE.PROJECT),
@@ -182,9 +197,11 @@ export function parseOpaque(data: Bytes): OpaqueData {
     chipInfo: entries.text(TYPE.CHIP_INFO),
     nvdec0: entries.maybe(TYPE.NVDEC0, unsigned),
     fwid: entries.maybe(TYPE.FWID, hex),
-    protectedPcie: entries.maybe(TYPE.PROTECTED_PCIE, unsigned),
+    protectedPcie,
     version,
-    featureFlag: version ? entries.maybe(TYPE.FEATURE_FLAG, unsigned) : undefined,
+    featureFlag,
+    mode,
+    contradictsMode: (mode === PROTECTED_PCIE) !== isProtected,
     ownPdi: entries.maybe(TYPE.PDIS, hex, PDI_BYTES),
     switchPdis: entries.maybe(TYPE.PDIS, turnedPdis, LINK_COUNT * PDI_BYTES),
     gpuPdis: gpuPdis(entries),
