@@ -39,6 +39,8 @@ const ANYTHING = /^/;
 /** 0 to 2, the numbers of `MODES`. */
 const KNOWN_MODE = /^[\0-\x02]\0$/;
 export const PROTECTED_PCIE = "protected-pcie";
+/** Only that it is not protected PCIe. */
+const UNPROTECTED = "unprotected";
 /** By feature flag: single GPU pass-through, multi GPU pass-through, protected PCIe. */
 const MODES = ["spt", "mpt", PROTECTED_PCIE];
 const PROTECTED_PCIE_ON = 0xaa;
@@ -69,7 +71,7 @@ const FORMS: Readonly<Record<number, RegExp>> = {
   [TYPE.GPU_PDIS]: /^[^]{128}$/,
   [TYPE.OPAQUE_VERSION]: TWO_BYTES,
   [TYPE.CHIP_INFO]: TEXT,
-  [TYPE.FEATURE_FLAG]: TWO_BYTES,
+  [TYPE.FEATURE_FLAG]: KNOWN_MODE,
 };
 
 /** What a device says of itself; undefined means "not present in the report". Digests and ids in hex. */
@@ -92,8 +94,8 @@ export interface OpaqueData {
   /** Mode: 0 single GPU pass-through, 1 multi GPU pass-through, 2 protected PCIe. Undefined without version 1. */
   readonly featureFlag: number | undefined;
   /**
-   * One of `MODES`: by the feature flag where version 1 has one, else by the status of protected PCIe. Drivers before
-   * 580 write no feature flag; without protected PCIe they do not state the mode.
+   * One of `MODES`, or `unprotected`. From version 1 on the feature flag decides. Drivers before 580 write none, and
+   * their status of protected PCIe decides; whether one GPU or several are passed through is then not stated.
    */
   readonly mode: string | undefined;
   /** The status of protected PCIe contradicts the feature flag. */
@@ -145,10 +147,12 @@ class Entries {
     return this.values.get(type);
   }
 
-  /** Require an entry to be of a form, if it is there. */
+  /** Require an entry to be of a form, if it is there; text is malformed, anything else is not understood. */
   require(type: number, form: RegExp): void {
     const value = this.values.get(type);
-    wellFormed(!value || form.test(latin1(value)), field(type), String(form), value);
+    if (!value || form.test(latin1(value))) return;
+    wellFormed(form !== TEXT && type !== TYPE.BIOS_VERSION, field(type), String(form), value);
+    requireSupported(false, value, String(form), field(type));
   }
 
   /** Read an entry, if it is there and of this size. */
@@ -183,12 +187,15 @@ export function parseOpaque(data: Bytes): OpaqueData {
   const version = entries.maybe(TYPE.OPAQUE_VERSION, unsigned) ?? 0;
   requireSupported(version < 2, version);
   // (4) Values that are interpreted.
-  for (const type of entries.types()) entries.require(type, FORMS[type] ?? ANYTHING);
-  if (version) entries.require(TYPE.FEATURE_FLAG, KNOWN_MODE);
+  for (const type of entries.types()) {
+    // Without a version the flag has no meaning.
+    if (type !== TYPE.FEATURE_FLAG || version) entries.require(type, FORMS[type] ?? ANYTHING);
+  }
   const featureFlag = version ? entries.maybe(TYPE.FEATURE_FLAG, unsigned) : undefined;
   const protectedPcie = entries.maybe(TYPE.PROTECTED_PCIE, unsigned);
   const isProtected = protectedPcie === PROTECTED_PCIE_ON;
-  const mode = featureFlag === undefined && isProtected && !version ? PROTECTED_PCIE : MODES[featureFlag ?? -1];
+  const older = isProtected ? PROTECTED_PCIE : UNPROTECTED;
+  const mode = version || protectedPcie === undefined ? MODES[featureFlag ?? -1] : older;
   return {
     driverVersion: entries.text(TYPE.DRIVER_VERSION),
     project: entries.text(TYPE.PROJECT),
@@ -211,8 +218,8 @@ export function parseOpaque(data: Bytes): OpaqueData {
   };
 }
 
-function requireSupported(holds: boolean, got: Shown): void {
-  need(holds, "unsupported", "gpu-opaque-unsupported", "version 0 or 1", got, { check: CHECK });
+function requireSupported(holds: boolean, got: Shown, expected = "version 0 or 1", name?: string): void {
+  need(holds, "unsupported", "gpu-opaque-unsupported", expected, got, { check: CHECK, field: name });
 }
 
 /** Types that the specification names, interpreted or not. */

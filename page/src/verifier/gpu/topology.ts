@@ -73,7 +73,7 @@ export async function judgeSet(
     const identities = devices.map(({ identity }) => identity);
     const nonces = devices.map(({ nonce }) => nonce);
     // A switch states no mode.
-    const modes = gpus.map(({ opaque }) => opaque.mode ?? "not protected PCIe");
+    const modes = gpus.map(({ opaque }) => opaque.mode ?? "not stated");
     await procedure.attempt("unique", (step) => step.tell(...allDifferent(identities)));
     await procedure.attempt("nonce", (step) => step.tell(...allSame("gpu-nonces-differ", nonces)));
     await procedure.attempt("mode", (step) => step.tell(...allSame("gpu-modes-differ", modes)));
