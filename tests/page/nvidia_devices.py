@@ -163,6 +163,14 @@ def spoiled_reports() -> Iterator[Asked]:
     yield from (asked(f"cut at {length}", envelope(device_item(good[:length]))) for length in range(1, len(good), 211))
 
 
+def measurement_of_another_driver() -> Asked:
+    """A GPU one of whose measurements is that of another driver, whose RIM is at hand."""
+    other = replace(GPU, driver="590.12")
+    mixed = tuple(other.measurements[22] if index == 22 else value for index, value in enumerate(GPU.measurements))
+    evidence = envelope(device_item(signed(measurements=mixed)))
+    return asked("a mixed device", evidence, rims_given=(*rims(), other.rims(at=AT)[0].issue()))
+
+
 # -- chains
 
 

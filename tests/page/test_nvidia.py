@@ -76,6 +76,13 @@ def test_a_report_that_says_something_else_is_judged_alike(in_browser: Verifier)
     assert {name for name, code in found.items() if code == "verified"} == good
 
 
+def test_a_measurement_that_differs_is_shown_with_the_versions_for_which_it_is_good(in_browser: Verifier) -> None:
+    case = devices.measurement_of_another_driver()
+    assert judged(in_browser, [case]) == {case.name: "gpu-measurement-mismatch"}
+    (result,) = in_browser.ask_all([case.question])
+    assert result["error"]["message"].endswith("others at 22 (driver), good for GH100 590.12")
+
+
 def test_every_form_of_nvidias_json_is_judged_alike(in_browser: Verifier) -> None:
     found = judged(in_browser, devices.forms())
     refused = {
@@ -290,4 +297,5 @@ def test_a_devices_json_is_read_alike(in_browser: Verifier) -> None:
     }  # fmt: skip
     found = judged(in_browser, (devices.asked(name, json.dumps(document).encode()) for name, document in lists.items()))
     good_ones = {"one device", "what nvattest writes", "of Confidential Containers", "settings", "hints"}
+    good_ones |= {"something beside it", "an unknown member", "a hint of another alphabet", "a large number"}
     assert {name for name, code in found.items() if code == "verified"} == good_ones

@@ -192,6 +192,7 @@ def test_a_waived_measurement_is_listed_with_its_reason_and_does_not_count_as_ma
     assert len(waived.pop("expected")[0]) == 96
     assert waived == {
         "index": 7,
+        "name": "Measurement_7",
         "source": "driver",
         "rim": "NV_GPU_DRIVER_GH100_580.95.05",
         "got": "77" * 48,

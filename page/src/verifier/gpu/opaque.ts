@@ -193,9 +193,6 @@ export function parseOpaque(data: Bytes): OpaqueData {
   }
   const featureFlag = version ? entries.maybe(TYPE.FEATURE_FLAG, unsigned) : undefined;
   const protectedPcie = entries.maybe(TYPE.PROTECTED_PCIE, unsigned);
-  const isProtected = protectedPcie === PROTECTED_PCIE_ON;
-  const older = isProtected ? PROTECTED_PCIE : UNPROTECTED;
-  const mode = version || protectedPcie === undefined ? MODES[featureFlag ?? -1] : older;
   return {
     driverVersion: entries.text(TYPE.DRIVER_VERSION),
     project: entries.text(TYPE.PROJECT),
@@ -207,8 +204,7 @@ export function parseOpaque(data: Bytes): OpaqueData {
     protectedPcie,
     version,
     featureFlag,
-    mode,
-    contradictsMode: (mode === PROTECTED_PCIE) !== isProtected,
+    ...modeOf(version, featureFlag, protectedPcie),
     ownPdi: entries.maybe(TYPE.PDIS, hex, PDI_BYTES),
     switchPdis: entries.maybe(TYPE.PDIS, turnedPdis, LINK_COUNT * PDI_BYTES),
     gpuPdis: gpuPdis(entries),
@@ -216,6 +212,14 @@ export function parseOpaque(data: Bytes): OpaqueData {
     unknown: entries.types().filter((type) => !isKnown(type)),
     bios: entries.value(TYPE.BIOS_VERSION),
   };
+}
+
+/** The mode, and whether the status of protected PCIe contradicts it. */
+function modeOf(version: number, flag = -1, status?: number): Pick<OpaqueData, "mode" | "contradictsMode"> {
+  const isProtected = status === PROTECTED_PCIE_ON;
+  const older = isProtected ? PROTECTED_PCIE : UNPROTECTED;
+  const mode = version || status === undefined ? MODES[flag] : older;
+  return { mode, contradictsMode: (mode === PROTECTED_PCIE) !== isProtected };
 }
 
 function requireSupported(holds: boolean, got: Shown, expected = "version 0 or 1", name?: string): void {
