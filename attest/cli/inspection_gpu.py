@@ -44,6 +44,7 @@ def _opaque(opaque: OpaqueData) -> _Facts:
         "project_sku": opaque.project_sku,
         "chip_sku": opaque.chip_sku,
         "fwid": None if opaque.fwid is None else opaque.fwid.hex(),
+        "mode": opaque.mode,
         "feature_flag": opaque.feature_flag,
         "protected_pcie": opaque.protected_pcie,
     }

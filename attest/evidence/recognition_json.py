@@ -9,7 +9,7 @@ from functools import partial
 from attest.encoding import JsonValue
 from attest.evidence.azure.forms import is_azure_json
 from attest.evidence.envelope import MAX_DEPTH, MEDIA_AZURE_CVM, MEDIA_CONFIGFS_TSM, MEDIA_NVIDIA_DEVICE, EvidenceItem
-from attest.evidence.gpu.evidence import is_nvidia_json, split_nvidia_json
+from attest.evidence.gpu.forms import is_nvidia_json, split_nvidia_json
 from attest.evidence.input_file import FileContent, FileKind, RecognisedFile, as_envelope, as_item
 from attest.evidence.snp.peer_forms import PeerSnpEvidence, read_attestation_rs, read_report_json, read_tinfoil
 

@@ -130,7 +130,7 @@ def test_what_a_policy_can_say_of_intel_complies_with_the_schema(attest: Attest)
 def test_what_a_policy_can_say_of_nvidia_devices_complies_with_the_schema(attest: Attest) -> None:
     schema = attest("policy", "schema").document
     for document in (
-        gpu_document(driver_versions=[{"exactly": "570.124.06"}, {"at_least": "580", "below": "581"}]),
+        gpu_document(driver_versions=[{"exactly": "580.95.05"}, {"at_least": "580", "below": "581"}]),
         gpu_document(waived_measurements={"7": "x"}, held_rim_signers={"unchecked": "x"}, modes=["protected-pcie"]),
         gpu_document(environment={"unchecked": "x"}, device_identities=["41" + "00" * 8], fwids=["00" * 48]),
         switch_document(locked={"unchecked": "x"}, waived_measurements={"30": "x"}),

@@ -16,7 +16,8 @@ from attest.endorsements.ocsp_answers import refusal_of
 from attest.endorsements.rims import parse_rim_answer
 from attest.evidence.binding import parse_binding
 from attest.evidence.envelope import parse_envelope
-from attest.evidence.gpu.evidence import parse_nvidia_device, split_nvidia_json
+from attest.evidence.gpu.evidence import parse_nvidia_device
+from attest.evidence.gpu.forms import split_nvidia_json
 from attest_simulator.nvidia import SimulatedGpu
 from tests.cli.conftest import LAB, WHEN, Attest, Files
 from tests.samples import AT

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from attest.encoding import json_value
-from attest.evidence.gpu.evidence import parse_nvidia_device, split_nvidia_json
+from attest.evidence.gpu.evidence import parse_nvidia_device
+from attest.evidence.gpu.forms import split_nvidia_json
 from tests.cli.conftest import Attest, attest  # noqa: F401  a fixture
 from tests.collect.conftest import Machine
 

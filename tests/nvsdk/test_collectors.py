@@ -7,7 +7,8 @@ import pytest
 from attest.collect import collect_gpus
 from attest.encoding import json_value
 from attest.errors import CollectionError
-from attest.evidence.gpu.evidence import parse_nvidia_device, split_nvidia_json
+from attest.evidence.gpu.evidence import parse_nvidia_device
+from attest.evidence.gpu.forms import split_nvidia_json
 from attest.nvsdk import NvsdkEnvironment, collect_with_sdk
 from tests.collect.conftest import Machine, library, machine  # noqa: F401  fixtures
 

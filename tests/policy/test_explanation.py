@@ -122,7 +122,7 @@ EVERYTHING: dict[str, Any] = {
     },
     "gpu": {
         "architectures": ["hopper"],
-        "driver_versions": {"exactly": "570.124.06"},
+        "driver_versions": {"exactly": "580.95.05"},
         "modes": ["spt"],
         "projects": ["1010"],
         "project_skus": ["0200"],

@@ -187,8 +187,8 @@ def test_a_floor_judges_the_report_within_an_azure_vm() -> None:
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        ("hopper:driver=570.124.06", set()),
-        ("hopper:driver=570.124.07", {"driver_versions"}),
+        ("hopper:driver=580.95.05", set()),
+        ("hopper:driver=580.95.06", {"driver_versions"}),
         ("hopper:vbios=96.00.9F.00.01", set()),
         ("hopper:vbios=96.00.FF.00.01", {"vbios_versions"}),
         ("blackwell:driver=999", set()),

@@ -74,8 +74,8 @@ def test_honest_devices_meet_what_is_demanded_strictly() -> None:
     ("demand", "name"),
     [
         ({"architectures": ["blackwell"]}, "architectures"),
-        ({"driver_versions": {"at_least": "570.124.07"}}, "driver_versions"),
-        ({"driver_versions": [{"below": "570.124.06"}, {"exactly": "570.124.6.1"}]}, "driver_versions"),
+        ({"driver_versions": {"at_least": "580.95.06"}}, "driver_versions"),
+        ({"driver_versions": [{"below": "580.95.05"}, {"exactly": "580.95.5.1"}]}, "driver_versions"),
         ({"vbios_versions": {"at_least": "96.00.A0"}}, "vbios_versions"),
         ({"vbios_versions": {"below": "96.00.9F.00.01"}}, "vbios_versions"),
         ({"modes": ["mpt", "protected-pcie"]}, "modes"),
@@ -94,7 +94,7 @@ def test_a_demand_that_is_not_met_fails_and_nothing_else_does(demand: dict[str, 
 def test_what_is_demanded_and_there_passes() -> None:
     policy = policy_of(
         gpu_document(
-            driver_versions={"exactly": "570.124.06"},
+            driver_versions={"exactly": "580.95.05"},
             vbios_versions={"exactly": "96.00.9f.00.01"},
             modes=["spt"],
             fwids=[verified().chain.leaf.fwid.hex()],
@@ -141,7 +141,7 @@ def test_an_old_driver_that_states_no_firmware_id_is_refused_unless_it_is_unchec
 
 def test_a_version_that_is_not_there_or_none_is_refused() -> None:
     everything = policy_of(gpu_document(driver_versions={"at_least": "0"}, vbios_versions={"at_least": "0"}))
-    for version in (None, "", "570.124.06-beta", "570,124"):
+    for version in (None, "", "580.95.05-beta", "570,124"):
         device = replace(verified(), driver_version=version, vbios_version=version)
         assert failed(everything, device) == {"driver_versions", "vbios_versions"}
 
@@ -370,7 +370,7 @@ DEVICES = [
 GPUS = st.sampled_from(DEVICES)
 REQUIREMENTS: dict[str, st.SearchStrategy[Any]] = {
     "architectures": st.sampled_from([["hopper"], ["blackwell"], ["hopper", "blackwell"]]),
-    "driver_versions": st.sampled_from([{"at_least": "570.86"}, {"below": "570"}, [{"exactly": "570.124.06"}]]),
+    "driver_versions": st.sampled_from([{"at_least": "570.86"}, {"below": "570"}, [{"exactly": "580.95.05"}]]),
     "vbios_versions": st.sampled_from([{"at_least": "97"}, {"below": "97"}]),
     "modes": st.sampled_from([["spt"], ["mpt"], ["spt", "mpt"]]),
     "projects": st.sampled_from([["1010"], ["G525"]]),

@@ -24,3 +24,13 @@ def device(vectors_dir: Path, kind: str, number: int = 0) -> tuple[bytes, tuple[
 
 def report(vectors_dir: Path, name: str) -> bytes:
     return bytes.fromhex((nvidia(vectors_dir) / name / "report.hex").read_text().strip())
+
+
+def service(vectors_dir: Path, path: str, *members: str | int) -> bytes:
+    """Return the report of a GPU that a live service presented; a member that is text is read as JSON."""
+    found = json.loads((vectors_dir / "providers" / path).read_bytes())
+    for member in members:
+        found = found[member]
+        if isinstance(found, str) and found.startswith("{"):
+            found = json.loads(found)
+    return b64decode(found["evidence"])

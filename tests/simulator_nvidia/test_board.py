@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from attest.evidence.envelope import MEDIA_NVIDIA_DEVICE
-from attest.evidence.gpu.evidence import parse_nvidia_device, split_nvidia_json
+from attest.evidence.gpu.evidence import parse_nvidia_device
+from attest.evidence.gpu.forms import split_nvidia_json
 from attest_simulator.nvidia import SimulatedBoard, SimulatedGpu, SimulatedNvSwitch
 
 NONCE = bytes(range(32))

@@ -42,7 +42,7 @@ ISSUED = datetime(2026, 1, 1, tzinfo=UTC)
 
 def keys(architecture: Architecture) -> DeviceKeys:
     product = PRODUCTS[architecture]
-    return DeviceKeys(product=product, label="a device", fwid=firmware_id(product, "570.124.06"))
+    return DeviceKeys(product=product, label="a device", fwid=firmware_id(product, "580.95.05"))
 
 
 def as_genuine(ours: tuple[Extension, ...], genuine: Certificate) -> Iterator[Extension]:
@@ -175,10 +175,10 @@ def test_a_leaf_is_numbered_by_its_key_and_another_driver_branch_makes_another_l
     leaf = x509.load_der_x509_certificate(device.certificates()[0])
     identifier = leaf.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest
     assert leaf.serial_number == int.from_bytes(identifier, "big") & ((1 << 159) - 1)
-    newer = replace(device, fwid=firmware_id(device.product, "580.95.05"))
+    newer = replace(device, fwid=firmware_id(device.product, "590.12"))
     assert newer.certificates()[0] != device.certificates()[0]
     assert newer.certificates()[1:] == device.certificates()[1:]
-    assert firmware_id(device.product, "580.95.05") == firmware_id(device.product, "580.159.03")
+    assert firmware_id(device.product, "590.12") == firmware_id(device.product, "590.99.03")
 
 
 def test_the_leaf_names_the_firmware_and_the_key_above_it() -> None:

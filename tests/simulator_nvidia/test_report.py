@@ -1,7 +1,9 @@
 """Simulated reports are right in every byte: the device's own layout, a signature that holds, the same bytes again."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from cryptography import x509
@@ -11,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from attest.evidence.gpu.structure import parse_report
 from attest_simulator.nvidia import SimulatedBoard, SimulatedDevice, SimulatedGpu, SimulatedNvSwitch
+from attest_simulator.nvidia.device import Mode
 from attest_simulator.nvidia.keys import p384_key
 from attest_simulator.nvidia.responder import ReportTemplate, opaque_data, text_field, vbios_field
 from tests.simulator_nvidia import recorded
@@ -90,27 +93,81 @@ def test_the_writer_makes_recorded_reports_again(vectors_dir: Path, name: str) -
     assert template.to_be_signed() == genuine[:-96]
 
 
-@pytest.mark.parametrize(
-    ("name", "driver"), [("gh100-550.90.07", "550.90.07"), ("gh100-580.95.05-trailing-byte", "580.95.05")]
+BACKED: dict[tuple[str, Mode], Callable[[Path], bytes]] = {
+    ("535.86.09", "spt"): lambda folder: recorded.report(folder, "gh100-535.86.09"),
+    ("545.00", "spt"): lambda folder: recorded.report(folder, "gh100-545.00"),
+    ("550.90.07", "spt"): lambda folder: recorded.report(folder, "gh100-550.90.07"),
+    ("560.00", "ppcie"): lambda folder: recorded.report(folder, "gh100-560.00-bad-signature"),
+    ("570.172.08", "spt"): lambda folder: recorded.service(folder, "nanogpt/gpu-nras-form.json", "evidence_list", 0),
+    ("570.172.08", "ppcie"): lambda folder: recorded.service(
+        folder, "near-direct/gpus-nras-form.json", "evidence_list", 0
+    ),
+    ("580.95.05", "spt"): lambda folder: recorded.report(folder, "gh100-580.95.05-trailing-byte")[:-1],
+    ("590.12", "ppcie"): lambda folder: recorded.device(folder, "gpu")[0],
+    ("595.71.05", "spt"): lambda folder: recorded.service(folder, "tinfoil-direct/report.json", "gpu", "evidences", 0),
+    ("595.71.05", "ppcie"): lambda folder: recorded.service(
+        folder, "chutes/evidence.json", "evidence", 0, "gpu_evidence", 0
+    ),
+}
+"""A recorded report for each family of drivers and mode."""
+NOT_BACKED: tuple[tuple[str, Mode], ...] = (
+    ("535.86.09", "mpt"),
+    ("535.86.09", "ppcie"),
+    ("545.00", "mpt"),
+    ("545.00", "ppcie"),
+    ("550.90.07", "mpt"),
+    ("550.90.07", "ppcie"),
+    ("560.00", "spt"),
+    ("560.00", "mpt"),
+    ("570.172.08", "mpt"),
+    ("580.95.05", "mpt"),
+    ("580.95.05", "ppcie"),
+    ("590.12", "spt"),
+    ("590.12", "mpt"),
+    ("595.71.05", "mpt"),
 )
-def test_opaque_data_of_a_gpu_has_the_order_and_sizes_recorded(vectors_dir: Path, name: str, driver: str) -> None:
-    genuine = entries(recorded.report(vectors_dir, name))
-    ours = SimulatedGpu.of(driver=driver).opaque_entries()
+"""Layouts that follow the specification's table alone. So does all of Blackwell."""
+ALIKE = frozenset({4, 11, 19, 21, 34, 36})
+"""Fields with the same value on every board of one mode; the others differ from board to board."""
+
+
+def written_by(driver: str, mode: Mode) -> SimulatedGpu:
+    if mode == "ppcie":
+        return SimulatedBoard.of(driver=driver).gpus[0]
+    return SimulatedGpu.of(driver=driver, mode=mode)
+
+
+@pytest.mark.parametrize(("driver", "mode"), BACKED)
+def test_every_field_of_a_family_of_drivers_is_that_of_a_recorded_report(
+    vectors_dir: Path, driver: str, mode: Mode
+) -> None:
+    report = BACKED[driver, mode](vectors_dir)
+    genuine, ours = entries(report), written_by(driver, mode).opaque_entries()
+    assert dict(genuine)[3] == driver.encode() + b"\0"
     assert [(kind, len(value)) for kind, value in ours] == [(kind, len(value)) for kind, value in genuine]
-    same = {3, 4, 11, 13, 14, 15, 16, 17, 18, 19, 21, 34, 36}
-    assert [pair for pair in ours if pair[0] in same] == [pair for pair in genuine if pair[0] in same]
+    assert [pair for pair in ours if pair[0] in ALIKE] == [pair for pair in genuine if pair[0] in ALIKE]
+    assert len(written_by(driver, mode).report(NONCE)) == len(report)
 
 
-@pytest.mark.parametrize("driver", ["535.86.09", "545.00"])
-def test_old_drivers_report_no_firmware_id(driver: str) -> None:
-    assert [kind for kind, _ in SimulatedGpu.of(driver=driver).opaque_entries()][-1] == 11
+def test_every_layout_of_hopper_is_backed_by_a_recorded_report_or_named_as_not_backed() -> None:
+    drivers = dict.fromkeys(driver for driver, _ in BACKED)
+    assert sorted([*BACKED, *NOT_BACKED]) == sorted((driver, mode) for driver in drivers for mode in get_args(Mode))
 
 
-def test_opaque_data_of_a_board_has_the_order_and_sizes_recorded(vectors_dir: Path) -> None:
-    for kind, device in (("gpu", SimulatedBoard.of(driver="590.12").gpus[0]), ("switch", BOARD.switches[0])):
-        genuine = entries(recorded.device(vectors_dir, kind)[0])
-        assert [(k, len(v)) for k, v in device.opaque_entries()] == [(k, len(v)) for k, v in genuine]
-        assert len(device.report(NONCE)) == len(recorded.device(vectors_dir, kind)[0])
+@pytest.mark.parametrize(("driver", "mode"), NOT_BACKED)
+def test_a_layout_without_a_recorded_report_has_no_field_that_its_family_does_not_have(driver: str, mode: Mode) -> None:
+    branch = int(driver.partition(".")[0])
+    expected = {6, *range(14, 20), 3, 4, 12, 13, 11}
+    expected |= {20, 21} if branch >= 550 else set()
+    expected |= {22} if branch >= 550 and mode == "ppcie" else set()
+    expected |= {34, 36} if branch >= 580 else set()
+    assert {kind for kind, _ in written_by(driver, mode).opaque_entries()} == expected
+
+
+def test_opaque_data_of_a_switch_has_the_order_and_sizes_recorded(vectors_dir: Path) -> None:
+    report, _ = recorded.device(vectors_dir, "switch")
+    assert [(k, len(v)) for k, v in BOARD.switches[0].opaque_entries()] == [(k, len(v)) for k, v in entries(report)]
+    assert len(BOARD.switches[0].report(NONCE)) == len(report)
 
 
 def test_blackwell_says_what_it_is() -> None:

@@ -25,9 +25,9 @@ from tests.simulator_nvidia import recorded
 ISSUED = datetime(2026, 1, 1, tzinfo=UTC)
 HOPPER, BLACKWELL, LS10 = (PRODUCTS[name] for name in ("hopper", "blackwell", "ls10"))
 RIMS = {
-    "hopper driver": driver_rim(HOPPER, "570.124.06", issued=ISSUED),
+    "hopper driver": driver_rim(HOPPER, "580.95.05", issued=ISSUED),
     "hopper vbios": firmware_rim(HOPPER, "96.00.9F.00.01", issued=ISSUED),
-    "blackwell driver": driver_rim(BLACKWELL, "570.124.06", issued=ISSUED),
+    "blackwell driver": driver_rim(BLACKWELL, "580.95.05", issued=ISSUED),
     "blackwell vbios": firmware_rim(BLACKWELL, "97.00.83.00.09", issued=ISSUED),
     "ls10": firmware_rim(LS10, "96.10.73.00.01", issued=ISSUED),
 }
@@ -160,7 +160,7 @@ def test_ids_are_those_of_the_specification(product: Product, version: str, expe
     rim = firmware_rim(product, version, issued=ISSUED)
     assert (rim.id, rim.version) == (expected, version.upper())
     assert HOPPER.driver_rim_id("550.144.03") == "NV_GPU_DRIVER_GH100_550.144.03"
-    assert BLACKWELL.driver_rim_id("570.124.06") == "NV_GPU_CC_DRIVER_GB100_570.124.06"
+    assert BLACKWELL.driver_rim_id("580.95.05") == "NV_GPU_CC_DRIVER_GB100_580.95.05"
 
 
 @pytest.mark.parametrize("rim", RIMS.values(), ids=RIMS)
@@ -176,8 +176,8 @@ def test_an_id_finds_its_rim(rim: RimTemplate) -> None:
         "",
         "NV_GPU_DRIVER_GH100_",
         "NV_GPU_DRIVER_GH100_five",
-        "NV_GPU_DRIVER_GB100_570.124.06",
-        "NV_GPU_DRIVER_LS10_570.124.06",
+        "NV_GPU_DRIVER_GB100_580.95.05",
+        "NV_GPU_DRIVER_LS10_580.95.05",
         "NV_GPU_VBIOS_1010_0200_882_96005E00",
         "NV_GPU_VBIOS_9999_0200_882_96005E0001",
         "NV_SWITCH_BIOS_5612_0002_890_96.10",

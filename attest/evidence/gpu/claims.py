@@ -27,7 +27,6 @@ _CERTIFICATE = "nvidia-gpu.md 6.3, 7"
 _MEASUREMENTS = "nvidia-gpu.md 10"
 _RIM = "nvidia-gpu.md 9"
 _NVML = "NVML, nvmlSystemGetConfComputeSettings; nvidia-gpu.md 15"
-_MODES = {0: "spt", 1: "mpt", 2: "protected-pcie"}
 _PROTECTED_PCIE = {0x55: False, 0xAA: True}
 _LOCKED = 1
 
@@ -80,6 +79,7 @@ def _difference(v: VerifiedGpu, found: MeasurementResult) -> dict[str, ClaimTree
     """Describe what differs: where, in which RIM, what was expected and what is there."""
     described: dict[str, ClaimTree | None] = {
         "index": found.index,
+        "name": found.name,
         "source": found.source,
         "expected": found.expected,
         "rim": served_id(_opaque(v), v.chain, found.source),
@@ -149,11 +149,6 @@ _SETTINGS: tuple[Claim, ...] = (
 # -- the registries
 
 
-def _mode(v: VerifiedGpu) -> ClaimValue:
-    flag = _opaque(v).feature_flag
-    return None if flag is None else _MODES.get(flag)
-
-
 def _protected_pcie(v: VerifiedGpu) -> ClaimValue:
     status = _opaque(v).protected_pcie
     return None if status is None else _PROTECTED_PCIE.get(status)
@@ -171,7 +166,7 @@ GPU_CLAIMS: tuple[Claim, ...] = (
     *_DEVICE,
     _text("driver_version", lambda v: v.driver_version),
     _VBIOS_VERSION,
-    _text("mode", _mode),
+    _text("mode", lambda v: _opaque(v).mode),
     _claim("feature_flag", ClaimType.INTEGER, Origin.HARDWARE, lambda v: _opaque(v).feature_flag),
     _claim("protected_pcie", ClaimType.BOOLEAN, Origin.HARDWARE, _protected_pcie),
     _text("project", lambda v: _opaque(v).project),

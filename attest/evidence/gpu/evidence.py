@@ -27,22 +27,19 @@ MAX_DEVICE_BYTES = 64 * 1024
 MAX_CHAIN_CERTIFICATES = 8
 """NVIDIA's chains have five."""
 MAX_DEVICES = 32
-"""Devices in one file; the largest board has eight GPUs and four switches."""
+"""Devices of one machine; the largest board has eight GPUs and four switches."""
 NONCE_BYTES = 32
 
 ENVIRONMENTS = ("unavailable", "simulation", "production")
 MULTI_GPU_MODES = ("none", "protected-pcie", "nvle")
 
 _REQUIRED = ("evidence", "certificate")
-_HINTS = ("version", "driver_version", "vbios_version")
-"""Members of older files; unsigned, and of no use beside the report, which states the versions itself."""
-_MEMBERS = frozenset({"arch", "nonce", "uuid", "nvml", *_REQUIRED, *_HINTS})
+MEMBERS = frozenset({"arch", "nonce", "uuid", "nvml", *_REQUIRED})
+"""Members of one device that have a meaning here. Others are ignored, whatever they are: in older files versions of
+driver and VBIOS, which the report states itself."""
 _NVML_MEMBERS = frozenset({"environment", "cc_mode", "dev_tools_mode", "multi_gpu_mode", "ready", "driver_version"})
-_WRAPPER_MEMBERS = frozenset({"evidences", "result_code", "result_message"})
 _WORD = re.compile(r"[ -~]{1,64}")
-_HEX = re.compile(r"[0-9a-fA-F]+")
-_SWITCH_ARCH = "LS10"
-_FORM = JsonForm(
+FORM = JsonForm(
     code="gpu-device-malformed", clause="nvidia-gpu.md 16", check="nvidia.format", of=" of NVIDIA's evidence"
 )
 
@@ -74,7 +71,7 @@ class ParsedGpuEvidence:
     Attributes:
         chain: certificates as presented, leaf first; None for a raw report, whose chain lies among the endorsements.
         arch: the stated architecture in upper case (``HOPPER``); a hint that must agree with the certificates.
-        uuid: the stated name of the device; a hint.
+        uuid: the stated name of the device; a hint that no check rests on.
         stated_nonce: 32 bytes; a hint that must agree with the report.
     """
 
@@ -103,26 +100,24 @@ def parse_nvidia_device(data: bytes) -> ParsedGpuEvidence:
         data: UTF-8, at most ``MAX_DEVICE_BYTES``.
 
     Raises:
-        EvidenceError: ``json-invalid``, ``gpu-device-malformed`` (a member is missing, unknown, of another type or
-            too long), ``base64-invalid``, ``hex-invalid`` or ``gpu-report-malformed``.
+        EvidenceError: ``json-invalid``, ``gpu-device-malformed`` (a member is missing, of another type or too long),
+            ``base64-invalid``, ``hex-invalid`` or ``gpu-report-malformed``.
         UnsupportedError: ``gpu-opaque-unsupported``.
         ChainError: ``certificate-malformed``, the chain cannot be read.
 
     Spec: specs/nvidia-gpu.md, section 16.
     """
     if len(data) > MAX_DEVICE_BYTES:
-        raise _FORM.malformed("device", f"at most {MAX_DEVICE_BYTES} bytes", f"{len(data)} bytes")
-    device = _device(json_value(data, what="NVIDIA device"), "device", members=_MEMBERS)
-    for name in _HINTS:
-        _optional_word(device, name, "device")
-    arch = _optional_word(device, "arch", "device")
-    nonce = _optional_word(device, "nonce", "device")
+        raise FORM.malformed("device", f"at most {MAX_DEVICE_BYTES} bytes", f"{len(data)} bytes")
+    device = device_of(json_value(data, what="NVIDIA device"), "device")
+    hints: dict[str, JsonValue] = {name: value for name, value in device.items() if value is not None}
+    arch, nonce = _optional_word(hints, "arch", "device"), _optional_word(hints, "nonce", "device")
     # The report before its chain: what is malformed outranks what does not hold.
     return ParsedGpuEvidence(
         report=parse_report(base64_bytes(_text(device, "evidence", "device"), what="device.evidence")),
         arch=arch.upper() if arch is not None else None,
         settings=_settings(device["nvml"], "device.nvml") if "nvml" in device else None,
-        uuid=_optional_word(device, "uuid", "device"),
+        uuid=_uuid(device),
         stated_nonce=hex_bytes(nonce, what="device.nonce", length=NONCE_BYTES) if nonce is not None else None,
         chain=_chain(base64_bytes(_text(device, "certificate", "device"), what="device.certificate")),
     )
@@ -153,87 +148,19 @@ def device_json(
         device["uuid"] = uuid
     if settings is not None:
         device["nvml"] = {name: value for name, value in asdict(settings).items() if value is not None}
-    return _written(device)
+    return written(device)
 
 
-# -- files that hold several devices
-
-
-def is_nvidia_json(document: JsonValue) -> bool:
-    """Return whether a document is NVIDIA's evidence by its members, well formed or not.
-
-    That is: an array of devices, one device, the answer of ``nvattest collect-evidence``, or the list of Confidential
-    Containers, whose reports are hex or base64. A device is recognised by two of ``arch``, ``evidence`` and
-    ``certificate``.
-    """
-    if isinstance(document, list):
-        return bool(document) and _looks_like_device(document[0])
-    if not isinstance(document, dict):
-        return False
-    return "device_evidence_list" in document or "evidences" in document or _looks_like_device(document)
-
-
-def split_nvidia_json(document: JsonValue) -> tuple[tuple[str, bytes], ...]:
-    """Cut a file of NVIDIA's evidence, in any form of ``is_nvidia_json``, into one item for each device.
-
-    Returns:
-        ``gpu`` or ``nvswitch``, as the device's ``arch`` hints, and what ``parse_nvidia_device`` reads.
+def device_of(value: JsonValue, path: str) -> dict[str, JsonValue]:
+    """Return the object of one device, which has at least a report and a chain, perhaps with members of no meaning.
 
     Raises:
-        EvidenceError: ``gpu-device-malformed``: no device, more than ``MAX_DEVICES``, or a device without evidence or
-            certificate.
+        EvidenceError: ``gpu-device-malformed``.
     """
-    path, devices = _devices(document)
-    if not isinstance(devices, list):
-        raise _FORM.mistyped(path, "an array of devices", devices)
-    if not 0 < len(devices) <= MAX_DEVICES:
-        raise _FORM.malformed(path, f"1 to {MAX_DEVICES} devices", str(len(devices)))
-    found = [_device(device, f"{path}[{number}]") for number, device in enumerate(devices)]
-    if path == "device_evidence_list":
-        found = [_of_confidential_containers(device, f"{path}[{number}]") for number, device in enumerate(found)]
-    return tuple((_prefix(device), _written(device)) for device in found)
-
-
-def _looks_like_device(value: JsonValue) -> bool:
-    return isinstance(value, dict) and len({"arch", "evidence", "certificate"} & set(value)) >= 2
-
-
-def _devices(document: JsonValue) -> tuple[str, JsonValue]:
-    """Find the list of devices in the object around it, in which nothing else may be; return where it stands."""
-    if not isinstance(document, dict):
-        return "devices", document
-    if "evidences" in document:
-        _FORM.object_of(document, "document", members=_WRAPPER_MEMBERS)
-        code = document.get("result_code", 0)
-        if isinstance(code, bool) or code != 0:
-            raise _FORM.malformed("result_code", "0, the collection succeeded", json.dumps(code)[:40])
-        return "evidences", document["evidences"]
-    if "device_evidence_list" in document:
-        _FORM.object_of(document, "document", members=frozenset({"device_evidence_list"}))
-        return "device_evidence_list", document["device_evidence_list"]
-    return "devices", [document]
-
-
-def _device(value: JsonValue, path: str, *, members: frozenset[str] | None = None) -> dict[str, JsonValue]:
-    """Return the object of one device, which has at least a report and a chain."""
-    device = _FORM.object_of(value, path, members=members)
+    device = FORM.object_of(value, path, members=None)
     for name in _REQUIRED:
         _text(device, name, path)
     return device
-
-
-def _of_confidential_containers(device: dict[str, JsonValue], path: str) -> dict[str, JsonValue]:
-    """Write a report in hex as base64; hex digits alone are no base64 of a report, which begins ``EeAB``."""
-    evidence = _text(device, "evidence", path)
-    if not _HEX.fullmatch(evidence):
-        return device
-    report = hex_bytes(evidence, what=f"{path}.evidence")
-    return {**device, "evidence": base64.b64encode(report).decode()}
-
-
-def _prefix(device: dict[str, JsonValue]) -> str:
-    arch = device.get("arch")
-    return "nvswitch" if isinstance(arch, str) and arch.upper() == _SWITCH_ARCH else "gpu"
 
 
 # -- members
@@ -262,21 +189,21 @@ def _unreadable(problem: str) -> ChainError:
 
 
 def _settings(value: JsonValue, path: str) -> GpuSettings:
-    members = _FORM.object_of(value, path, members=_NVML_MEMBERS)
+    members = FORM.object_of(value, path, members=_NVML_MEMBERS)
     return GpuSettings(
         environment=_choice(members, "environment", path, ENVIRONMENTS),
-        cc_mode=_FORM.flag_of(members.get("cc_mode"), f"{path}.cc_mode"),
-        dev_tools_mode=_FORM.flag_of(members.get("dev_tools_mode"), f"{path}.dev_tools_mode"),
+        cc_mode=FORM.flag_of(members.get("cc_mode"), f"{path}.cc_mode"),
+        dev_tools_mode=FORM.flag_of(members.get("dev_tools_mode"), f"{path}.dev_tools_mode"),
         multi_gpu_mode=_choice(members, "multi_gpu_mode", path, MULTI_GPU_MODES),
-        ready=_FORM.flag_of(members["ready"], f"{path}.ready") if "ready" in members else None,
+        ready=FORM.flag_of(members["ready"], f"{path}.ready") if "ready" in members else None,
         driver_version=_optional_word(members, "driver_version", path),
     )
 
 
 def _text(members: dict[str, JsonValue], name: str, path: str) -> str:
-    text = _FORM.text_of(members.get(name), f"{path}.{name}")
+    text = FORM.text_of(members.get(name), f"{path}.{name}")
     if not text:
-        raise _FORM.malformed(f"{path}.{name}", "text", "empty text")
+        raise FORM.malformed(f"{path}.{name}", "text", "empty text")
     return text
 
 
@@ -286,16 +213,22 @@ def _optional_word(members: dict[str, JsonValue], name: str, path: str) -> str |
         return None
     text = _text(members, name, path)
     if not _WORD.fullmatch(text):
-        raise _FORM.malformed(f"{path}.{name}", "1 to 64 printable characters", f"{len(text)} characters")
+        raise FORM.malformed(f"{path}.{name}", "1 to 64 printable characters", f"{len(text)} characters")
     return text
+
+
+def _uuid(device: dict[str, JsonValue]) -> str | None:
+    value = device.get("uuid")
+    return value if isinstance(value, str) and _WORD.fullmatch(value) else None
 
 
 def _choice(members: dict[str, JsonValue], name: str, path: str, choices: tuple[str, ...]) -> str:
     text = _text(members, name, path)
     if text not in choices:
-        raise _FORM.malformed(f"{path}.{name}", f"one of {', '.join(choices)}", repr(text[:40]))
+        raise FORM.malformed(f"{path}.{name}", f"one of {', '.join(choices)}", repr(text[:40]))
     return text
 
 
-def _written(members: dict[str, JsonValue]) -> bytes:
+def written(members: dict[str, JsonValue]) -> bytes:
+    """Write the object of one device: members in the order of their names, no white space."""
     return json.dumps(members, sort_keys=True, separators=(",", ":")).encode()

@@ -14,15 +14,16 @@ from dataclasses import dataclass
 
 from attest.checks import Check, Outcome, Unchecked
 from attest.errors import BindingError
+from attest.evidence.gpu.opaque_types import PROTECTED_PCIE, UNPROTECTED
 from attest.evidence.gpu.verify import VerifiedGpu
 
 BOARD_GPUS = 8
 BOARD_SWITCHES = 4
 """An HGX board has eight GPUs and four NVSwitches."""
-_PROTECTED_PCIE_MODE = 2
-"""Opaque field 36."""
-_PROTECTED_PCIE_ON = 0xAA
-"""Opaque field 21."""
+_HINT = (
+    "give the evidence of all GPUs and NVSwitches of the board; where a service gives none of its switches, "
+    "--unchecked topology=REASON leaves out what is missing"
+)
 _LOCKED = 1
 """Opaque field 25 of a switch."""
 _OFF = bytes(8)
@@ -53,7 +54,8 @@ def judge_set(
     Args:
         devices: every verified GPU and NVSwitch of one Attester with the name of its item, in any order.
         unchecked: ``topology`` tolerates that devices are missing, or that a board does not say who its neighbours
-            are; duplicates, other nonces and contradictions refuse all the same.
+            are; duplicates, other nonces and contradictions refuse all the same. With one device alone, whatever it
+            says of its neighbours is not evaluated.
 
     Returns:
         The checks ``device.unique``, ``device.nonce`` and ``device.mode`` for two or more devices, ``topology`` as
@@ -72,23 +74,19 @@ def judge_set(
 
 def _calls_for_topology(device: VerifiedGpu) -> bool:
     """Return whether a device belongs to a board whose devices come together, so that a missing one is seen."""
-    return device.kind == "nvidia-switch" or _says_protected_pcie(device)
-
-
-def _says_protected_pcie(device: VerifiedGpu) -> bool:
     opaque = device.evidence.report.opaque
-    return opaque.feature_flag == _PROTECTED_PCIE_MODE or opaque.protected_pcie == _PROTECTED_PCIE_ON
+    return device.kind == "nvidia-switch" or opaque.mode == PROTECTED_PCIE or opaque.contradicts_mode
 
 
 def _outcome(
-    check: str, *, code: str, expected: str, got: str, problem: str | None
+    check: str, *, code: str, expected: str, got: str, problem: str | None, hint: str | None = None
 ) -> tuple[Check, BindingError | None]:
     """Build a check and, where there is a problem, the refusal that goes with it."""
     outcome = Outcome.PASS if problem is None else Outcome.FAIL
     shown = Check(id=check, outcome=outcome, expected=expected, got=got, clause=_CLAUSE)
     if problem is None:
         return shown, None
-    return shown, BindingError(problem, code=code, check=check, expected=expected, got=got, clause=_CLAUSE)
+    return shown, BindingError(problem, code=code, check=check, expected=expected, got=got, clause=_CLAUSE, hint=hint)
 
 
 # -- any two devices
@@ -128,18 +126,23 @@ def _mode(devices: Sequence[NamedDevice]) -> tuple[Check, BindingError | None]:
     return _outcome(
         "device.mode",
         code="gpu-modes-differ",
-        expected="one mode in all GPUs (feature flag, opaque data type 36)",
+        expected="one mode in all GPUs (opaque data types 36 and 21)",
         got=", ".join(f"{name}: {mode}" for name, mode in modes.items()) if mixed else "".join(different) or "no GPU",
         problem=f"the GPUs are in different modes: {' and '.join(different)}" if mixed else None,
     )
 
 
-_MODES = {0: "single GPU pass-through", 1: "multi GPU pass-through", 2: "protected PCIe"}
+_MODE_TEXTS = {
+    "spt": "single GPU pass-through",
+    "mpt": "multi GPU pass-through",
+    PROTECTED_PCIE: "protected PCIe",
+    UNPROTECTED: "not protected PCIe",
+}
 
 
 def _mode_text(device: VerifiedGpu) -> str:
-    flag = device.evidence.report.opaque.feature_flag
-    return "not stated" if flag is None else _MODES[flag]
+    mode = device.evidence.report.opaque.mode
+    return "not stated" if mode is None else _MODE_TEXTS[mode]
 
 
 # -- a protected board
@@ -157,27 +160,43 @@ def _topology(devices: Sequence[NamedDevice], unchecked: tuple[Unchecked, ...]) 
         got = f"unchecked: {reasons}"
         not_evaluated = Outcome.NOT_EVALUATED
         return Check(id="topology", outcome=not_evaluated, expected=expected, got=got, clause=_CLAUSE), None
+    hint = None if first.negative else _HINT
     return _outcome(
-        "topology", code="gpu-topology-invalid", expected=first.expected, got=first.got, problem=first.problem
+        "topology",
+        code="gpu-topology-invalid",
+        expected=first.expected,
+        got=first.got,
+        problem=first.problem,
+        hint=hint,
     )
 
 
 class _Board:
+    """The devices by kind.
+
+    Attributes:
+        lone: there is one device, and so no neighbour with which its statements could be compared.
+    """
+
     def __init__(self, devices: Sequence[NamedDevice]) -> None:
         self.gpus = [(name, device) for name, device in devices if device.kind == "nvidia-gpu"]
         self.switches = [(name, device) for name, device in devices if device.kind == "nvidia-switch"]
         self.gpu_pdis = frozenset(device.chain.identity.pdi for _, device in self.gpus)
         self.switch_pdis = frozenset(device.chain.identity.pdi for _, device in self.switches)
+        self.names = [name for name, _ in devices]
+        self.lone = len(devices) == 1
 
 
 def _counts(board: _Board) -> Iterator[_Finding]:
     """Count devices. One that is missing may have been left out; one too many belongs to another board."""
     found = (len(board.gpus), len(board.switches))
     if found != (BOARD_GPUS, BOARD_SWITCHES):
+        whole = f"a protected board of {BOARD_GPUS} GPUs and {BOARD_SWITCHES} NVSwitches"
+        there = f"{found[0]} GPUs and {found[1]} NVSwitches are there"
+        alone = f"{board.names[0]} is 1 {'GPU' if board.gpus else 'NVSwitch'}"
         yield _Finding(
             negative=found[0] > BOARD_GPUS or found[1] > BOARD_SWITCHES,
-            problem=f"a protected board has {BOARD_GPUS} GPUs and {BOARD_SWITCHES} NVSwitches, "
-            f"and there are {found[0]} and {found[1]}",
+            problem=f"{alone} of {whole}, and no other device is there" if board.lone else f"of {whole} {there}",
             expected=f"{BOARD_GPUS} GPUs and {BOARD_SWITCHES} NVSwitches",
             got=f"{found[0]} GPUs and {found[1]} NVSwitches",
         )
@@ -185,12 +204,12 @@ def _counts(board: _Board) -> Iterator[_Finding]:
 
 def _gpus_name_switches(board: _Board) -> Iterator[_Finding]:
     named = [(name, _lit(device.evidence.report.opaque.switch_pdis)) for name, device in board.gpus]
-    return _name_each_other(named, "NVSwitches", board.switch_pdis, BOARD_SWITCHES)
+    return _name_each_other(named, "NVSwitches", board.switch_pdis, BOARD_SWITCHES, lone=board.lone)
 
 
 def _switches_name_gpus(board: _Board) -> Iterator[_Finding]:
     named = [(name, _lit(device.evidence.report.opaque.gpu_pdis)) for name, device in board.switches]
-    return _name_each_other(named, "GPUs", board.gpu_pdis, BOARD_GPUS)
+    return _name_each_other(named, "GPUs", board.gpu_pdis, BOARD_GPUS, lone=board.lone)
 
 
 def _lit(pdis: tuple[bytes, ...] | None) -> frozenset[bytes] | None:
@@ -199,7 +218,7 @@ def _lit(pdis: tuple[bytes, ...] | None) -> frozenset[bytes] | None:
 
 
 def _name_each_other(
-    named: list[tuple[str, frozenset[bytes] | None]], kind: str, present: frozenset[bytes], size: int
+    named: list[tuple[str, frozenset[bytes] | None]], kind: str, present: frozenset[bytes], size: int, *, lone: bool
 ) -> Iterator[_Finding]:
     """Require all statements to be equal, since halves of two boards make no board, and to name what is there."""
     stated = [(name, pdis) for name, pdis in named if pdis is not None]
@@ -208,11 +227,11 @@ def _name_each_other(
             problem = f"{name} names other {kind} than {stated[0][0]}"
             yield _Finding(negative=True, problem=problem, expected=_listed(stated[0][1]), got=_listed(pdis))
     for name, neighbours in named:
-        yield from _neighbours(name, kind, neighbours, present, size)
+        yield from _neighbours(name, kind, neighbours, present, size, lone=lone)
 
 
 def _neighbours(
-    name: str, kind: str, named: frozenset[bytes] | None, present: frozenset[bytes], size: int
+    name: str, kind: str, named: frozenset[bytes] | None, present: frozenset[bytes], size: int, *, lone: bool
 ) -> Iterator[_Finding]:
     """Compare sets, never numbers of links: those differ from device to device."""
     if named is None:
@@ -220,9 +239,11 @@ def _neighbours(
         yield _Finding(negative=False, problem=problem, expected=f"the ids of {size} {kind}", got="none stated")
     elif len(named) != size or not present <= named:
         yield _Finding(
-            negative=True,
-            problem=f"{name} names other {kind} than those that are there",
-            expected=f"{size} {kind}, among them {_listed(present)}",
+            negative=not lone,
+            problem=f"{name} names {len(named)} different {kind}"
+            if present <= named
+            else f"{name} names other {kind} than those that are there",
+            expected=f"{size} {kind}" + (f", among them {_listed(present)}" if present else ""),
             got=_listed(named),
         )
     elif named != present:
@@ -259,16 +280,18 @@ def _switches_are_locked(board: _Board) -> Iterator[_Finding]:
 
 
 def _gpus_are_protected(board: _Board) -> Iterator[_Finding]:
-    """Both fields have to say it. One alone is a contradiction; neither is a GPU that is in another mode."""
+    """Require protected PCIe of every GPU, and no status (type 21) that contradicts the feature flag (type 36)."""
     for name, device in board.gpus:
         opaque = device.evidence.report.opaque
-        if (opaque.feature_flag, opaque.protected_pcie) != (_PROTECTED_PCIE_MODE, _PROTECTED_PCIE_ON):
-            status = opaque.protected_pcie
+        if opaque.contradicts_mode or opaque.mode != PROTECTED_PCIE:
+            status = "not stated" if opaque.protected_pcie is None else f"{opaque.protected_pcie:#x}"
             yield _Finding(
-                negative=_says_protected_pcie(device),
-                problem=f"{name} is not in protected-PCIe mode (opaque data types 36 and 21)",
-                expected=f"{_MODES[_PROTECTED_PCIE_MODE]}, protected PCIe {_PROTECTED_PCIE_ON:#x}",
-                got=f"{_mode_text(device)}, protected PCIe {'not stated' if status is None else f'{status:#x}'}",
+                negative=opaque.contradicts_mode,
+                problem=f"{name} contradicts itself about its mode (opaque data types 36 and 21)"
+                if opaque.contradicts_mode
+                else f"{name} is not in protected-PCIe mode (opaque data types 36 and 21)",
+                expected=_MODE_TEXTS[PROTECTED_PCIE],
+                got=f"{_mode_text(device)}, status {status}",
             )
 
 

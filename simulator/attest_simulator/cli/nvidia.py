@@ -18,14 +18,14 @@ from attest_simulator.cli.warning import shout
 if TYPE_CHECKING:
     from attest.evidence.envelope import EvidenceItem
 
-DEFAULT_DRIVER = "570.124.06"
+DEFAULT_DRIVER = "580.95.05"
 MAX_GPUS, MAX_SWITCHES = 8, 4
 _DRIVER = re.compile(r"[0-9]{3}(?:\.[0-9]{2,3}){1,2}")
 _Command = Callable[..., Any]  # Any: the command's own arguments
 
 
 class _Driver(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
-    """``570.124.06``."""
+    """``580.95.05``."""
 
     name = "version"
 

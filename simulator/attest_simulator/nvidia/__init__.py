@@ -3,7 +3,7 @@
 Everything is deterministic: the same device, firmware and nonce always give the same bytes. All private
 keys are public by design (``keys.py``); the verifier accepts them under ``TrustAnchors.simulation()`` alone::
 
-    gpu = SimulatedGpu.of("gpu 0", architecture="hopper", driver="570.124.06")
+    gpu = SimulatedGpu.of("gpu 0", architecture="hopper", driver="580.95.05")
     evidence = gpu.device_item(nonce)                         # JSON: report and certificate chain
     endorsements = gpu.endorsements(at=at)                    # RIMs, and OCSP answers that are current at `at`
     board = SimulatedBoard.of("board 0")                      # 8 GPUs and 4 switches behind protected PCIe

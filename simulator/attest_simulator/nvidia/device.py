@@ -28,7 +28,7 @@ from attest_simulator.nvidia.products import PRODUCTS, Product
 from attest_simulator.nvidia.responder import NONCE_BYTES, ReportTemplate, opaque_data, text_field, vbios_field
 from attest_simulator.nvidia.rims import RimTemplate, driver_rim, firmware_rim, rim_signer_template, signed_in
 
-DRIVER: Final = "570.124.06"
+DRIVER: Final = "580.95.05"
 """Default driver of a simulated GPU."""
 GPU_LINKS: Final = 18
 SWITCH_PORTS: Final = 64
@@ -40,7 +40,7 @@ Mode = Literal["spt", "mpt", "ppcie"]
 _FLAGS: Mapping[Mode, int] = {"spt": 0, "mpt": 1, "ppcie": 2}
 _OFF, _ON = b"\x55", b"\xaa"
 _BRANCH_WITH_FWID = 550
-_BRANCH_WITH_VERSION = 570
+_BRANCH_WITH_VERSION = 580
 _CPR_INFO = bytes.fromhex("00c00100")
 _GPU_COUNTERS, _SWITCH_COUNTERS = 64, 27
 _ENABLED_SYSTEM = b"\x07\x07"
@@ -261,7 +261,7 @@ class SimulatedGpu(SimulatedDevice):
         Args:
             label: determines the GPU.
             architecture: of the GPU.
-            driver: version, such as ``570.124.06``.
+            driver: version, such as ``580.95.05``.
             vbios: version, such as ``96.00.9F.00.01``; None is the product's default.
             mode: of its passing through.
             dev_tools_mode: NVML reports developer tools.
@@ -303,11 +303,12 @@ class SimulatedGpu(SimulatedDevice):
     def opaque_entries(self) -> tuple[tuple[int, bytes], ...]:
         """Return types and values in the known order: 6, 14 to 19, 3, 4, 12, 13, 11, then those of newer drivers."""
         product = self.product
+        chip_sku_size, modifier_size = (4, 2) if self._branch < _BRANCH_WITH_FWID else (9, 5)
         head = (
             (6, vbios_field(self.vbios)),
             (14, product.board.to_bytes(4, "little")),
-            (15, text_field(product.chip_sku, 9)),
-            (16, text_field("0", 5)),
+            (15, text_field(product.chip_sku, chip_sku_size)),
+            (16, text_field("0", modifier_size)),
             (17, text_field(product.project, 5)),
             (18, text_field(product.project_sku, 5)),
             (19, bytes(2)),
@@ -320,18 +321,21 @@ class SimulatedGpu(SimulatedDevice):
         return (*head, *self._newer_entries())
 
     def _newer_entries(self) -> tuple[tuple[int, bytes], ...]:
-        """Return the additional entries of drivers from 550 and from 570 on."""
-        branch = int(self.driver.partition(".")[0])
-        if branch < _BRANCH_WITH_FWID:
+        """Return the additional entries of drivers from 550 and from 580 on."""
+        if self._branch < _BRANCH_WITH_FWID:
             return ()
         found = [(20, self.keys.fwid), (21, _ON if self._is_protected() else _OFF)]
         if self.links:
             found.append((22, b"".join(pdi[::-1] for pdi in self.links)))
         if self.product.architecture == "blackwell":
             found.append((33, _ENABLED_SYSTEM))
-        if branch >= _BRANCH_WITH_VERSION:
+        if self._branch >= _BRANCH_WITH_VERSION:
             found += [(34, (1).to_bytes(2, "little")), (36, _FLAGS[self.mode].to_bytes(2, "little"))]
         return tuple(found)
+
+    @property
+    def _branch(self) -> int:
+        return int(self.driver.partition(".")[0])
 
     def _is_protected(self) -> bool:
         return self.mode == "ppcie"

@@ -71,7 +71,7 @@ class SimulatedNvidiaService:
         """Answer a GET request for a RIM.
 
         Args:
-            path: part of the URL after the host, such as ``/v1/rim/NV_GPU_DRIVER_GH100_570.124.06``.
+            path: part of the URL after the host, such as ``/v1/rim/NV_GPU_DRIVER_GH100_580.95.05``.
 
         Returns:
             200 with JSON of id, document and digest; 404 with code ``RIM_NOT_FOUND``.

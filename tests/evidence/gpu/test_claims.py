@@ -85,7 +85,7 @@ def test_what_a_gpu_says() -> None:
         "product": "GH100",
         "fwid_matched": True,
         "nonce": NONCE.hex(),
-        "driver_version": "570.124.06",
+        "driver_version": "580.95.05",
         "vbios_version": "96.00.9F.00.01",
         "mode": "spt",
         "feature_flag": 0,
@@ -102,10 +102,10 @@ def test_what_a_gpu_says() -> None:
             "dev_tools_mode": False,
             "multi_gpu_mode": "none",
             "ready": True,
-            "driver_version": "570.124.06",
+            "driver_version": "580.95.05",
         },
     }
-    assert rims["driver_rim"]["id"] == "NV_GPU_DRIVER_GH100_570.124.06"
+    assert rims["driver_rim"]["id"] == "NV_GPU_DRIVER_GH100_580.95.05"
     assert rims["vbios_rim"]["id"] == "NV_GPU_VBIOS_1010_0200_882_96009F0001"
     for rim in rims.values():
         assert set(rim) == {"id", "version", "sha256", "signer", "revocation", "issued", "expires", "not_after"}
@@ -155,14 +155,21 @@ def test_the_mode_is_told_by_name() -> None:
     assert claims(verified(SimulatedGpu.of("m", mode="mpt")))["mode"] == "mpt"
 
 
+def test_a_driver_before_580_states_protected_pcie_alone() -> None:
+    for mode, expected in (("ppcie", "protected-pcie"), ("spt", "unprotected"), ("mpt", "unprotected")):
+        found = claims(verified(SimulatedGpu.of(mode, driver="570.172.08", mode=mode)))  # type: ignore[arg-type]
+        assert (found["mode"], found["opaque_version"]) == (expected, 0)
+        assert "feature_flag" not in found
+
+
 def test_entries_of_unknown_types_are_listed() -> None:
     assert claims(with_opaque(verified(), type_77=b"?"))["unknown_opaque_types"] == [_UNKNOWN]
 
 
 def test_the_rim_of_a_blackwell_driver_is_named_after_its_chip() -> None:
-    assert claims(verified(BLACKWELL))["driver_rim"]["id"] == "NV_GPU_CC_DRIVER_GB100_570.124.06"
+    assert claims(verified(BLACKWELL))["driver_rim"]["id"] == "NV_GPU_CC_DRIVER_GB100_580.95.05"
     other = with_opaque(verified(BLACKWELL), type_35=b"GB202\0")
-    assert claims(other)["driver_rim"]["id"] == "NV_GPU_CC_DRIVER_GB202_570.124.06"
+    assert claims(other)["driver_rim"]["id"] == "NV_GPU_CC_DRIVER_GB202_580.95.05"
 
 
 @pytest.mark.parametrize("entry", [15, 17, 18])
@@ -185,8 +192,9 @@ def test_a_waived_measurement_is_listed_with_its_reason_and_does_not_count_as_ma
     assert len(waived.pop("expected")[0]) == 96
     assert waived == {
         "index": 7,
+        "name": "Measurement_7",
         "source": "driver",
-        "rim": "NV_GPU_DRIVER_GH100_570.124.06",
+        "rim": "NV_GPU_DRIVER_GH100_580.95.05",
         "got": "77" * 48,
         "reason": "developer tools",
     }

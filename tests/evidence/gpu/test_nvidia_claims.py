@@ -49,7 +49,7 @@ def test_a_gpu_in_nvidias_words() -> None:
         "eat_nonce": NONCE.hex(),
         "x-nvidia-device-type": "gpu",
         "x-nvidia-gpu-claims-version": "3.0",
-        "x-nvidia-gpu-driver-version": "570.124.06",
+        "x-nvidia-gpu-driver-version": "580.95.05",
         "x-nvidia-gpu-vbios-version": "96.00.9F.00.01",
         "measres": "success",
         "secboot": True,

@@ -109,6 +109,37 @@ def test_gpus_that_state_no_mode_are_of_one_mode() -> None:
     assert failing([devices[0], ("c", alone("c"))]) == {"device.mode"}
 
 
+def before_580(board: Set) -> Set:
+    """Take the opaque version and the feature flag from all GPUs: drivers before 580 write neither."""
+    return [(name, edited(gpu, 34, 36)) for name, gpu in board[:8]] + list(board[8:])
+
+
+def test_a_board_whose_driver_writes_no_feature_flag_passes() -> None:
+    for board in (before_580(simulated()), [*before_580(simulated())[::-1]]):
+        assert set(outcomes(board).values()) == {Outcome.PASS}
+
+
+def test_the_gpus_of_such_a_board_pass_without_switches_only_where_that_is_tolerated() -> None:
+    gpus = before_580(simulated())[:8]
+    assert failing(gpus) == {"topology"}
+    assert outcomes(gpus, NO_TOPOLOGY)["topology"] is Outcome.NOT_EVALUATED
+    assert failing(gpus, NO_TOPOLOGY) == set()
+
+
+def test_a_gpu_that_is_not_protected_among_those_of_such_a_board_is_refused() -> None:
+    board = before_580(simulated())
+    for status in (b"\x55", None):
+        single = edited(board[3][1], *([21] if status is None else []), **({} if status is None else {"t21": status}))
+        devices = [*board[:3], ("single", single), *board[4:]]
+        assert failing(devices) == {"device.mode", "topology"}
+        assert failing(devices[:8], NO_TOPOLOGY) == {"device.mode"}
+
+
+def test_without_a_version_the_feature_flag_is_not_read() -> None:
+    board = [(name, edited(gpu, 34, t36=b"\0\0")) for name, gpu in simulated()[:8]]
+    assert failing([*board, *simulated()[8:]]) == set()
+
+
 # -- any two devices
 
 
@@ -117,7 +148,7 @@ def test_the_same_device_twice_is_refused() -> None:
     _, errors = judge_set([("first", device), ("second", device)])
     assert [(error.code, error.check) for error in errors] == [("gpu-device-repeated", "device.unique")]
     assert "first and second" in errors[0].message
-    again = verified(SimulatedGpu.of("alone", driver="575.57.08").device_item(NONCE), TrustAnchors.simulation())
+    again = verified(SimulatedGpu.of("alone", driver="590.12").device_item(NONCE), TrustAnchors.simulation())
     assert again.chain.leaf.certificate.der != device.chain.leaf.certificate.der
     assert failing([("first", device), ("second", again)]) == {"device.unique"}
 
@@ -189,9 +220,12 @@ FALSE: dict[str, Callable[[Set], Set]] = {
     "a switch with another lock status": lambda board: with_edit(board, 11, t25=b"\2\0"),
     "a GPU with another driver": lambda board: with_edit(board, 3, t3=b"1.2.3\0"),
     "a GPU without a driver": lambda board: with_edit(board, 3, 3),
-    "a GPU whose protected PCIe is off": lambda board: with_edit(board, 0, t21=b"\x55"),
-    "a GPU without field 21": lambda board: with_edit(board, 0, 21),
+    "a GPU whose status contradicts its flag": lambda board: with_edit(board, 0, t21=b"\x55"),
+    "a GPU with a flag and without a status": lambda board: with_edit(board, 0, 21),
+    "a GPU with a status and without a flag": lambda board: with_edit(board, 0, 36),
 }
+MODES_APART = frozenset({"a GPU with a status and without a flag"})
+"""Of these the modes differ, too."""
 MISSING: dict[str, Callable[[Set], Set]] = {
     "a GPU that names no switch": lambda board: with_edit(board, 0, 22),
     "a switch that names no GPU": lambda board: with_edit(board, 8, 26),
@@ -219,11 +253,58 @@ def board_gpus(board: Set, count: int, *more: bytes) -> bytes:
     return b"".join(pdis).ljust(64, b"\0") + b"\xff" * 64
 
 
-@pytest.mark.parametrize("change", FALSE.values(), ids=FALSE.keys())
-def test_a_board_that_contradicts_itself_is_refused_whatever_is_tolerated(change: Callable[[Set], Set]) -> None:
+@pytest.mark.parametrize("what", FALSE)
+def test_a_board_that_contradicts_itself_is_refused_whatever_is_tolerated(what: str) -> None:
+    devices = FALSE[what](simulated())
+    expected = {"topology", "device.mode"} if what in MODES_APART else {"topology"}
+    assert failing(devices) == expected
+    assert failing(devices, NO_TOPOLOGY) == expected
+
+
+# -- one device is no set
+
+
+LONE: dict[str, Callable[[Set], Set]] = {
+    "a switch that names one GPU twice": lambda board: with_edit(board, 8, t26=board_gpus(board, 7))[8:9],
+    "a switch that names a stranger": lambda board: with_edit(board, 8, t26=board_gpus(board, 7, _ONES))[8:9],
+    "a switch that names no GPU": lambda board: with_edit(board, 8, t26=board_gpus(board, 0))[8:9],
+    "a GPU that names three switches": lambda board: with_edit(board, 0, t22=board_links(board, 3))[:1],
+    "a GPU that names five switches": lambda board: with_edit(board, 0, t22=board_links(board, 4, _ONES))[:1],
+    "a GPU whose links are off": lambda board: with_edit(board, 0, t22=bytes(144))[:1],
+}
+
+
+@pytest.mark.parametrize("change", LONE.values(), ids=LONE.keys())
+def test_what_a_lone_device_says_of_neighbours_that_are_not_there_is_not_evaluated(
+    change: Callable[[Set], Set],
+) -> None:
     devices = change(simulated())
+    assert outcomes(devices, NO_TOPOLOGY) == {"topology": Outcome.NOT_EVALUATED}
     assert failing(devices) == {"topology"}
-    assert failing(devices, NO_TOPOLOGY) == {"topology"}
+    # Beside others of its board the same statement is a contradiction.
+    (name, device), others = devices[0], [*simulated()[1:3], *simulated()[9:11]]
+    assert "topology" in failing([(name, device), *others], NO_TOPOLOGY)
+
+
+def test_the_refusal_of_a_lone_device_speaks_of_that_device() -> None:
+    for at, word in ((0, "1 GPU"), (8, "1 NVSwitch")):
+        name, device = simulated()[at]
+        _, errors = judge_set([(name, device)])
+        assert errors[0].message.startswith(f"{name} is {word} of a protected board")
+        assert "--unchecked topology" in (errors[0].hint or "")
+
+
+def test_a_lone_device_that_contradicts_itself_is_refused_whatever_is_tolerated() -> None:
+    switch, gpu = simulated()[8][1], simulated()[0][1]
+    for device in (
+        edited(switch, t22=_ONES),
+        edited(switch, t25=b"\0\0"),
+        edited(gpu, t21=b"\x55"),
+        edited(gpu, t36=b"\0\0"),
+        edited(gpu, 21),
+        edited(gpu, 36),
+    ):
+        assert failing([("alone", device)], NO_TOPOLOGY) == {"topology"}
 
 
 @pytest.mark.parametrize("change", MISSING.values(), ids=MISSING.keys())
