@@ -18,6 +18,7 @@ from attest.policy.gpu import (
     SWITCH_MEASUREMENTS,
 )
 from attest.policy.gpu_references import FWID_BYTES, IDENTITY_BYTES
+from attest.policy.intel import BOOT_REGISTERS
 from attest.policy.versions import Numbering
 
 _STRICT = "demanded when left out"
@@ -81,7 +82,10 @@ def _event_log(key: EventLogKey) -> JsonSchema:
             "required": _fixed(True),
             "secure_boot": _fixed(True, "the firmware's variable SecureBoot"),
             "signature_stores": stores,
-            "boot_variables": demanded(array({"type": "string", "pattern": "^([0-9a-fA-F]{2})+$"}), "values in hex"),
+            "boot_variables": demanded(
+                array({"type": "string", "pattern": "^([0-9a-fA-F]{2})+$"}), "values in hex" + others
+            ),
+            "other_firmware_events": demanded(digests, "digests" + others),
             "kernel_command_lines": demanded(texts, "of the boot loader" + others),
             "grub_commands": demanded(texts, "of GRUB" + others),
             "load_options": demanded(digests, "digests" + others),
@@ -139,6 +143,7 @@ AZURE: JsonSchema = {
     "description": "an Azure confidential VM; snp and tdx beside it judge the CPU's report within",
     "anyOf": [*_REGISTER_STATED, _LOADER_STATED],
 }
+TD_BOOT_JUDGED: JsonSchema = {"anyOf": [*({"required": [name]} for name in BOOT_REGISTERS), _LOADER_STATED]}
 
 _TCBS = table({str(product): _tcb(product) for product in SnpProduct})
 _EXACT = table({str(product): array(_tcb(product)) for product in SnpProduct})

@@ -362,8 +362,9 @@ class Interpreter:
             yield is_waived(section["secure_boot"]) or on or (log is None and "eventlog" in self.leave)
         for store, digests in section.get("signature_stores", {}).items():
             yield each(store, digests, hashed)
-        if "boot_variables" in section:
-            yield each("boot_variables", section["boot_variables"], "value")
+        if "boot_variables" in section or "other_firmware_events" in section:
+            yield each("boot_variables", section.get("boot_variables", []), "value")
+            yield each("other_firmware_events", section.get("other_firmware_events", []), "digest")
         loader = {
             "kernel_command_lines": "text",
             "grub_commands": "text",
