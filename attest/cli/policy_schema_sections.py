@@ -166,6 +166,7 @@ _SNP = mapping(
         "provisional_firmware": _fixed(False),
         "masked_chip_id": _fixed(False),
         "rollback_protection": _fixed(True),
+        "rolled_back_since_launch": _fixed(False),
         "chip_ids": demanded(array(hex_text(64)), "chips that are accepted"),
         "denied_chip_ids": array(hex_text(64)),
         "host_data": demanded(array(hex_text(32)), "HOST_DATA"),

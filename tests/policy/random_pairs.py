@@ -183,6 +183,7 @@ SNP_KEYS: Choices = {
     "platform_info": ({"smt_en": True}, {"ecc_en": False}, {"alias_check_complete": WAIVER}),
     "provisional_firmware": (False, WAIVER),
     "rollback_protection": (True, WAIVER),
+    "rolled_back_since_launch": (False, WAIVER),
     "masked_chip_id": (False, WAIVER),
     "denied_chip_ids": (["00" * 64], ["11" * 64]),
     "host_data": (["00" * 32], ["02" * 32], WAIVER),

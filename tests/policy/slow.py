@@ -268,6 +268,7 @@ class Interpreter:
         yield from self.bits(snp.get("platform_info", {}), {"alias_check_complete": True}, claims["platform_info"])
         yield is_waived(snp.get("provisional_firmware")) or claims.get("provisional_firmware") is False
         yield is_waived(snp.get("rollback_protection")) or claims.get("firmware_rollback_protected") is True
+        yield is_waived(snp.get("rolled_back_since_launch")) or claims.get("rolled_back_since_launch") is False
         masked = claims["signing_key"] == "vcek" and not claims["chip_id"].strip("0")
         yield is_waived(snp.get("masked_chip_id")) or not masked
         yield from self.listed(

@@ -61,6 +61,7 @@ def snp_policy(**changes: object) -> dict[str, Any]:
         "signing_key": NOT_STATED,
         "provisional_firmware": NOT_STATED,
         "rollback_protection": NOT_STATED,
+        "rolled_back_since_launch": NOT_STATED,
         "masked_chip_id": NOT_STATED,
         "platform_info": {"alias_check_complete": NOT_STATED},
         **changes,

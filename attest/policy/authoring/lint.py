@@ -41,6 +41,7 @@ _WEIGHTY = frozenset(
         "provisional_firmware",
         "masked_chip_id",
         "rollback_protection",
+        "rolled_back_since_launch",
         "service_td",
         "tcb_status",
         "accepted_advisories",
