@@ -143,7 +143,8 @@ AZURE: JsonSchema = {
     "description": "an Azure confidential VM; snp and tdx beside it judge the CPU's report within",
     "anyOf": [*_REGISTER_STATED, _LOADER_STATED],
 }
-TD_BOOT_JUDGED: JsonSchema = {"anyOf": [*({"required": [name]} for name in BOOT_REGISTERS), _LOADER_STATED]}
+_BOOT_STATED: list[JsonSchema] = [{"required": [name]} for name in BOOT_REGISTERS]
+TD_BOOT_JUDGED: JsonSchema = {"anyOf": [*_BOOT_STATED, _LOADER_STATED]}
 
 _TCBS = table({str(product): _tcb(product) for product in SnpProduct})
 _EXACT = table({str(product): array(_tcb(product)) for product in SnpProduct})
