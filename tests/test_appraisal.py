@@ -66,6 +66,7 @@ def test_a_result_and_a_check_are_no_conditions() -> None:
         bool(result.policy_checks[0])
 
 
+ABOVE = SnpTcbVersion(bootloader=10, tee=0, snp=27, microcode=85)
 LOW = SnpTcbVersion(bootloader=10, tee=0, snp=26, microcode=84)
 GENOA = STRICT["snp"]["minimum_tcb"]["Genoa"]
 HIGH = GENOA | {"microcode": 85}
@@ -84,6 +85,7 @@ HIGH = GENOA | {"microcode": 85}
         ({}, {}, {"platform_info": {"smt_en": False}}, {"platform_info.smt_en"}),
         ({"reported_tcb": LOW, "committed_tcb": LOW}, {}, {}, {"minimum_tcb", "provisional_firmware"}),
         ({"committed_tcb": LOW}, {}, {}, {"provisional_firmware", "firmware_rollback_protected"}),
+        ({}, {"launch_tcb": ABOVE}, {}, {"rolled_back_since_launch"}),
         ({"mask_chip_id": True}, {}, {}, {"masked_chip_id"}),
         ({}, {}, {"products": ["Turin"]}, {"products"}),
         ({}, {}, {"signing_key": ["vlek"]}, {"signing_key"}),

@@ -22,6 +22,7 @@ from attest_simulator.intel import IntelAuthority, SimulatedPlatform, SimulatedT
 from attest_simulator.intel.eventlog import (
     LogEntry,
     MeasuredEvent,
+    boot_variable,
     efi_variable,
     grub_command,
     kernel_command_line,
@@ -38,6 +39,7 @@ from tests.policy.intel_documents import (
     STRICT_TDX,
     TD,
     collateral,
+    firmware_lists,
     quote_evidence,
     sgx_document,
     tdx_document,
@@ -257,7 +259,7 @@ def test_with_the_tcb_left_unchecked_its_rules_are_not_evaluated(who: str) -> No
         waived = {
             check.id.split(".", 2)[2]: check
             for check in result.policy_checks
-            if check.outcome is Outcome.NOT_EVALUATED and check.id != "policy.not_simulated"
+            if check.outcome is Outcome.NOT_EVALUATED and check.id not in ("policy.not_simulated", "policy.tdx.rtmr1")
         }
         assert set(waived) == {
             "tcb_status",
@@ -294,7 +296,8 @@ def test_of_two_reasons_the_callers_is_told() -> None:
 LOADER = {"kernel_command_lines": [LINE], "grub_commands": [f"linux {LINE}"]}
 FACTS = facts_of(verified_td(log=True).items[0].eventlog)  # type: ignore[arg-type]  # the log is given
 STORES = {name: [dict(fact.values)["value_sha384"]] for name, fact in FACTS.signature_stores or ()}
-GOOD = {"secure_boot": True, "signature_stores": STORES, "boot_variables": ["0000"], **LOADER}
+FIRMWARE = firmware_lists()
+GOOD = {"secure_boot": True, "signature_stores": STORES, **FIRMWARE, **LOADER}
 
 
 def log_failed(event_log: dict[str, Any], td: SimulatedTd = TD, *, log: bool = True) -> set[str]:
@@ -367,8 +370,45 @@ def test_each_signature_store_must_be_an_accepted_one(store: str) -> None:
 
 
 def test_every_boot_variable_must_be_an_accepted_one() -> None:
-    assert log_failed({"boot_variables": ["0100"]}) == {"boot_variables"}
-    assert log_failed({"boot_variables": ["0000", "0100"]}) == set()
+    assert log_failed(FIRMWARE | {"boot_variables": ["0100"]}) == {"boot_variables"}
+    assert log_failed(FIRMWARE | {"boot_variables": ["0000", "0100"]}) == set()
+
+
+def test_the_whole_of_the_firmwares_registers_must_be_accepted() -> None:
+    assert log_failed({"boot_variables": ["0000"]}) == {"other_firmware_events"}
+    assert log_failed({"other_firmware_events": FIRMWARE["other_firmware_events"]}) == {"boot_variables"}
+    assert log_failed(FIRMWARE | {"other_firmware_events": {"unchecked": "changes with the host"}}) == set()
+
+
+def test_acpi_tables_of_the_hosts_choice_are_refused() -> None:
+    """BadAML (CCS 2025): the guest's kernel runs what is in them."""
+    tables = opaque_event(0xA, b"ACPI DATA", measured=b"tables with code of the host's")
+    evil = booted(LogEntry(index=1, event=tables))
+    assert log_failed(FIRMWARE, evil) == {"other_firmware_events"}
+    registers = {"good": {"values": [TD.rtmrs[0].hex()], "origin": "the simulator"}}
+    pinned = tdx_document(rtmr0=["good"])
+    pinned["reference_values"] |= registers
+    assert failed(judged(pinned, verified_td(evil))) == {"rtmr0"}
+    assert failed(judged(pinned, verified_td())) == set()
+
+
+def test_a_boot_variable_that_is_filed_as_something_else_is_refused_all_the_same() -> None:
+    """No digest covers the type: the host files its own boot option as an action of the firmware."""
+    evil = booted(LogEntry(index=1, event=boot_variable("Boot0001", b"\1\0\0\0the host's boot loader")))
+    log = evil.event_log()
+    label, other = ((kind).to_bytes(4, "little") for kind in (0x80000002, 0xA))
+    assert log.count(label) == 2
+    hidden = log[: log.rindex(label)] + other + log[log.rindex(label) + 4 :]
+    verified = verify(
+        quote_evidence(evil.quote(bytes(64), version=5), hidden),
+        endorsements=collateral("tdx"),
+        anchors=TrustAnchors.simulation(),
+        at=AT,
+        unchecked=(Unchecked(check="freshness", reason="a test"),),
+    )
+    facts = facts_of(verified.items[0].eventlog)  # type: ignore[arg-type]  # the log is given
+    assert [dict(fact.values)["value"] for fact in facts.boot_variables or ()] == ["0000"]
+    assert failed(judged(tdx_document(event_log=FIRMWARE), verified)) == {"event_log.other_firmware_events"}
 
 
 @pytest.mark.parametrize(
@@ -482,7 +522,7 @@ def test_the_shipped_production_policy_relaxes_nothing_and_affirms_nobody() -> N
     assert policy.unchecked == ()
     assert all(rule.relaxed is None for rule in policy.rules["tdx"])
     result = appraise(verified_td(log=True), policy=policy, at=AT)
-    assert failed(result) == {"not_simulated", "mr_td", "rtmr1", "rtmr2"}
+    assert failed(result) == {"not_simulated", "mr_td", "rtmr0", "rtmr1", "rtmr2"}
 
 
 def test_the_shipped_production_policy_refuses_every_recorded_quote(vectors_dir: Path) -> None:

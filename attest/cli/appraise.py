@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from attest.cli.ear_output import TokenRequest, prepare_token, token_options, write_token
+from attest.cli.firmware_options import FirmwareOptions, firmware_options
 from attest.cli.options import VerificationOptions, question_options
 from attest.cli.reference_options import References, references_options
 from attest.cli.rego import read_rego, rego_options
@@ -31,6 +32,7 @@ from attest.terminal.lazy_commands import ExampleCommand
 @references_options
 @rego_options
 @token_options
+@firmware_options
 @question_options
 def appraise(
     *,
@@ -38,14 +40,18 @@ def appraise(
     policies: tuple[str, ...],
     token_request: TokenRequest | None,
     references: References,
+    firmware: FirmwareOptions,
     rego: tuple[str, ...],
     rego_data: str | None,
 ) -> int:
     """Appraise evidence: verify that it is genuine and fresh, and that its verified state meets the policy.
 
+    Firmware that lacks the fix of a known bulletin is a warning: whether it is refused is for the policy.
+
     Exit codes: 0 affirmed, 1 not affirmed, 2 usage, 3 malformed or unsupported evidence, 4 verification failed,
     5 endorsement missing, stale or not yet valid.
     """
+    from attest.cli.firmware_options import findings_in, read_firmware_table, warnings_of
     from attest.cli.output import REFUSALS, show_appraised, show_refusal
     from attest.cli.policies import read_policies, relaxations
     from attest.cli.verification_inputs import Case, appraise_case, open_case
@@ -55,6 +61,7 @@ def appraise(
     at = question.at or this_second()
     loaded = read_policies(policies, references=references)
     others = read_rego(rego, rego_data)
+    table = read_firmware_table(firmware)
     try:
         case = open_case(question, at=at)
     except REFUSALS as exc:
@@ -81,4 +88,5 @@ def appraise(
     judged = others.judge(results)
     if token_request is not None and issuer is not None:
         write_token(judged, token_request, issuer)
-    return show_appraised(judged, question=question, reference=case.reference)
+    warnings = warnings_of(findings_in(judged[0].verified, table))
+    return show_appraised(judged, question=question, reference=case.reference, warnings=warnings)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.cli.documents import print_document
+from attest.cli.firmware_options import FirmwareOptions, firmware_options
 from attest.cli.machine import TCTI, TIMEOUT, machine_of
 from attest.cli.options import Network, VerificationOptions, network_options
 from attest.cli.reference_options import NO_REFERENCES, References, references_options
@@ -44,6 +45,7 @@ CONNECT_SECONDS = 5.0
     help="Also collect evidence, and judge it here by this policy. Repeatable.",
 )
 @references_options
+@firmware_options
 @click.option(
     "--online", is_flag=True, help="Also ask whether the vendors' services answer, and fetch what is missing."
 )
@@ -62,6 +64,7 @@ def doctor(
     *,
     policies: tuple[str, ...],
     references: References,
+    firmware: FirmwareOptions,
     online: bool,
     endorsements: tuple[str, ...],
     allow_simulated: bool,
@@ -72,18 +75,21 @@ def doctor(
 ) -> int:
     """Check the prerequisites of attestation on this machine: TEE, kernel, permissions, GPUs, clock, cache.
 
+    Firmware older than the fix of a bulletin is a warning: of the GPUs' driver always, of the rest with --policy.
     No request leaves the machine's host without --online, and no evidence is collected without --policy. Each problem
     comes with a remedy. Exit codes: 0 nothing is missing, 2 usage, 6 something is missing.
     """
+    from attest.cli.firmware_options import read_firmware_table
     from attest.clock import this_second
     from attest.collect.doctor import examine
 
     if not policies and (endorsements or allow_simulated or references != NO_REFERENCES):
         raise click.UsageError("--endorsements, --allow-simulated, --references…: they are for --policy")
+    table = read_firmware_table(firmware)
     access = machine_of(tcti)
     at = this_second()
     detected = access.detect()
-    findings = list(examine(access, at=at, cache=_cache(network), timeout=timeout))
+    findings = list(examine(access, at=at, cache=_cache(network), timeout=timeout, firmware=table))
     if online:
         findings += _reach_services(detected, network)
     if policies:
@@ -97,7 +103,10 @@ def doctor(
             network=network,
             display=display,
         )
-        findings += judge_machine(access, question, policies=policies, references=references, at=at, timeout=timeout)
+        judged = judge_machine(
+            access, question, policies=policies, references=references, firmware=table, at=at, timeout=timeout
+        )
+        findings += judged
     if display.json:
         print_document(_document(findings, detected))
     elif not display.quiet:

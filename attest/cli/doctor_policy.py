@@ -9,15 +9,17 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from attest.cli.endorsement_inputs import read_anchors, read_pool
+from attest.cli.firmware_options import findings_in
 from attest.cli.options import VerificationOptions
 from attest.cli.policies import read_policies
 from attest.cli.reference_options import References
 from attest.cli.verification_inputs import Case, appraise_case
 from attest.collect.access import MachineAccess
-from attest.collect.findings import DoctorFinding, finding_of
+from attest.collect.findings import OLD_FIRMWARE_FIX, DoctorFinding, finding_of
 from attest.collect.machine import collect_all
 from attest.errors import AttestError, CollectionError, EndorsementError
 from attest.evidence.binding import NONCE_BYTES
+from attest.policy.firmware_table import FirmwareTable
 from attest.policy.loader import Policy
 from attest.verification import ExpectedFreshness
 
@@ -54,6 +56,7 @@ def judge_machine(
     *,
     policies: tuple[str, ...],
     references: References,
+    firmware: FirmwareTable,
     at: datetime,
     timeout: float,
 ) -> Iterator[DoctorFinding]:
@@ -82,10 +85,10 @@ def judge_machine(
         question=question,
     )
     for policy in loaded:
-        yield from _judged(case, policy)
+        yield from _judged(case, policy, firmware)
 
 
-def _judged(case: Case, policy: Policy) -> Iterator[DoctorFinding]:
+def _judged(case: Case, policy: Policy, firmware: FirmwareTable) -> Iterator[DoctorFinding]:
     name = f"policy {policy.name}"
     try:
         result = appraise_case(case, policy)
@@ -100,5 +103,7 @@ def _judged(case: Case, policy: Policy) -> Iterator[DoctorFinding]:
         found = f"{where}{check.id}: expected {check.expected}, got {check.got}"
         fix = next((fix for beginning, fix in _FIXES if check.id.startswith(beginning)), _OTHERWISE)
         yield DoctorFinding(id=name, outcome="fail", found=found, fix=fix)
+    for old in findings_in(result.verified, firmware):
+        yield DoctorFinding(id="firmware", outcome="warning", found=str(old), fix=OLD_FIRMWARE_FIX)
     if result.affirmed:
         yield DoctorFinding(id=name, outcome="pass", found=f"would be affirmed ({len(result.policy_checks)} checks)")

@@ -72,10 +72,22 @@ def show_result(document: dict[str, JsonValue], *, display: Display) -> int:
 
 
 def show_appraised(
-    results: tuple[AttestationResult, ...], *, question: VerificationOptions, reference: ReferenceLog | None = None
+    results: tuple[AttestationResult, ...],
+    *,
+    question: VerificationOptions,
+    reference: ReferenceLog | None = None,
+    warnings: Sequence[tuple[str, str]] = (),
 ) -> int:
-    """Print the outcome of each policy, and return 0 when all of them affirm, else 1."""
+    """Print the outcome of each policy, and return 0 when all of them affirm, else 1.
+
+    ``warnings`` are codes and messages about what no policy judged; they change no outcome.
+    """
     document = appraised_documents(results) | _compared(reference, verified=True)
+    for _, message in warnings:
+        question.display.warn(message)
+    if warnings:
+        found: list[JsonValue] = [{"code": code, "message": message} for code, message in warnings]
+        document["warnings"] = [*mappings_of(document.get("warnings", [])), *found]
     return show_result(document, display=question.display)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.cli.documents import print_document
+from attest.cli.firmware_options import FirmwareOptions, firmware_options
 from attest.cli.options import VerificationOptions, question_options
 from attest.terminal.display import Display
 from attest.terminal.lazy_commands import ExampleCommand
@@ -60,10 +61,12 @@ def optional_inputs(command: click.Command) -> None:
 )
 @click.option("-o", "--output", metavar="FILE", default="-", help="Write the policy there. Default: standard output.")
 @click.option("--force", is_flag=True, help="Replace FILE of -o if it is there.")
+@firmware_options
 @question_options
 def init(
     *,
     question: VerificationOptions,
+    firmware: FirmwareOptions,
     sources: tuple[str, ...],
     exactly: tuple[str, ...],
     or_newer: tuple[str, ...],
@@ -77,10 +80,12 @@ def init(
     """Write a policy that affirms exactly this machine, from its verified evidence.
 
     It takes every option of 'attest verify', and refuses what that refuses. Where the machine is not what a strict
-    policy demands, the draft says so and why: read it before you rely on it.
+    policy demands, or has firmware older than the fix of a bulletin, the draft says so and why: read it before you rely
+    on it.
 
     Exit codes: 0 written, 2 usage, 3 malformed or unsupported evidence, 4 verification failed, 5 endorsement missing.
     """
+    from attest.cli.firmware_options import findings_in, read_firmware_table
     from attest.cli.verification_inputs import verify_machine
     from attest.clock import this_second
     from attest.policy.authoring.draft import choose, draft_policy
@@ -88,13 +93,16 @@ def init(
     question = replace(question, inputs=(*sources, *question.inputs))
     if not question.inputs:
         raise click.UsageError("name the evidence: --from FILE")
+    table = read_firmware_table(firmware)
     verified = verify_machine(question, at=question.at or this_second())
     source = source_of(verified)
     kinds = tuple(dict.fromkeys(item.kind for item in source.items))
     chosen: Mapping[str, str] = choose(kinds, exactly=exactly, or_newer=or_newer, default=default)
     if interactive:
         chosen = _prompted(kinds, chosen)
-    draft = draft_policy(source, name=name, reference=reference, chosen=chosen)
+    draft = draft_policy(
+        source, name=name, reference=reference, chosen=chosen, old_firmware=findings_in(verified, table)
+    )
     _require_affirming(draft, verified)
     _write(draft, chosen, output=output, force=force, display=question.display, simulated=verified.simulated)
     return 0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.cli.documents import print_document
+from attest.cli.firmware_options import FirmwareOptions, firmware_options
 from attest.cli.option_values import utc
 from attest.cli.reference_options import References, references_options
 from attest.terminal.display import Display, display_options
@@ -38,9 +39,18 @@ _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "dim"}
 @click.option("--at", type=utc, metavar="TIME", help="Moment by which expiry is judged, RFC 3339. Default: now.")
 @click.option("--strict", is_flag=True, help="Warnings count as errors.")
 @references_options
+@firmware_options
 @display_options
-def lint(files: tuple[str, ...], at: datetime | None, *, strict: bool, references: References, display: Display) -> int:
-    """Find probable mistakes: values that never match, expired reference values, lists that are too broad.
+def lint(
+    files: tuple[str, ...],
+    at: datetime | None,
+    *,
+    strict: bool,
+    references: References,
+    firmware: FirmwareOptions,
+    display: Display,
+) -> int:
+    """Find probable mistakes: values that never match, expired reference values, too broad lists, old firmware.
 
     Every finding has a severity, a place, why, and what to do. Where simulated evidence is accepted, what would be an
     error in production is a note. A document of reference values that a policy names and that is not given is a
@@ -48,6 +58,7 @@ def lint(files: tuple[str, ...], at: datetime | None, *, strict: bool, reference
 
     Exit codes: 0 no errors, 1 an error (with --strict: or a warning), 2 a file is no policy.
     """
+    from attest.cli.firmware_options import read_firmware_table
     from attest.cli.policies import read_reference_documents
     from attest.cli.policy_documents import policies_among, read_policy_text
     from attest.clock import this_second
@@ -55,6 +66,7 @@ def lint(files: tuple[str, ...], at: datetime | None, *, strict: bool, reference
 
     moment = at or this_second()
     documents = read_reference_documents(references)
+    table = read_firmware_table(firmware)
     read = [read_policy_text(file, documents=documents) for file in policies_among(files, display=display)]
     named = {row.document for one in read for row in one.document.references}
     found = []
@@ -62,7 +74,7 @@ def lint(files: tuple[str, ...], at: datetime | None, *, strict: bool, reference
         # A document that another policy of this call names is not extra for this one.
         others = named - {row.document for row in one.document.references}
         own = {name: document for name, document in documents.items() if name not in others}
-        found.append((one, lint_policy(one.document, at=moment, documents=own)))
+        found.append((one, lint_policy(one.document, at=moment, documents=own, firmware=table)))
     failing = {"error", "warning"} if strict else {"error"}
     bad = any(finding.severity in failing for _, findings in found for finding in findings)
     if display.json:

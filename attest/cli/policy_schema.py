@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from attest.checks import Unchecked
 from attest.cli.json_schema import JsonSchema, array, demanded, hex_text, integer, mapping, table
-from attest.cli.policy_schema_sections import AZURE, DEVICES, GPU, NVSWITCH, SGX, SNP, TDX
+from attest.cli.policy_schema_sections import AZURE, DEVICES, GPU, NVSWITCH, SGX, SNP, TD_BOOT_JUDGED, TDX
 from attest.policy.model import MAX_BRANCHES, SCHEMA
 from attest.policy.verifiers import LARGEST_STATED, LONGEST_AGE
 
@@ -54,7 +54,7 @@ def policy_schema() -> JsonSchema:
             },
             required=["schema", "name", "version"],
         ),
-        **_SOMETHING,
+        **_BODY,
         "$defs": {"branch": _branch()},
     }
 
@@ -62,13 +62,16 @@ def policy_schema() -> JsonSchema:
 _SECTIONS = ("azure", "snp", "tdx", "sgx", "gpu", "nvswitch")
 _SOMETHING: JsonSchema = {"anyOf": [{"required": [name]} for name in (*_SECTIONS, "any_of", "all_of", "at_least")]}
 """A policy, and each branch of it, demands something."""
+_BOOT_JUDGED: JsonSchema = {"anyOf": [{"required": ["azure"]}, {"properties": {"tdx": TD_BOOT_JUDGED}}]}
+"""What a TD booted is judged, or relaxed by name; of an Azure VM its section ``azure`` judges it."""
+_BODY: JsonSchema = {"allOf": [_SOMETHING, _BOOT_JUDGED]}
 
 
 def _branch() -> JsonSchema:
     """Describe a branch: the sections of a policy, and branches again."""
     sections: dict[str, JsonSchema] = {name: {"$ref": f"#/properties/{name}"} for name in (*_SECTIONS, "devices")}
     name: JsonSchema = {"type": "string", "pattern": "^(?![0-9]+$)[a-z0-9][a-z0-9._-]{0,63}$"}
-    return {**mapping({"name": name, **sections, **_combinators()}, required=[]), **_SOMETHING}
+    return {**mapping({"name": name, **sections, **_combinators()}, required=[]), **_BODY}
 
 
 def _combinators() -> dict[str, JsonSchema]:

@@ -18,6 +18,7 @@ from attest.policy.gpu import (
     SWITCH_MEASUREMENTS,
 )
 from attest.policy.gpu_references import FWID_BYTES, IDENTITY_BYTES
+from attest.policy.intel import BOOT_REGISTERS
 from attest.policy.versions import Numbering
 
 _STRICT = "demanded when left out"
@@ -81,7 +82,10 @@ def _event_log(key: EventLogKey) -> JsonSchema:
             "required": _fixed(True),
             "secure_boot": _fixed(True, "the firmware's variable SecureBoot"),
             "signature_stores": stores,
-            "boot_variables": demanded(array({"type": "string", "pattern": "^([0-9a-fA-F]{2})+$"}), "values in hex"),
+            "boot_variables": demanded(
+                array({"type": "string", "pattern": "^([0-9a-fA-F]{2})+$"}), "values in hex" + others
+            ),
+            "other_firmware_events": demanded(digests, "digests" + others),
             "kernel_command_lines": demanded(texts, "of the boot loader" + others),
             "grub_commands": demanded(texts, "of GRUB" + others),
             "load_options": demanded(digests, "digests" + others),
@@ -139,6 +143,8 @@ AZURE: JsonSchema = {
     "description": "an Azure confidential VM; snp and tdx beside it judge the CPU's report within",
     "anyOf": [*_REGISTER_STATED, _LOADER_STATED],
 }
+_BOOT_STATED: list[JsonSchema] = [{"required": [name]} for name in BOOT_REGISTERS]
+TD_BOOT_JUDGED: JsonSchema = {"anyOf": [*_BOOT_STATED, _LOADER_STATED]}
 
 _TCBS = table({str(product): _tcb(product) for product in SnpProduct})
 _EXACT = table({str(product): array(_tcb(product)) for product in SnpProduct})
@@ -161,6 +167,7 @@ _SNP = mapping(
         "provisional_firmware": _fixed(False),
         "masked_chip_id": _fixed(False),
         "rollback_protection": _fixed(True),
+        "rolled_back_since_launch": _fixed(False),
         "chip_ids": demanded(array(hex_text(64)), "chips that are accepted"),
         "denied_chip_ids": array(hex_text(64)),
         "host_data": demanded(array(hex_text(32)), "HOST_DATA"),

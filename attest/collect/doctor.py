@@ -16,11 +16,13 @@ from attest.collect.access import MachineAccess
 from attest.collect.boot_log import collect_event_log
 from attest.collect.detect import Detected, Machine, is_there
 from attest.collect.doctor_azure import examine_azure
-from attest.collect.findings import DoctorFinding, finding_of, may_use
+from attest.collect.findings import OLD_FIRMWARE_FIX, DoctorFinding, finding_of, may_use
 from attest.collect.ioctl import SEV_GUEST
 from attest.collect.nvml import GpuState
 from attest.collect.tsm import PROVIDERS, tsm_provider
 from attest.errors import CollectionError, ConfigurationError
+from attest.policy.firmware_findings import driver_finding
+from attest.policy.firmware_table import FirmwareTable
 
 _EARLIEST = datetime(2026, 1, 1, tzinfo=UTC)
 """Before the release of this version: an earlier clock is wrong."""
@@ -31,14 +33,14 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def examine(
-    access: MachineAccess, *, at: datetime, cache: Path | ConfigurationError, timeout: float
+    access: MachineAccess, *, at: datetime, cache: Path | ConfigurationError, timeout: float, firmware: FirmwareTable
 ) -> tuple[DoctorFinding, ...]:
     """Check all prerequisites of collection and verification on this machine, its clock and its cache included."""
     machine = access.read()
     detected = access.detect()
     return (
         *(_cpu(access, machine, detected) if detected.interface != "azure-vtpm" else examine_azure(access)),
-        *_gpus(access, machine, detected, timeout=timeout),
+        *_gpus(access, machine, detected, timeout=timeout, firmware=firmware),
         _clock(access.root, at),
         _cache(cache),
     )
@@ -127,7 +129,9 @@ def _event_log(access: MachineAccess, detected: Detected) -> DoctorFinding:
 # -- GPUs
 
 
-def _gpus(access: MachineAccess, machine: Machine, detected: Detected, *, timeout: float) -> Iterator[DoctorFinding]:
+def _gpus(
+    access: MachineAccess, machine: Machine, detected: Detected, *, timeout: float, firmware: FirmwareTable
+) -> Iterator[DoctorFinding]:
     if not detected.gpus:
         if machine.nvidia_pci == 0:
             yield DoctorFinding(id="gpu.driver", outcome="not evaluated", found="no NVIDIA GPU")
@@ -145,7 +149,14 @@ def _gpus(access: MachineAccess, machine: Machine, detected: Detected, *, timeou
         yield finding_of("gpu.driver", exc)
         return
     yield DoctorFinding(id="gpu.driver", outcome="pass", found=f"driver {state.driver_version}, {_counted(state)}")
+    yield from _old_driver(state, firmware)
     yield _mode(state)
+
+
+def _old_driver(state: GpuState, firmware: FirmwareTable) -> Iterator[DoctorFinding]:
+    for kind in sorted({one.architecture.lower() for one in state.gpus}):
+        for old in driver_finding(kind, kind, state.driver_version, firmware):
+            yield DoctorFinding(id="gpu.firmware", outcome="warning", found=str(old), fix=OLD_FIRMWARE_FIX)
 
 
 def _counted(state: GpuState) -> str:

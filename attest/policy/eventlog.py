@@ -3,7 +3,8 @@
 No digest covers the type of an event: the host can file a digest under another kind. So the lists of the boot loader's
 registers (RTMR2; PCR8, PCR9 and PCR11 to PCR14) are judged together: once one of them is stated, the others must be
 empty unless stated, and every event of the registers has to be an accepted one under some name. The same holds for the
-runtime register (RTMR3), which the log of a TPM does not have.
+registers with the firmware's boot variables (RTMR0 and RTMR1; PCR1), and for the runtime register (RTMR3), which the
+log of a TPM does not have.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ _CLAUSE = "TCG PC Client Platform Firmware Profile; intel-tdx-sgx.md 19"
 _EVENT_LOG = "eventlog"
 """The relaxation under which no log need come along."""
 _STORES = ("pk", "kek", "db", "dbx")
+FIRMWARE_LISTS = ("boot_variables", "other_firmware_events")
+"""Keys that together name every event of the registers in which firmware measures boot variables and ACPI tables."""
 LOADER_LISTS = ("kernel_command_lines", "grub_commands", "load_options", "initrds", "other_loader_events")
 """Keys that together name every event of the boot loader's registers."""
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2})+")
@@ -102,7 +105,8 @@ class EventLogDemands:
     required: Demand[bool] = field(default=ON, metadata=STRICT_ON)
     secure_boot: Demand[bool] | None = field(default=None, metadata=STRICT_ON)
     signature_stores: Mapping[str, Demand[tuple[str, ...]]]
-    boot_variables: Demand[tuple[str, ...]] | None = field(default=None, metadata=key(demand(list_of(_hex))))
+    boot_variables: Demand[tuple[str, ...]] | None = None
+    other_firmware_events: Demand[tuple[str, ...]] | None = None
     kernel_command_lines: Demand[tuple[str, ...]] | None = None
     grub_commands: Demand[tuple[str, ...]] | None = None
     load_options: Demand[tuple[str, ...]] | None = None
@@ -110,6 +114,11 @@ class EventLogDemands:
     other_loader_events: Demand[tuple[str, ...]] | None = None
     application_events: Demand[tuple[ApplicationEvents, ...]] | None = None
     other_runtime_events: Demand[tuple[str, ...]] | None = None
+
+    @property
+    def demands_firmware(self) -> bool:
+        """True if every event of the firmware's registers has to be an accepted one."""
+        return all(stated(getattr(self, name)) is not None for name in FIRMWARE_LISTS)
 
     @property
     def lists_loader_events(self) -> bool:
@@ -130,6 +139,7 @@ def decode_event_log(value: JsonValue, path: str, *, key: EventLogKey) -> EventL
     section = Section(value, path)
     # A text is compared as it was measured, spaces at its ends included.
     lines, digests = list_of(text), list_of(_digest_of(key.digest_bytes))
+    firmware = _register(section, {"boot_variables": list_of(_hex), "other_firmware_events": digests})
     loader = _register(
         section,
         {name: lines if name in ("kernel_command_lines", "grub_commands") else digests for name in LOADER_LISTS},
@@ -141,7 +151,8 @@ def decode_event_log(value: JsonValue, path: str, *, key: EventLogKey) -> EventL
         )
     stores = table_of(demand(digests), keys=_STORES)
     signature_stores = section.stated("signature_stores", stores) or {}
-    demands = section.record(EventLogDemands, signature_stores=signature_stores, **loader, **runtime)
+    registers = {**firmware, **loader, **runtime}
+    demands = section.record(EventLogDemands, signature_stores=signature_stores, **registers)
     section.finish()
     return demands
 
@@ -149,7 +160,7 @@ def decode_event_log(value: JsonValue, path: str, *, key: EventLogKey) -> EventL
 def _register(
     section: Section, lists: Mapping[str, Decoder[tuple[Any, ...]]]
 ) -> dict[str, Demand[tuple[Any, ...]] | None]:
-    """Read the lists of one register; once one is stated, those that are left out have to be empty."""
+    """Read the lists that share registers; once one is stated, those that are left out have to be empty."""
     found = {name: section.stated(name, demand(decoder)) for name, decoder in lists.items()}
     if all(wanted is None for wanted in found.values()):
         return found
@@ -186,6 +197,7 @@ def event_log_rules(log: EventLogDemands, *, key: EventLogKey) -> Iterator[Rule]
 
 _LISTS: Mapping[str, str] = {
     "boot_variables": "value",
+    "other_firmware_events": _DIGEST,
     "kernel_command_lines": "text",
     "grub_commands": "text",
     "load_options": _DIGEST,

@@ -43,6 +43,8 @@ _STRICT_ENCLAVE_ATTRIBUTES = {"debug": False}
 
 
 _DIGESTS = key(hex_list(48))
+BOOT_REGISTERS = ("rtmr1", "rtmr2")
+"""Registers in which boot loader, kernel, command line and initial RAM disk are measured (intel-tdx-sgx.md 19)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,12 @@ class TdxDemands:
         default=None, metadata=key(demand(table_of(integer(0, 255), keys=_MODULE_VERSIONS)))
     )
     event_log: EventLogDemands | None = field(default=None, metadata=key(partial(decode_event_log, key=TDX_LOG)))
+
+    @property
+    def judges_boot(self) -> bool:
+        """True if it judges the booted software, or relaxes that: by a register, or by the boot loader's events."""
+        registers = any(self.rtmrs[name] is not None for name in BOOT_REGISTERS)
+        return registers or (self.event_log is not None and self.event_log.lists_loader_events)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -181,6 +181,7 @@ class _Reader:
             "at_least": section.stated("at_least", _at_least(branches)),
         }
         _require_cpu_of_azure(section, found)
+        _require_boot_of_td(section, found)
         if not any(found.values()):
             expected = "demands on at least one kind of Attester (snp, tdx, sgx, gpu or nvswitch), or branches"
             raise refuse(section.path("snp"), expected, shown="nothing")
@@ -221,6 +222,16 @@ def _require_cpu_of_azure(section: Section, found: Mapping[str, Any]) -> None:
     if found["tdx"] is not None and found["tdx"].event_log is not None:
         path = section.path("tdx") + ".event_log"
         raise refuse(path, "azure.event_log in its place: RTMRs of an Azure VM are zeros", "a section", at_key=True)
+
+
+def _require_boot_of_td(section: Section, found: Mapping[str, Any]) -> None:
+    """Require that a body with demands on TDs says what they may boot; of an Azure VM its section ``azure`` does."""
+    if found["azure"] is None and found["tdx"] is not None and not found["tdx"].judges_boot:
+        expected = (
+            "rtmr1 or rtmr2, or the boot loader's lists of event_log: MRTD measures the firmware alone, and not the "
+            "kernel that it boots; or {unchecked: reason} there"
+        )
+        raise refuse(section.path("tdx"), expected, shown="none of them", at_key=True)
 
 
 def _at_least(branches: Decoder[tuple[PolicyBody, ...]]) -> Decoder[AtLeastOf]:

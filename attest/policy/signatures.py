@@ -1,6 +1,6 @@
-"""Detached signatures over policies and documents of reference values, and how many of them must be there.
+"""Detached signatures over policies, reference values and firmware tables, and how many of them must be there.
 
-What is signed is ``attest policy v1`` (or ``attest references v1``), a zero byte, and the document's canonical JSON
+What is signed is the purpose (``attest policy v1``, say), a zero byte, and the document's canonical JSON
 (RFC 8785). So YAML and JSON of one content have one signature, and no signature made for one purpose serves another.
 
 A signature file names its document (name, version, digest) and its key. These must agree with the document, and only
@@ -20,8 +20,13 @@ from attest.encoding import JsonValue, base64_bytes, json_value, rfc3339_text
 from attest.errors import ConfigurationError, EvidenceError, SignatureError
 from attest.policy.decoder import Section, choice, hex_of, integer, key, moment, refuse, text
 from attest.policy.document import canonical_json
-from attest.policy.model import SCHEMA, decode_policy
-from attest.policy.reference_values.reference_documents import REFERENCES_SCHEMA, decode_reference_document
+from attest.policy.firmware_table import FIRMWARE_SCHEMA, FirmwareTable, decode_firmware_table
+from attest.policy.model import SCHEMA, PolicyDocument, decode_policy
+from attest.policy.reference_values.reference_documents import (
+    REFERENCES_SCHEMA,
+    ReferenceDocument,
+    decode_reference_document,
+)
 from attest.policy.signing_keys import (
     ALGORITHMS,
     KINDS,
@@ -38,7 +43,11 @@ MAX_SIGNATURE_BYTES: Final = 16 * 1024
 """Of a signature file; a real one has about 500 bytes."""
 MAX_SIGNATURES: Final = 64
 MAX_KEYS: Final = 64
-_DOMAINS: Mapping[str, bytes] = {SCHEMA: b"attest policy v1\0", REFERENCES_SCHEMA: b"attest references v1\0"}
+_DOMAINS: Mapping[str, bytes] = {
+    SCHEMA: b"attest policy v1\0",
+    REFERENCES_SCHEMA: b"attest references v1\0",
+    FIRMWARE_SCHEMA: b"attest firmware table v1\0",
+}
 _HIGHEST_VERSION = (1 << 53) - 1
 
 
@@ -95,17 +104,20 @@ class VerifiedSignatures:
 
 
 def identity_of(document: JsonValue) -> DocumentIdentity:
-    """Return the identity of a document; one that is neither a policy nor reference values is refused.
+    """Return the identity of a document; one that cannot be signed is refused.
 
     Raises:
         ConfigurationError: ``policy-invalid``.
     """
-    if _schema(document) == REFERENCES_SCHEMA:
-        references = decode_reference_document(document)
-        name, version = references.name, references.version
-    else:
-        policy = decode_policy(document, incomplete=True)  # a signer need not have the policy's documents
-        name, version = policy.name, policy.version
+    signed: ReferenceDocument | FirmwareTable | PolicyDocument
+    match _schema(document):
+        case schema if schema == REFERENCES_SCHEMA:
+            signed = decode_reference_document(document)
+        case schema if schema == FIRMWARE_SCHEMA:
+            signed = decode_firmware_table(document)
+        case _:
+            signed = decode_policy(document, incomplete=True)  # a signer need not have the policy's documents
+    name, version = signed.name, signed.version
     return DocumentIdentity(name=name, version=version, digest=sha256(canonical_json(document)).digest())
 
 
@@ -131,7 +143,7 @@ def _schema(document: JsonValue) -> str:
 
 
 def sign_policy(document: JsonValue, *, key: PolicyPrivateKey, at: datetime) -> DocumentSignature:
-    """Sign a policy or a document of reference values.
+    """Sign a policy, a document of reference values or a firmware table.
 
     A document that does not load is not signed. The signature does not cover ``at``, which is noted beside it; ECDSA is
     deterministic (RFC 6979).

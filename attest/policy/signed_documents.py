@@ -1,4 +1,4 @@
-"""Documents of reference values with their detached signatures, verified under the known keys."""
+"""Signed documents, verified under the known keys: reference values, and tables of firmware floors."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from attest.errors import ConfigurationError, InvalidValueError, SignatureError
 from attest.policy.document import placed, read_document
+from attest.policy.firmware_table import FirmwareTable, decode_firmware_table
 from attest.policy.reference_values.reference_documents import ReferenceDocument, decode_reference_document
-from attest.policy.signatures import DocumentIdentity, DocumentSignature, verify_signatures
+from attest.policy.signatures import DocumentIdentity, DocumentSignature, require_newer, verify_signatures
 from attest.policy.signing_keys import PolicyPublicKey
 
 
@@ -38,6 +39,34 @@ def read_signed_document(
             return document  # signed by strangers only, which is as good as not signed
         raise ConfigurationError(f"{name}: {exc.message}", code="references-not-accepted", hint=exc.hint) from exc
     return document.signed_by(found.signers)
+
+
+def read_signed_table(
+    data: bytes,
+    *,
+    signatures: Iterable[DocumentSignature],
+    keys: Iterable[PolicyPublicKey],
+    name: str,
+    built_in: FirmwareTable,
+) -> FirmwareTable:
+    """Read a table of firmware floors that takes the place of the built-in one.
+
+    One of the keys has to have signed it, and its version has to be above the built-in one's: an old table, too, has
+    valid signatures.
+
+    Raises:
+        ConfigurationError: ``policy-unreadable``, ``policy-invalid``, or ``policy-threshold-invalid``: no key.
+        SignatureError: ``policy-signatures-missing``, ``policy-signature-invalid``, ``policy-signature-mismatch``, or
+            ``policy-rolled-back``.
+    """
+    parsed = read_document(data, name=name)
+    try:
+        table = decode_firmware_table(parsed)
+    except InvalidValueError as exc:
+        raise placed(exc, data, name=name) from exc
+    found = verify_signatures(parsed, signatures=signatures, keys=keys, threshold=1)
+    require_newer(found.document, than=built_in.version)
+    return table
 
 
 def identity_in(document: ReferenceDocument) -> DocumentIdentity:

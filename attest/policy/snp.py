@@ -86,6 +86,7 @@ class SnpDemands:
     provisional_firmware: Demand[bool] = field(default=OFF, metadata=STRICT_OFF)
     masked_chip_id: Demand[bool] = field(default=OFF, metadata=STRICT_OFF)
     rollback_protection: Demand[bool] = field(default=ON, metadata=STRICT_ON)
+    rolled_back_since_launch: Demand[bool] = field(default=OFF, metadata=STRICT_OFF)
     guest_policy: Mapping[str, Demand[bool]]
     platform_info: Mapping[str, Demand[bool]]
     minimum_tcb: Demand[TcbMinimums] | None = field(default=None, metadata=_MINIMUM_TCBS)
@@ -186,6 +187,7 @@ def _firmware_rules(snp: SnpDemands) -> Iterator[Rule]:
         yield from _SNP.rule(exact, listed, is_one_of, category="hardware", claim=claim, expected=exact_tcbs_text)
     yield from _SNP.rule("provisional_firmware", snp.provisional_firmware, is_, category="hardware")
     yield from _SNP.rule("firmware_rollback_protected", snp.rollback_protection, is_, category="hardware")
+    yield from _SNP.rule("rolled_back_since_launch", snp.rolled_back_since_launch, is_, category="hardware")
     yield from _SNP.rule("masked_chip_id", snp.masked_chip_id, is_, category="instance-identity", claim=_MASKED_VCEK)
     yield from _SNP.rule("signing_key", snp.signing_key, one_of, category="instance-identity")
     for bit, switch in snp.platform_info.items():

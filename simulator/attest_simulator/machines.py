@@ -109,6 +109,9 @@ class SimulatedMachine:
             product = str(chip.product)
             least: JsonValue = {**chip.reported_tcb.components()}
             document["snp"] = {"products": [product], "measurement": ["workload"], "minimum_tcb": {product: least}}
+        if isinstance(self.cpu, SimulatedTd):
+            values |= {"settings": _values(self.cpu.rtmrs[0]), "boot": _values(self.cpu.rtmrs[1])}
+            document["tdx"] = {"mr_td": ["workload"], "rtmr0": ["settings"], "rtmr1": ["boot"]}
         if isinstance(self.cpu, SimulatedAzureVm):
             values["boot-loader"] = _values(self.cpu.tpm.pcrs[_BOOT_LOADER])
             console: JsonValue = {"console_enabled": {"unchecked": "a machine of the simulator"}}

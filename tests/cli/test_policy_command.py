@@ -63,15 +63,13 @@ def complies(schema: Document, value: object, whole: Document | None = None) -> 
     if "$ref" in schema:
         first, second = schema["$ref"].removeprefix("#/").split("/")
         return complies(whole[first][second], value, whole)
-    if "anyOf" in schema:
-        rest = {name: part for name, part in schema.items() if name != "anyOf"}
-        return any(complies(one, value, whole) for one in schema["anyOf"]) and (
-            "type" not in rest or complies(rest, value, whole)
-        )
-    if "const" in schema:
-        return bool(value == schema["const"])
-    if "enum" in schema:
-        return value in schema["enum"]
+    for word, combine in (("allOf", all), ("anyOf", any)):
+        if word in schema:
+            parts = [complies(one, value, whole) for one in schema[word]]
+            rest = {name: part for name, part in schema.items() if name != word}
+            return combine(parts) and ("type" not in rest or complies(rest, value, whole))
+    if "const" in schema or "enum" in schema:
+        return value in schema.get("enum", [schema.get("const")])
     match schema.get("type", "object"):
         case "object":
             known, other = schema.get("properties", {}), schema.get("additionalProperties")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from attest.cli.firmware_options import built_in_table
 from attest.collect import GpuState
 from attest.collect.access import MachineAccess
 from attest.collect.doctor import examine
@@ -29,7 +30,7 @@ def found(
     machine: FakeMachine | MachineAccess, *, at: datetime = NOW, cache: Path | ConfigurationError | None = None
 ) -> dict[str, DoctorFinding]:
     access = machine if isinstance(machine, MachineAccess) else machine.access
-    findings = examine(access, at=at, cache=cache or access.root / "cache", timeout=5)
+    findings = examine(access, at=at, cache=cache or access.root / "cache", timeout=5, firmware=built_in_table())
     assert len({one.id for one in findings}) == len(findings)
     for one in findings:
         assert one.outcome != "fail" or one.fix

@@ -11,6 +11,7 @@ from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import Endorsements
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import MEDIA_EVENT_LOG, MEDIA_INTEL_QUOTE, Evidence, EvidenceItem
+from attest.evidence.eventlog.facts import facts_of
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 from attest_simulator.intel import SimulatedEnclave, SimulatedPlatform, SimulatedTd
 
@@ -33,7 +34,8 @@ _HEAD: dict[str, Any] = {
         "other-enclave": {"values": ["01" * 32], "origin": "nobody"},
     },
 }
-STRICT_TDX: dict[str, Any] = {**_HEAD, "tdx": {"mr_td": ["image"]}}
+ANY_BOOT = {"unchecked": "these tests are about other demands"}
+STRICT_TDX: dict[str, Any] = {**_HEAD, "tdx": {"mr_td": ["image"], "rtmr1": ANY_BOOT}}
 STRICT_SGX: dict[str, Any] = {**_HEAD, "sgx": {"mr_enclave": ["enclave"]}}
 
 
@@ -111,6 +113,17 @@ def verified_enclave(
         expected=FRESH,
         unchecked=unchecked,
     )
+
+
+def firmware_lists(td: SimulatedTd = TD) -> dict[str, list[str]]:
+    """The lists of ``event_log`` that accept everything that the firmware measured of this TD's boot."""
+    log = verified_td(td, log=True).items[0].eventlog
+    assert log is not None
+    facts = facts_of(log)
+    return {
+        "boot_variables": [str(dict(fact.values)["value"]) for fact in facts.boot_variables or ()],
+        "other_firmware_events": [fact.digest.hex() for fact in facts.other_firmware_events or ()],
+    }
 
 
 def without_tcb(tee: Literal["tdx", "sgx"]) -> Endorsements:

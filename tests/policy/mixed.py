@@ -32,6 +32,7 @@ HEAD: dict[str, Any] = {
     "reference_values": {
         "image": {"values": [MEASUREMENT], "origin": "the simulator"},
         "td": {"values": [TD.mr_td.hex()], "origin": "the simulator"},
+        "boot": {"values": [TD.rtmrs[1].hex()], "origin": "the simulator"},
         "enclave": {"values": [ENCLAVE.mr_enclave.hex()], "origin": "the simulator"},
         "other": {"values": ["01" * 48], "origin": "nobody"},
         "other-enclave": {"values": ["01" * 32], "origin": "nobody"},
@@ -68,6 +69,11 @@ def gpu(**more: object) -> dict[str, Any]:
 
 def tdx(**more: object) -> dict[str, Any]:
     """A section that the simulated TD meets, unless it is changed."""
+    return {"mr_td": ["td"], "rtmr1": ["boot"], **more}
+
+
+def azure_td(**more: object) -> dict[str, Any]:
+    """A section that the report of an Azure VM on TDX meets, whose RTMRs are zeros."""
     return {"mr_td": ["td"], **more}
 
 

@@ -25,6 +25,7 @@ from tests.policy.intel_documents import (
     ENCLAVE,
     TD,
     collateral,
+    firmware_lists,
     verified_enclave,
     verified_td,
     without_tcb,
@@ -36,6 +37,7 @@ from tests.samples import scene
 WAIVER: dict[str, Any] = {"unchecked": "because"}
 NONE48, ZERO48 = "01" * 48, "00" * 48
 ADVISORY = "INTEL-SA-00837"
+FIRMWARE = firmware_lists()
 NO_TCB = (Unchecked(check="tcb", reason="a test"),)
 
 
@@ -181,6 +183,7 @@ SNP_KEYS: Choices = {
     "platform_info": ({"smt_en": True}, {"ecc_en": False}, {"alias_check_complete": WAIVER}),
     "provisional_firmware": (False, WAIVER),
     "rollback_protection": (True, WAIVER),
+    "rolled_back_since_launch": (False, WAIVER),
     "masked_chip_id": (False, WAIVER),
     "denied_chip_ids": (["00" * 64], ["11" * 64]),
     "host_data": (["00" * 32], ["02" * 32], WAIVER),
@@ -215,10 +218,14 @@ TDX_KEYS: Choices = {
     "mr_service_td": (["02" * 48], [NONE48], WAIVER),
     "mr_config_id": ([ZERO48], [NONE48]),
     "minimum_tdx_module_svn": ({"1": 6}, {"1": 7}, {"0": 1}, WAIVER),
+    "rtmr1": (["boot"], ["other", "boot"], ["other"], WAIVER),
     "event_log": (
         {},
         {"secure_boot": True},
         {"required": WAIVER},
+        FIRMWARE,
+        FIRMWARE | {"boot_variables": WAIVER},
+        {"boot_variables": ["0000"], "other_firmware_events": WAIVER},
         {
             "kernel_command_lines": ["/vmlinuz root=/dev/vda1 ro console=ttyS0"],
             "grub_commands": ["linux /vmlinuz root=/dev/vda1 ro console=ttyS0"],
@@ -363,7 +370,8 @@ def _body(random: Random, *, depth: int, waivers: dict[str, Any]) -> dict[str, A
         for name in chosen:
             body[name] = _section(random, name)
             if name == "tdx" and "azure" in chosen:
-                body[name].pop("event_log", None)
+                for key in ("event_log", "rtmr1"):
+                    body[name].pop(key, None)
             if name == "gpu" and waivers:
                 body[name]["waived_measurements"] = waivers
         if "gpu" in body and random.random() < 0.5:

@@ -268,6 +268,7 @@ class Interpreter:
         yield from self.bits(snp.get("platform_info", {}), {"alias_check_complete": True}, claims["platform_info"])
         yield is_waived(snp.get("provisional_firmware")) or claims.get("provisional_firmware") is False
         yield is_waived(snp.get("rollback_protection")) or claims.get("firmware_rollback_protected") is True
+        yield is_waived(snp.get("rolled_back_since_launch")) or claims.get("rolled_back_since_launch") is False
         masked = claims["signing_key"] == "vcek" and not claims["chip_id"].strip("0")
         yield is_waived(snp.get("masked_chip_id")) or not masked
         yield from self.listed(
@@ -362,8 +363,9 @@ class Interpreter:
             yield is_waived(section["secure_boot"]) or on or (log is None and "eventlog" in self.leave)
         for store, digests in section.get("signature_stores", {}).items():
             yield each(store, digests, hashed)
-        if "boot_variables" in section:
-            yield each("boot_variables", section["boot_variables"], "value")
+        if "boot_variables" in section or "other_firmware_events" in section:
+            yield each("boot_variables", section.get("boot_variables", []), "value")
+            yield each("other_firmware_events", section.get("other_firmware_events", []), "digest")
         loader = {
             "kernel_command_lines": "text",
             "grub_commands": "text",

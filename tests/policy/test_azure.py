@@ -14,7 +14,7 @@ from attest.policy.authoring.policy_diff import diff_policies
 from attest.policy.model import decode_policy
 from tests.evidence.azure.made import PCRS, AzureVm, judged, quote
 from tests.policy.documents import policy_of
-from tests.policy.mixed import HEAD, azure, gpu, hopper, mixed, policy_with, snp, snp_cpu, tdx
+from tests.policy.mixed import HEAD, azure, azure_td, gpu, hopper, mixed, policy_with, snp, snp_cpu
 from tests.policy.random_pairs import few_registers
 from tests.samples import AT
 
@@ -37,7 +37,7 @@ def of_vm(**changes: object) -> AzureVm:
 
 def test_a_vm_is_accepted_by_what_it_booted_and_by_its_cpus_report() -> None:
     assert failed(document()) == set()
-    assert failed(policy_with(azure=azure(), tdx=tdx()), TDX) == set()
+    assert failed(policy_with(azure=azure(), tdx=azure_td()), TDX) == set()
     result = appraise(judged(SNP), policy=policy_of(document()), at=AT)
     asked = {check.id: check for check in result.policy_checks}
     assert asked["policy.azure.pcr4"].got == PCRS[4].hex()
@@ -84,7 +84,7 @@ def test_the_sections_of_the_cpu_judge_the_report_within() -> None:
     assert failed(policy_with(azure=azure(), snp=snp(measurement=["other"]))) == {"policy.snp.measurement"}
     debug = AzureVm(cpu={"policy": 0xB0000})
     assert failed(document(), debug) == {"policy.snp.guest_policy.debug"}
-    assert failed(policy_with(azure=azure(), tdx=tdx(mr_td=["other"])), TDX) == {"policy.tdx.mr_td"}
+    assert failed(policy_with(azure=azure(), tdx=azure_td(mr_td=["other"])), TDX) == {"policy.tdx.mr_td"}
 
 
 def test_a_policy_for_azure_accepts_no_machine_of_another_cloud_and_the_other_way_round() -> None:
@@ -133,7 +133,7 @@ def test_gpus_are_judged_beside_the_vm_and_have_to_be_bound_to_it() -> None:
         ({"azure": azure(tpm_clock_safe=False), "snp": snp()}, "azure.tpm_clock_safe", "true"),
         ({"azure": azure(maximum_restart_count=-1), "snp": snp()}, "azure.maximum_restart_count", "from 0"),
         ({"azure": azure(user_data=["00"]), "snp": snp()}, "azure.user_data[0]", "64 bytes"),
-        ({"azure": azure(), "tdx": tdx(event_log={})}, "tdx.event_log", "RTMRs of an Azure VM are zeros"),
+        ({"azure": azure(), "tdx": azure_td(event_log={})}, "tdx.event_log", "RTMRs of an Azure VM are zeros"),
         ({"any_of": [{"azure": azure()}], "snp": snp()}, "any_of[0].azure", "snp or tdx"),
     ],
 )
@@ -160,7 +160,7 @@ def test_lint_finds_registers_that_measure_no_system_and_those_that_the_guest_se
     assert ("identity-not-demanded", "azure") in found(pcr4=WAIVER)
     assert ("identity-not-demanded", "azure") not in found(pcr4=["pcr4"])
     assert ("self-chosen-claim", "azure") in found(pcr4=WAIVER, user_data=["01" * 64])
-    tds = decode_policy(policy_with(azure=azure(), tdx=tdx()) | {"simulated": "refuse"})
+    tds = decode_policy(policy_with(azure=azure(), tdx=azure_td()) | {"simulated": "refuse"})
     assert "boot-not-demanded" not in {finding.rule for finding in lint_policy(tds, at=AT)}
 
 

@@ -13,6 +13,7 @@ from attest.checks import Outcome
 from attest.cli.policy_init import source_of
 from attest.errors import ConfigurationError, InvalidValueError
 from attest.evidence.azure.structure import HclReportType
+from attest.evidence.eventlog.facts import facts_of
 from attest.policy.authoring.draft import choose, draft_policy
 from attest.policy.authoring.lint import lint_policy
 from attest.policy.authoring.policy_diff import diff_policies
@@ -24,7 +25,7 @@ from attest_simulator.tpm_log import stub_command_line, typical_tpm_boot, write_
 from tests.evidence.azure.made import ALL, judged
 from tests.policy.azure_logs import BY_GRUB, BY_STUB, GRUB, LINE, NO_LOG, UKI, verified_boot, vm_of
 from tests.policy.documents import policy_of
-from tests.policy.mixed import policy_with, snp, tdx
+from tests.policy.mixed import azure_td, policy_with, snp
 from tests.policy.test_load import JSON
 from tests.samples import AT
 
@@ -35,6 +36,13 @@ STORES = {
     "kek": [sha256(b"simulated key exchange key").hexdigest()],
     "db": [sha256(b"simulated allowed signers").hexdigest()],
     "dbx": [sha256(b"").hexdigest()],
+}
+
+
+FACTS = facts_of(verified_boot().items[0].eventlog)  # type: ignore[arg-type]  # the log is given
+FIRMWARE: dict[str, Any] = {
+    "boot_variables": ["0000"],
+    "other_firmware_events": [fact.digest.hex() for fact in FACTS.other_firmware_events or ()],
 }
 
 
@@ -60,14 +68,14 @@ def booted(*more: tuple[int, MeasuredEvent], entries: tuple[LogEntry, ...] = GRU
 
 
 def test_a_boot_that_is_what_is_demanded_is_affirmed_without_a_demand_on_a_register() -> None:
-    everything = {"secure_boot": True, "signature_stores": STORES, "boot_variables": ["0000"]}
+    everything = {"secure_boot": True, "signature_stores": STORES, **FIRMWARE}
     assert failed(everything | BY_GRUB, verified_boot()) == set()
     assert failed(everything | BY_STUB, verified_boot(UKI)) == set()
     assert failed({"required": True, "secure_boot": True}, verified_boot()) == set()
 
 
 def test_a_vm_on_tdx_is_judged_by_the_same_demands() -> None:
-    policy = policy_of(policy_with(azure={"event_log": {"secure_boot": True, **BY_GRUB}}, tdx=tdx()))
+    policy = policy_of(policy_with(azure={"event_log": {"secure_boot": True, **BY_GRUB}}, tdx=azure_td()))
     assert appraise(verified_boot(kind=HclReportType.TDX), policy=policy, at=AT).affirmed
     other = appraise(verified_boot(UKI, kind=HclReportType.TDX), policy=policy, at=AT)
     assert {check.id for check in other.failed} == {
@@ -146,8 +154,8 @@ def test_a_register_that_was_not_quoted_is_no_empty_one(register: int) -> None:
 
 def test_registers_of_the_firmware_that_were_not_quoted_fail_their_demands() -> None:
     evidence = verified_boot(selected=(4, *range(8, 15)))
-    demands = {"secure_boot": True, "signature_stores": STORES, "boot_variables": ["0000"]}
-    every = {"secure_boot", "boot_variables", *(f"signature_stores.{name}" for name in STORES)}
+    demands = {"secure_boot": True, "signature_stores": STORES, **FIRMWARE}
+    every = {"secure_boot", *FIRMWARE, *(f"signature_stores.{name}" for name in STORES)}
     assert failed(demands, evidence) == every
     assert failed(demands, evidence, unchecked={"eventlog": "a test"}) == every
 
@@ -271,3 +279,16 @@ def test_a_draft_demands_the_log_that_came_along(secure: bool) -> None:
     assert appraise(verified, policy=draft.policy, at=AT).affirmed
     without = source_of(judged(vm_of()))
     assert "event_log" not in str(draft_policy(without, name="d", reference="s", chosen=choose(kinds)).document)
+
+
+# -- the firmware's register
+
+
+def test_the_whole_of_the_register_with_boot_variables_must_be_accepted() -> None:
+    assert FIRMWARE["other_firmware_events"] or failed({"boot_variables": ["0000"]}, verified_boot()) == set()
+    option = opaque_event(0xA, b"another kind", measured=b"\1\0\0\0the host's boot loader")
+    evil = booted((1, option))
+    assert "other_firmware_events" in failed(FIRMWARE, evil)
+    known = FIRMWARE | {"other_firmware_events": [*FIRMWARE["other_firmware_events"], option.digest_of(0xB).hex()]}
+    assert failed(known, evil) == set()
+    assert "other_firmware_events" in failed({"boot_variables": ["0000"]}, evil)

@@ -111,7 +111,7 @@ def released(policy: bytes, claims: Json) -> bool:
 def strict(kind: str) -> tuple[bool, ...]:
     """Whether each machine meets what we demand of ourselves."""
     head = {"schema": "attest.policy/1", "name": "strict", "version": 1}
-    keys = {"snp": ("products", "measurement", "minimum_tcb"), "tdx": ("mr_td",)}[kind]
+    keys = {"snp": ("products", "measurement", "minimum_tcb"), "tdx": ("mr_td", "rtmr1")}[kind]
     section = {key: {"unchecked": "x"} for key in keys}
     return tuple(judged({**head, kind: section}, item).affirmed for item, _ in machines())
 

@@ -43,6 +43,7 @@ EVENT_LOG: dict[str, Any] = {
     "secure_boot": True,
     "signature_stores": {store: [HEX48] for store in ("pk", "kek", "db", "dbx")},
     "boot_variables": ["00"],
+    "other_firmware_events": [HEX48],
     "kernel_command_lines": ["a"],
     "grub_commands": ["b"],
     "load_options": [HEX48],
@@ -54,7 +55,7 @@ EVENT_LOG: dict[str, Any] = {
 AZURE_LOG: dict[str, Any] = {
     "signature_stores": {store: ["00" * 32] for store in ("pk", "kek", "db", "dbx")},
     **{key: EVENT_LOG[key] for key in ("secure_boot", "boot_variables", "kernel_command_lines", "grub_commands")},
-    **{key: ["00" * 32] for key in ("load_options", "initrds", "other_loader_events")},
+    **{key: ["00" * 32] for key in ("load_options", "initrds", "other_loader_events", "other_firmware_events")},
 }
 DEVICE: dict[str, Any] = {
     "vbios_versions": {"at_least": "96.00"},
@@ -228,7 +229,7 @@ def test_branches_are_told_with_how_many_must_hold() -> None:
         "version": 1,
         "simulated": {"unchecked": "a laboratory"},
         "reference_values": {"image": {"origin": "a build", "values": [HEX48]}},
-        "any_of": [{"name": "amd", "snp": strict}, {"tdx": {"mr_td": ["image"]}}],
+        "any_of": [{"name": "amd", "snp": strict}, {"tdx": {"mr_td": ["image"], "rtmr1": ["image"]}}],
         "at_least": {"count": 2, "of": [{"snp": strict}, {"name": "two", "snp": strict}]},
     }
     policy = policy_of(document)

@@ -21,7 +21,8 @@ Json = dict[str, Any]
 AT = datetime(2026, 12, 1, tzinfo=UTC)
 FOLDER = Path(__file__).resolve().parents[2] / "policies"
 POLICIES = sorted(path for path in FOLDER.glob("*.yaml") if not path.name.endswith(".tests.yaml"))
-ZERO = "00" * 48
+ZERO, DIGEST = "00" * 48, "02" * 48
+FIRMWARE = {"boot_variables": ["00"], "other_firmware_events": [DIGEST]}
 GENOA = {"bootloader": 10, "tee": 0, "snp": 27, "microcode": 84}
 TURIN = {"fmc": 1, "bootloader": 1, "tee": 1, "snp": 4, "microcode": 72}
 OLD, OLDER = GENOA | {"snp": 26}, GENOA | {"snp": 25}
@@ -51,7 +52,7 @@ def snp(**change: Any) -> Json:  # noqa: ANN401
 
 
 def tdx(**change: Any) -> Json:  # noqa: ANN401
-    return production(tdx_document(rtmr1=["other"], **change))
+    return production(tdx_document(rtmr0=["other"], rtmr1=["other"], **change))
 
 
 def gpu(**change: Any) -> Json:  # noqa: ANN401
@@ -203,6 +204,16 @@ RULES: list[tuple[Json, tuple[str, str, str]]] = [
     (production(tdx_document()), ("boot-not-demanded", "warning", "tdx")),
     (production(tdx_document(event_log={"secure_boot": True})), ("boot-not-demanded", "warning", "tdx")),
     (tdx_document(), ("boot-not-demanded", "note", "tdx")),
+    (production(tdx_document(rtmr1=["other"])), ("acpi-tables-not-demanded", "warning", "tdx")),
+    (
+        production(tdx_document(event_log={"boot_variables": {"unchecked": "x"}, "other_firmware_events": [DIGEST]})),
+        ("acpi-tables-not-demanded", "warning", "tdx"),
+    ),
+    (
+        production(tdx_document(event_log=FIRMWARE), unchecked={"eventlog": "x"}),
+        ("acpi-tables-not-demanded", "warning", "tdx"),
+    ),
+    (tdx_document(rtmr1=["other"]), ("acpi-tables-not-demanded", "note", "tdx")),
     (
         production(sgx_document(mr_enclave={"unchecked": "x"}, mr_signer=["ab" * 32], minimum_isv_svn=1)),
         ("over-broad", "warning", "sgx.mr_signer"),
@@ -261,7 +272,7 @@ def test_the_last_moment_of_a_reference_value_counts(end: datetime, rule: str | 
 def test_zeros_in_rtmr3_are_what_a_guest_has_that_extended_nothing() -> None:
     digits = (("image", "1"), ("other", "2"), ("third", "0"))
     references = {name: REFERENCE | {"values": [digit * 96]} for name, digit in digits}
-    policy = production(tdx_document(rtmr1=["other"]), reference_values=references)
+    policy = production(tdx_document(rtmr0=["other"], rtmr1=["other"]), reference_values=references)
     policy["tdx"]["rtmr3"] = ["third"]
     assert linted(policy) == ()
     policy["tdx"]["rtmr3"] = {"unchecked": "x"}

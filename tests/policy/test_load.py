@@ -73,6 +73,7 @@ def test_what_is_left_out_is_demanded_strictly() -> None:
         "provisional_firmware",
         "masked_chip_id",
         "firmware_rollback_protected",
+        "rolled_back_since_launch",
     ):
         assert rules[f"policy.snp.{name}"].relaxed is None
 
@@ -189,6 +190,7 @@ def test_an_integer_is_read_up_to_its_bounds(key: str, lowest: int, highest: int
         ({"provisional_firmware": True}, "snp.provisional_firmware"),
         ({"masked_chip_id": True}, "snp.masked_chip_id"),
         ({"rollback_protection": False}, "snp.rollback_protection"),
+        ({"rolled_back_since_launch": True}, "snp.rolled_back_since_launch"),
         ({"provisional_firmware": {"unchecked": ""}}, "snp.provisional_firmware.unchecked"),
         ({"provisional_firmware": {"unchecked": "x", "why": "y"}}, "snp.provisional_firmware.why"),
         ({"chip_ids": ["00"]}, "snp.chip_ids[0]"),

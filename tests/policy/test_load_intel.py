@@ -8,14 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attest.errors import ConfigurationError
+from attest.errors import ConfigurationError, InvalidValueError
 from attest.policy import Policy
+from attest.policy.eventlog import LOADER_LISTS
 from attest.policy.loader import BASELINE_RULES
+from attest.policy.model import decode_policy
 from tests.policy.documents import policy_of
 from tests.policy.intel_documents import STRICT_SGX, STRICT_TDX, sgx_document, tdx_document
 from tests.policy.test_load import JSON, refused
 
 SOME = ["00" * 48]
+RELAXED = {"unchecked": "a test"}
 ACCEPTED = {"reason": "the workload is not affected", "expires": "2027-01-31T00:00:00Z"}
 LINES = ("kernel_command_lines", "grub_commands", "load_options", "initrds", "other_loader_events")
 
@@ -31,6 +34,7 @@ def rules_of(document: dict[str, Any], kind: str) -> dict[str, str]:
 def test_what_is_left_out_of_tdx_is_demanded_strictly() -> None:
     rules = rules_of(STRICT_TDX, "tdx")
     assert rules.pop("mr_td").startswith("image: 374b")
+    assert rules.pop("rtmr1").startswith("unchecked: ")
     assert rules == {
         "td_attributes.debug": "false",
         "td_attributes.sept_ve_disable": "true",
@@ -269,3 +273,46 @@ def test_any_value_in_any_place_gives_a_policy_or_a_configuration_error(name: st
 def test_any_demand_on_the_log_gives_a_policy_or_a_configuration_error(name: str, value: object) -> None:
     with contextlib.suppress(ConfigurationError):
         policy_of(tdx_document(event_log={name: value}))
+
+
+# -- what a TD booted
+
+
+@pytest.mark.parametrize(
+    "judged",
+    [
+        {"rtmr1": ["image"]},
+        {"rtmr2": ["image"]},
+        {"rtmr1": RELAXED},
+        *({"event_log": {name: RELAXED}} for name in LOADER_LISTS),
+    ],
+)
+def test_a_td_is_judged_by_what_it_booted_or_that_is_relaxed_by_name(judged: dict[str, Any]) -> None:
+    assert decode_policy(STRICT_TDX | {"tdx": {"mr_td": ["image"], **judged}}).tdx
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {},
+        {"rtmr0": ["image"], "rtmr3": ["image"]},
+        {"event_log": {"secure_boot": True}},
+        {"event_log": {"boot_variables": RELAXED, "other_runtime_events": RELAXED}},
+    ],
+)
+def test_a_policy_that_accepts_any_kernel_is_refused(section: dict[str, Any]) -> None:
+    td = {"mr_td": ["image"], **section}
+    for body, path in (({"tdx": td}, "tdx"), ({"any_of": [{"tdx": td}]}, "any_of[0].tdx")):
+        head = {name: value for name, value in STRICT_TDX.items() if name != "tdx"}
+        with pytest.raises(InvalidValueError) as refused:
+            decode_policy(head | body)
+        assert refused.value.field == path
+        assert "rtmr1 or rtmr2" in (refused.value.expected or "")
+
+
+def test_the_lists_of_the_firmwares_registers_hold_or_fall_together() -> None:
+    rules = rules_of(tdx_document(event_log={"boot_variables": ["00"]}), "tdx")
+    assert rules["event_log.other_firmware_events"] == "no such event"
+    rules = rules_of(tdx_document(event_log={"other_firmware_events": SOME}), "tdx")
+    assert rules["event_log.boot_variables"] == "no such event"
+    assert "event_log.other_firmware_events" not in rules_of(tdx_document(event_log={}), "tdx")

@@ -61,6 +61,7 @@ def snp_policy(**changes: object) -> dict[str, Any]:
         "signing_key": NOT_STATED,
         "provisional_firmware": NOT_STATED,
         "rollback_protection": NOT_STATED,
+        "rolled_back_since_launch": NOT_STATED,
         "masked_chip_id": NOT_STATED,
         "platform_info": {"alias_check_complete": NOT_STATED},
         **changes,
@@ -134,7 +135,7 @@ def test_a_kind_that_the_policy_does_not_speak_of_is_refused() -> None:
 def test_every_token_is_judged_by_every_kind_of_rule_without_an_error(name: str) -> None:
     policy = policy_with(
         snp=snp(),
-        tdx={"mr_td": ["td"]},
+        tdx={"mr_td": ["td"], "rtmr1": ["boot"]},
         sgx={"mr_enclave": ["enclave"]},
         gpu=gpu(),
         nvswitch={"vbios_versions": {"at_least": "96.10"}},
@@ -151,7 +152,8 @@ def test_no_token_binds_a_gpu_to_its_machine() -> None:
     claims = claims_of("ita composite")
     (td,) = (facts for facts in facts_of(claims) if facts.kind == "tdx")
     references = {"td": {"values": [td.claims["mr_td"].hex()], "origin": "a test"}}
-    policy = policy_with(tdx={"mr_td": ["td"]}, gpu=gpu(), verifiers=AT_ONCE, reference_values=references)
+    section = {"mr_td": ["td"], "rtmr1": {"unchecked": "a test"}}
+    policy = policy_with(tdx=section, gpu=gpu(), verifiers=AT_ONCE, reference_values=references)
     found = failed(claims, policy)
     assert "policy.devices.bound" in found
     assert found.isdisjoint({"policy.devices.cpu", "policy.devices.gpus", "policy.tdx.mr_td", "policy.kind"})
@@ -176,7 +178,7 @@ def test_must_check_11_one_device_told_several_times_is_not_several() -> None:
 
 def test_what_is_left_unjudged_takes_no_for_no_answer() -> None:
     waiver = {"unchecked": "a test"}
-    td = {"mr_td": waiver, "tcb_status": waiver, "accepted_advisories": waiver}
+    td = {"mr_td": waiver, "rtmr1": waiver, "tcb_status": waiver, "accepted_advisories": waiver}
     policy = policy_with(tdx=td, gpu=gpu(rim=waiver), verifiers=AT_ONCE)
     found = failed(claims_of("ita composite"), policy)
     assert found.isdisjoint({"policy.tdx.tcb_status", "policy.gpu.rim"})

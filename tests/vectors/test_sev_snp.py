@@ -65,6 +65,7 @@ def appraised(root: Path, vector: dict[str, Any], **snp: Any) -> AttestationResu
         "vmpl": relaxed,
         "provisional_firmware": relaxed,
         "rollback_protection": relaxed,
+        "rolled_back_since_launch": relaxed,
         "masked_chip_id": relaxed,
         "guest_policy": {"debug": relaxed, "migrate_ma": relaxed},
         "platform_info": {"alias_check_complete": relaxed},

@@ -134,6 +134,7 @@ class EventLogFacts:
         signature_stores: ``pk``, ``kek``, ``db`` and ``dbx``, in the order measured.
         authorities: variables that vouched for a boot loader.
         boot_variables: values of BootOrder and Boot####, in the order measured; their names are not hashed.
+        other_firmware_events: every other event of the same registers, by digest.
         boot_applications: images that the firmware started: PE digests.
         kernel_command_lines: texts of GRUB, for which the prefix that makes one a command line is not hashed, and of
             systemd's EFI stub, which has a register for them.
@@ -150,6 +151,7 @@ class EventLogFacts:
     signature_stores: tuple[tuple[str, EventFact], ...] | None
     authorities: tuple[EventFact, ...] | None
     boot_variables: tuple[EventFact, ...] | None
+    other_firmware_events: tuple[EventFact, ...] | None
     boot_applications: tuple[EventFact, ...] | None
     kernel_command_lines: tuple[EventFact, ...] | None
     grub_commands: tuple[EventFact, ...] | None
@@ -186,6 +188,9 @@ def facts_of(verified: VerifiedEventLog) -> EventLogFacts:
         signature_stores=_signature_stores(pairs, log.kind) if places.secure_boot in verified.proven else None,
         authorities=read((places.secure_boot,), _authority(log.kind)),
         boot_variables=read(places.boot_variables, _boot_variable),
+        other_firmware_events=read(
+            places.boot_variables, lambda event, how: () if _boot_variable(event, how) is None else None
+        ),
         boot_applications=read(
             places.applications, lambda event, _: () if event.type == EV_EFI_BOOT_SERVICES_APPLICATION else None
         ),

@@ -87,6 +87,13 @@ SNP_CLAIMS: tuple[Claim, ...] = (
         lambda v: v.committed_tcb.covers(v.reported_tcb),
         "must-check.md 5; sev-snp.md 15",
     ),
+    _claim(
+        "rolled_back_since_launch",
+        ClaimType.BOOLEAN,
+        Origin.HARDWARE,
+        lambda v: not v.current_tcb.covers(v.launch_tcb),
+        "must-check.md 5; sev-snp.md 3",
+    ),
 )
 """Every claim of a report, in the order in which people read them."""
 snp_claim = claim_finder(SNP_CLAIMS)

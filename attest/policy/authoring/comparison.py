@@ -17,6 +17,7 @@ from attest.checks import Unchecked
 from attest.encoding import rfc3339_text
 from attest.evidence.snp.tcb import SnpTcbVersion
 from attest.policy.devices import Count
+from attest.policy.eventlog import FIRMWARE_LISTS, LOADER_LISTS
 from attest.policy.intel_tcb import AcceptedAdvisory
 from attest.policy.snp import SnpAbi
 from attest.policy.versions import VersionRange, ranges_text
@@ -309,8 +310,7 @@ _TUPLES: Mapping[str, Callable[[_Values, _Values], Differences]] = {
     "driver_versions": _versions,
     "vbios_versions": _versions,
     "unchecked": _unchecked,
-    **dict.fromkeys(("boot_variables", "kernel_command_lines", "grub_commands", "load_options", "initrds"), _events),
-    **dict.fromkeys(("other_loader_events", "other_runtime_events"), _events),
+    **dict.fromkeys((*FIRMWARE_LISTS, *LOADER_LISTS, "other_runtime_events"), _events),
 }
 
 

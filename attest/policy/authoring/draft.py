@@ -28,6 +28,7 @@ from attest.policy.authoring.draft_sections import (
     snp_section,
 )
 from attest.policy.authoring.yaml_text import Path, comment_lines, yaml_text
+from attest.policy.firmware_findings import FirmwareFinding
 from attest.policy.loader import Policy, load_policy
 from attest.policy.model import SCHEMA
 from attest.policy.rule_tree import SET
@@ -214,9 +215,17 @@ _ABOUT_REFERENCES = (
 )
 
 
-def draft_policy(source: DraftSource, *, name: str, reference: str, chosen: Mapping[str, str]) -> PolicyDraft:
+def draft_policy(
+    source: DraftSource,
+    *,
+    name: str,
+    reference: str,
+    chosen: Mapping[str, str],
+    old_firmware: Iterable[FirmwareFinding] = (),
+) -> PolicyDraft:
     """Write the policy that affirms exactly this source.
 
+    ``old_firmware`` are findings about its firmware; each marks the demand that accepts it as weak.
     ``chosen`` is a result of ``choose``. ``reference`` is the name of the reference values; those of registers have it
     in front.
 
@@ -224,6 +233,8 @@ def draft_policy(source: DraftSource, *, name: str, reference: str, chosen: Mapp
         ConfigurationError: ``policy-invalid``: a name is none.
     """
     sections = _sections(source, reference, chosen)
+    for finding in old_firmware:
+        _mark_old(next(section for section in sections if section.key == finding.section), finding)
     document: dict[str, JsonValue] = {"schema": SCHEMA, "name": name, "version": 1}
     document["description"] = f"drafted {source.origin}"
     comments: dict[Path, tuple[str, ...]] = {("version",): ("Raise it with every change.",)}
@@ -259,6 +270,23 @@ def _sections(source: DraftSource, reference: str, chosen: Mapping[str, str]) ->
             facts = None if "azure" in keys else item.facts
             found.append(intel_section(keys[-1], item.silicon, facts, reference, chosen, at=source.at))
     return found + device_sections(source.devices, chosen)
+
+
+_DEMANDS_OF: Mapping[str, tuple[str, ...]] = {
+    "driver": ("driver_versions",),
+    "vbios": ("vbios_versions",),
+    "tcb_date": ("tcb_status", "fmspcs"),
+}
+"""Keys that accept a component's level, the first that a section has; of AMD's levels those of the TCB."""
+
+
+def _mark_old(section: DraftSection, finding: FirmwareFinding) -> None:
+    """Mark the demand that accepts old firmware."""
+    keys = _DEMANDS_OF.get(finding.component, ("minimum_tcb", "exact_tcb"))
+    name = next(key for key in keys if key in section.demands)
+    path = f"{section.key}.{name}"
+    section.comments[name,] = (*section.comments.get((name,), ()), f"OLD FIRMWARE: {finding}.")
+    section.weak[path] = "; ".join(filter(None, (section.weak.get(path), str(finding))))
 
 
 def _head(source: DraftSource, weak: Sequence[tuple[str, str]]) -> list[str]:

@@ -15,11 +15,13 @@ from attest.policy.authoring.comparison import Effect, shown
 from attest.policy.authoring.demands import demands_of
 from attest.policy.authoring.lint_documents import document_findings
 from attest.policy.authoring.lint_findings import LintContext, LintFinding, Severity
+from attest.policy.authoring.lint_firmware import firmware_findings_of
 from attest.policy.authoring.lint_references import reference_findings
 from attest.policy.authoring.lint_sections import section_findings
 from attest.policy.authoring.policy_diff import diff_bodies
 from attest.policy.authoring.unsatisfiable import contradictions
 from attest.policy.decoder import RelaxedDemand
+from attest.policy.firmware_table import FirmwareTable
 from attest.policy.model import PolicyBody, PolicyDocument
 from attest.policy.reference_values.reference_documents import NO_REFERENCE_DOCUMENTS, ReferenceDocument
 from attest.policy.references import ReferenceValues
@@ -41,6 +43,7 @@ _WEIGHTY = frozenset(
         "provisional_firmware",
         "masked_chip_id",
         "rollback_protection",
+        "rolled_back_since_launch",
         "service_td",
         "tcb_status",
         "accepted_advisories",
@@ -57,12 +60,17 @@ _WEIGHTY = frozenset(
 
 
 def lint_policy(
-    policy: PolicyDocument, *, at: datetime, documents: Mapping[str, ReferenceDocument] = NO_REFERENCE_DOCUMENTS
+    policy: PolicyDocument,
+    *,
+    at: datetime,
+    documents: Mapping[str, ReferenceDocument] = NO_REFERENCE_DOCUMENTS,
+    firmware: FirmwareTable | None = None,
 ) -> tuple[LintFinding, ...]:
     """Return the findings, the worst first, then in the order of the document.
 
     ``documents`` are the documents of reference values at hand, by name. A demand that cannot be judged without one is
-    a finding.
+    a finding. ``firmware`` is the table of bulletins by which demands on firmware are judged; None: by none.
+    A laboratory's are not judged: simulated machines have no firmware.
     """
     context = LintContext(policy=policy, at=at)
     found = (
@@ -72,6 +80,7 @@ def lint_policy(
         *_demands(context),
         *_bodies(policy, "", context),
         *contradictions(policy),
+        *(() if firmware is None or context.laboratory else firmware_findings_of(policy, "", context, firmware)),
     )
     return tuple(sorted(dict.fromkeys(found), key=lambda finding: finding.severity.rank))
 

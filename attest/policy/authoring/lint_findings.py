@@ -73,8 +73,15 @@ class LintContext:
 
     def judges_loader(self, log: EventLogDemands | None) -> bool:
         """Return True if a log is demanded whose boot loader events are all accepted ones."""
-        need_not_come = any(entry.check == "eventlog" for entry in self.policy.unchecked)
-        return log is not None and log.demands_loader and not need_not_come
+        return log is not None and log.demands_loader and self._log_must_come
+
+    def judges_firmware(self, log: EventLogDemands | None) -> bool:
+        """Return True if a log is demanded whose firmware events are all accepted ones."""
+        return log is not None and log.demands_firmware and self._log_must_come
+
+    @property
+    def _log_must_come(self) -> bool:
+        return all(entry.check != "eventlog" for entry in self.policy.unchecked)
 
     def expiry(self, what: str, path: str, end: datetime, remedy: str) -> Iterator[LintFinding]:
         """Return the finding about an end; its last moment still counts."""

@@ -17,7 +17,7 @@ from attest.policy.azure import PCR_KEYS, AzureDemands
 from attest.policy.decoder import Demand, RelaxedDemand, stated
 from attest.policy.devices import Count
 from attest.policy.gpu import GpuDemands
-from attest.policy.intel import SgxDemands, TdxDemands
+from attest.policy.intel import BOOT_REGISTERS, SgxDemands, TdxDemands
 from attest.policy.intel_tcb import TcbDemands
 from attest.policy.model import PolicyBody
 from attest.policy.snp import SnpDemands
@@ -228,13 +228,23 @@ def _starts_signed_loaders(azure: AzureDemands) -> bool:
 def _tdx(tdx: TdxDemands, path: str, context: LintContext, *, boot: bool) -> Iterator[LintFinding]:
     yield from _tcb(tdx.tcb, path, context)
     yield from _service_td(tdx, path)
-    if boot and not _boot_is_measured(tdx, context):
+    if not boot:
+        return
+    if not _boot_is_measured(tdx, context):
         yield LintFinding(
             rule="boot-not-demanded",
             severity=context.in_production(Severity.WARNING),
             path=path,
             why="MRTD is the firmware alone; any kernel that it boots is accepted",
             remedy="demand rtmr1 and rtmr2, or the boot loader's events under event_log",
+        )
+    if not (_stated(tdx.rtmrs["rtmr0"]) or context.judges_firmware(tdx.event_log)):
+        yield LintFinding(
+            rule="acpi-tables-not-demanded",
+            severity=context.in_production(Severity.WARNING),
+            path=path,
+            why="the host chooses the ACPI tables, whose code the guest's kernel runs; only RTMR0 measures them",
+            remedy="demand rtmr0, or boot_variables and other_firmware_events under event_log",
         )
 
 
@@ -251,7 +261,7 @@ def _service_td(tdx: TdxDemands, path: str) -> Iterator[LintFinding]:
 
 
 def _boot_is_measured(tdx: TdxDemands, context: LintContext) -> bool:
-    registers = any(_stated(tdx.rtmrs[name]) for name in ("rtmr1", "rtmr2"))
+    registers = any(_stated(tdx.rtmrs[name]) for name in BOOT_REGISTERS)
     return registers or context.judges_loader(tdx.event_log)
 
 

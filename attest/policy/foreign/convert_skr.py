@@ -246,7 +246,7 @@ class _Outcome:
 
 
 def _required(kind: str) -> dict[str, JsonValue]:
-    keys = {"snp": ("products", "measurement", "minimum_tcb"), "tdx": ("mr_td",)}[kind]
+    keys = {"snp": ("products", "measurement", "minimum_tcb"), "tdx": ("mr_td", "rtmr1")}[kind]
     return {key: not_demanded(_SOURCE) for key in keys}
 
 

@@ -26,6 +26,7 @@ import {
   gpuRows,
   switchRows,
 } from "./devices";
+import { LOADER } from "./eventlog";
 import { type Judge, all, choiceOf, leaf } from "./judge";
 import type { References } from "./references";
 import { type Claims, type Row, type Rule, optional } from "./rules";
@@ -135,6 +136,7 @@ class BodyReader {
     const { at, path } = place;
     const { devices, any_of: any, all_of: every = [], at_least: least, ...sections } = this.members(value, place);
     requireAzure(sections, at);
+    requireBoot(sections, at);
     const leaves = leavesOf(sections);
     const choices = [...(any ? [choiceOf(path, "any_of", 1, any)] : []), ...every, ...(least ? [least] : [])];
     if (!leaves.length && !choices.length) refuse(join(at, "snp"), "a section, or branches");
@@ -188,6 +190,14 @@ function requireAzure({ azure, snp, tdx }: Sections, at: string): void {
   if (!azure) return;
   if (!snp && !tdx) refuse(join(at, "azure"), "snp or tdx beside it");
   if (tdx?.some(({ id }) => id.includes("event_log"))) refuse(join(at, "tdx.event_log"), "azure.event_log");
+}
+
+/** MRTD measures the firmware alone: a TD outside Azure is judged by what it booted, or that is relaxed by name. */
+function requireBoot({ azure, tdx }: Sections, at: string): void {
+  const judges = new RegExp(`\\.(rtmr[12]|event_log\\.(${LOADER.join("|")}))$`);
+  if (!azure && tdx && !tdx.some(({ id }) => judges.test(id))) {
+    refuse(join(at, "tdx"), "rtmr1 or rtmr2, or the boot loader's lists of event_log");
+  }
 }
 
 /** The rules over all devices: those of the section `devices`, and which CPU has to be there. */

@@ -110,6 +110,7 @@ export function snpRows(references: References): Row {
     platform_info: bits(Object.keys(PLATFORM_BITS), { alias_check_complete: true }),
     provisional_firmware: flag(false),
     rollback_protection: flag(true, undefined, "firmware_rollback_protected"),
+    rolled_back_since_launch: flag(false),
     masked_chip_id: flag(false, "signing_key chip_id_masked", undefined, masked),
     ...spare({
       ...digests({

@@ -2,10 +2,8 @@
  * What a policy demands of an event log that replays to registers: `event_log` of `tdx` and `azure`.
  *
  * No digest covers the type of an event: whoever carries a log can file a digest under another kind. So the lists of
- * the boot
- * loader's registers hold or fall together, and so do those of the runtime's: once one is stated, those that are left
- * out
- * accept nothing.
+ * the boot loader's registers hold or fall together, and so do those of the firmware's and of the runtime's: once one
+ * is stated, those that are left out accept nothing.
  */
 
 import type { ClaimJson } from "../verifier/api";
@@ -70,6 +68,8 @@ const facts =
 /** A member of a fact, which is empty where it is absent. */
 const textOf = (value: ClaimJson | undefined): string => (value === undefined || value === null ? "" : told(value));
 
+/** What firmware measures of its boot variables, ACPI tables and all else in the same registers. */
+const FIRMWARE = ["boot_variables", "other_firmware_events"];
 export const LOADER = ["kernel_command_lines", "grub_commands", "load_options", "initrds", "other_loader_events"];
 /** What the guest's software measures; the log of a TPM ends before. */
 export const RUNTIME = ["application_events", "other_runtime_events"];
@@ -82,6 +82,7 @@ export function ofLog(size: number, runtime: readonly string[] = []): Row {
   const texts = (key: string, values: string, read = digests): Row => list(key, values, read, all);
   const rowOf = (key: string): Row => {
     if (key === "application_events") return list(key, "domain operation content", application, applications);
+    if (key === "boot_variables") return texts(key, "value", hexOf());
     return /commands|lines/.test(key) ? texts(key, "text", text) : texts(key, "digest");
   };
   return (value, ...place) => {
@@ -99,9 +100,8 @@ export function ofLog(size: number, runtime: readonly string[] = []): Row {
       ...spare({
         secure_boot: ask(mustBe(true), is, "eventlog.secure_boot.enabled"),
         signature_stores: filled(section(spare(Object.fromEntries(stores)))),
-        boot_variables: texts("boot_variables", "value", hexOf()),
       }),
-      ...Object.fromEntries([...together(LOADER), ...together(runtime)]),
+      ...Object.fromEntries([FIRMWARE, LOADER, runtime].flatMap(together)),
     });
     return excused("eventlog", rows)(value, ...place);
   };

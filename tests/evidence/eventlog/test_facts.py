@@ -58,6 +58,11 @@ def test_a_whole_boot() -> None:
     ]
     (application,) = found["boot_applications"]
     assert (application["digest"], application["verification"]) == (sha(b"an image"), "unverified")
+    others = [(other["register"], other["digest"]) for other in found["other_firmware_events"]]
+    assert ("RTMR1", sha(b"an image")) in others
+    assert {register for register, _ in others} == {"RTMR0", "RTMR1"}
+    named = {boot["digest"] for boot in found["boot_variables"]}
+    assert named.isdisjoint(digest for _, digest in others)
     assert [line["text"] for line in found["kernel_command_lines"]] == ["/vmlinuz quiet"]
     assert [command["text"] for command in found["grub_commands"]] == ["linux /vmlinuz quiet", "boot"]
     assert [options["digest"] for options in found["load_options"]] == [sha(b"quiet")]
@@ -74,6 +79,7 @@ def test_a_log_without_events_states_nothing() -> None:
     assert "secure_boot" not in found
     assert set(found) == {
         *("pk", "kek", "db", "dbx", "authorities", "boot_variables", "boot_applications", "kernel_command_lines"),
+        "other_firmware_events",
         *("grub_commands", "load_options", "initrds", "other_loader_events", "application_events"),
         "other_runtime_events",
     }

@@ -85,11 +85,8 @@ export async function factsDocument({ kind, count, proven, events }: VerifiedEve
       const variable = uefiVariable(data);
       return variable ? { guid: variable.guid, name: variable.name, ...(await told(variable.value)) } : {};
     }),
-    // Without the name: older profiles do not hash it.
-    boot_variables: await all(bootVariables, ({ type, data }) => {
-      const variable = BOOT_VARIABLES.includes(type) ? uefiVariable(data) : undefined;
-      return variable && { value: variable.value };
-    }),
+    boot_variables: await all(bootVariables, bootVariable),
+    other_firmware_events: await all(bootVariables, (event) => (bootVariable(event) ? undefined : {})),
     boot_applications: await all(applications, ({ type }) => (type === EV_BOOT_APPLICATION ? {} : undefined)),
     ...texts,
     // What the other lists leave out, so that together they hold the whole of these registers.
@@ -111,6 +108,12 @@ async function firmwareVariables(
     const variable = event.type === EV_VARIABLE_DRIVER_CONFIG ? uefiVariable(event.data) : undefined;
     return variable ? [{ event, variable }] : [];
   });
+}
+
+/** The value of a boot variable, without its name: older profiles do not hash it. */
+function bootVariable({ type, data }: Proven): ClaimTree | undefined {
+  const variable = BOOT_VARIABLES.includes(type) ? uefiVariable(data) : undefined;
+  return variable && { value: variable.value };
 }
 
 function factOf(

@@ -58,5 +58,6 @@ export function snpClaims(report: SnpReport, leaf: SnpLeaf, tcbs: Tcbs): Claims 
     signing_key: leaf.kind.toLowerCase(),
     csp_id: leaf.cspId,
     firmware_rollback_protected: covers(tcbs.committed_tcb, tcbs.reported_tcb),
+    rolled_back_since_launch: !covers(tcbs.current_tcb, tcbs.launch_tcb),
   });
 }
