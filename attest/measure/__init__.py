@@ -5,6 +5,39 @@ These modules read files, so they stand beside ``attest.fetch`` and not in the p
 
 from __future__ import annotations
 
+from attest.measure.boot_events import MeasuredEvent, SecureBoot
+from attest.measure.dstack import (
+    DstackImage,
+    VmConfig,
+    dstack_launch,
+    parse_vm_config,
+    read_dstack_image,
+    read_vm_config,
+)
+from attest.measure.linux_image import KernelHeader
 from attest.measure.snp import SnpLaunch, Vmm, launch_digest, parse_firmware, vcpu_types
+from attest.measure.tdvf import PageOrder
+from attest.measure.tdx import TdxLaunch, TdxMeasurements, kernel_header_of, page_order_of, tdx_measurements
 
-__all__ = ["SnpLaunch", "Vmm", "launch_digest", "parse_firmware", "vcpu_types"]
+__all__ = [
+    "DstackImage",
+    "KernelHeader",
+    "MeasuredEvent",
+    "PageOrder",
+    "SecureBoot",
+    "SnpLaunch",
+    "TdxLaunch",
+    "TdxMeasurements",
+    "VmConfig",
+    "Vmm",
+    "dstack_launch",
+    "kernel_header_of",
+    "launch_digest",
+    "page_order_of",
+    "parse_firmware",
+    "parse_vm_config",
+    "read_dstack_image",
+    "read_vm_config",
+    "tdx_measurements",
+    "vcpu_types",
+]
