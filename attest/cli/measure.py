@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.cli.documents import print_document
+from attest.cli.measure_gce import gce
 from attest.cli.measure_tdx import tdx
 from attest.cli.measurement_output import MEASUREMENT_SCHEMA, snippet, stated_origin
 from attest.terminal.display import Display, display_options
@@ -49,6 +50,7 @@ def measure() -> None:
 
 
 measure.add_command(tdx)
+measure.add_command(gce)
 
 
 @measure.command(

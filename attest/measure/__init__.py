@@ -14,6 +14,14 @@ from attest.measure.dstack import (
     read_dstack_image,
     read_vm_config,
 )
+from attest.measure.endorsed_firmware import read_endorsement, require_endorsed_firmware
+from attest.measure.launch_endorsement import (
+    ParsedLaunchEndorsement,
+    VerifiedLaunchEndorsement,
+    parse_launch_endorsement,
+    parse_root,
+    verify_launch_endorsement,
+)
 from attest.measure.linux_image import KernelHeader
 from attest.measure.snp import SnpLaunch, Vmm, launch_digest, parse_firmware, vcpu_types
 from attest.measure.tdvf import PageOrder
@@ -24,10 +32,12 @@ __all__ = [
     "KernelHeader",
     "MeasuredEvent",
     "PageOrder",
+    "ParsedLaunchEndorsement",
     "SecureBoot",
     "SnpLaunch",
     "TdxLaunch",
     "TdxMeasurements",
+    "VerifiedLaunchEndorsement",
     "VmConfig",
     "Vmm",
     "dstack_launch",
@@ -35,9 +45,14 @@ __all__ = [
     "launch_digest",
     "page_order_of",
     "parse_firmware",
+    "parse_launch_endorsement",
+    "parse_root",
     "parse_vm_config",
     "read_dstack_image",
+    "read_endorsement",
     "read_vm_config",
+    "require_endorsed_firmware",
     "tdx_measurements",
     "vcpu_types",
+    "verify_launch_endorsement",
 ]
