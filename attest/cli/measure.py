@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.cli.documents import print_document
+from attest.cli.measure_gce import gce
+from attest.cli.measure_tdx import tdx
+from attest.cli.measurement_output import MEASUREMENT_SCHEMA, snippet, stated_origin
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleGroup
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
 
-MEASUREMENT_SCHEMA = "attest.measurement/1"
 MAX_COUNTS = 256
 """Different numbers of virtual processors in one call."""
 
@@ -37,10 +39,18 @@ def _features(text: str) -> int:
 
 @click.group(
     cls=ExampleGroup,
-    examples=("attest measure snp --ovmf OVMF.fd --vcpus 1,2,4 --vcpu-type EPYC-Genoa",),
+    examples=(
+        "attest measure snp --ovmf OVMF.fd --vcpus 1,2,4 --vcpu-type EPYC-Genoa",
+        "attest measure tdx --ovmf OVMF.fd --kernel bzImage --initrd initrd.img --cmdline 'console=ttyS0' \\",
+        "    --qemu-version 10.2 --memory 8G --acpi-tables tables.bin",
+    ),
 )
 def measure() -> None:
     """Compute the measurement that a guest image will have, so that a policy can demand it."""
+
+
+measure.add_command(tdx)
+measure.add_command(gce)
 
 
 @measure.command(
@@ -112,8 +122,17 @@ def snp(
     if display.json:
         print_document(_document(launches[0].vmm, vcpu_type, guest_features, digests))
     elif policy_snippet:
-        origin = _origin(ovmf=ovmf, kernel=kernel, initrd=initrd, cmdline=cmdline, vmm=vmm, vcpu_type=vcpu_type)
-        click.echo(_snippet(name, f"{origin}, guest features {guest_features:#x}", digests), nl=False)
+        origin = stated_origin(
+            "attest measure snp",
+            files={"ovmf": ovmf, "kernel": kernel, "initrd": initrd},
+            texts={
+                "cmdline": cmdline,
+                "vmm": vmm,
+                "vcpu_type": vcpu_type,
+                "guest features": f"{guest_features:#x}",
+            },
+        )
+        click.echo(snippet({name: [(digest, f"{count} vCPU") for count, digest in digests]}, origin=origin), nl=False)
     else:
         for count, digest in digests:
             click.echo(digest if len(digests) == 1 else f"{count:>5} vCPU  {digest}")
@@ -132,28 +151,3 @@ def _document(
         "guest_features": f"{guest_features:#x}",
         "measurements": measurements,
     }
-
-
-def _origin(**parts: str | None) -> str:
-    """Return the origin of a measurement: files by name and SHA-256, so that anyone can repeat it."""
-    from hashlib import file_digest
-
-    described = []
-    for option, value in parts.items():
-        if value is None:
-            continue
-        if option in ("ovmf", "kernel", "initrd"):
-            with Path(value).open("rb") as file:
-                described.append(f"{option} {Path(value).name} sha256 {file_digest(file, 'sha256').hexdigest()}")
-        else:
-            described.append(f"{option} {value}")
-    return "attest measure snp: " + ", ".join(described)
-
-
-def _snippet(name: str, origin: str, digests: list[tuple[int, str]]) -> str:
-    """Write YAML. JSON strings are YAML strings, so JSON's encoder does the quoting."""
-    import json
-
-    lines = ["reference_values:", f"  {json.dumps(name)}:", f"    origin: {json.dumps(origin)}", "    values:"]
-    lines += [f'      - "{digest}"  # {count} vCPU' for count, digest in digests]
-    return "\n".join(lines) + "\n"

@@ -3,8 +3,6 @@
 The package ``sev-snp-measure`` computes the digest chain. It validates little, so the firmware is parsed here first:
 input that the package would ignore, or answer with a traceback, is refused by name.
 
-This module reads files (the package takes paths), so it stands beside ``attest.fetch`` and not in the pure core.
-
 Spec: AMD 56860, SNP_LAUNCH_UPDATE; specs/sev-snp.md, section 16.
 """
 
@@ -12,25 +10,22 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import NoReturn
 from uuid import UUID
 
 from attest.errors import ConfigurationError, EvidenceError
 from attest.evidence.reader import ByteReader
+from attest.measure.firmware_table import MAX_FIRMWARE_BYTES, PAGE_BYTES, firmware_table
+from attest.measure.inputs import read_input, unreadable
 
 MAX_VCPUS = 4096
 """More than any machine; each costs a page of hashing."""
-MAX_FIRMWARE_BYTES = 64 * 1024 * 1024
-"""Below 4 GiB there is no room for more; real images have 2 to 16 MiB."""
 MAX_SECTIONS = 64
 MAX_SECTION_BYTES = 256 * 1024 * 1024
 """All sections of zero pages together: 65,536 steps of the digest chain."""
 
-_PAGE = 4096
-_TABLE_END = 32
-"""The footer's table ends so many bytes before the end of the image."""
-_ENTRY_HEAD = 18
-_FOOTER = UUID("96b582de-1fb2-45f7-baea-a366c55a082d")
 _METADATA = UUID("dc886566-984a-4798-a75e-5585a7bf67cc")
 _HASH_TABLE = UUID("7255371f-3a3b-4b04-927b-1da6efa8d454")
 _RESET_BLOCK = UUID("00f771de-1a7e-4fcb-890e-68c77e2fb44e")
@@ -106,7 +101,7 @@ def launch_digest(launch: SnpLaunch) -> bytes:
     """
     _require_options(launch)
     signature = _vcpu_signature(launch)
-    firmware = parse_firmware(_read(launch.firmware, limit=MAX_FIRMWARE_BYTES), name=str(launch.firmware))
+    firmware = parse_firmware(read_input(launch.firmware, limit=MAX_FIRMWARE_BYTES), name=str(launch.firmware))
     if launch.kernel is not None and not firmware.measures_kernel:
         raise ConfigurationError(
             f"{launch.firmware} has no table of kernel hashes, so the kernel would not be measured",
@@ -117,7 +112,7 @@ def launch_digest(launch: SnpLaunch) -> bytes:
         )
     for path in (launch.kernel, launch.initrd):
         if path is not None:
-            _read(path, limit=0)
+            read_input(path, limit=0)
     return _digest(launch, signature)
 
 
@@ -140,7 +135,7 @@ def _digest(launch: SnpLaunch, signature: int) -> bytes:
             vmm_type=vmms[launch.vmm],
         )
     except OSError as exc:
-        raise _unreadable(Path(str(exc.filename)), exc) from exc
+        raise unreadable(Path(str(exc.filename)), exc) from exc
     except (RuntimeError, ValueError, AssertionError, LookupError) as exc:  # what that package raises for its input
         raise _invalid(str(launch.firmware), f"it cannot be measured: {str(exc) or type(exc).__name__}") from exc
 
@@ -191,12 +186,10 @@ def parse_firmware(data: bytes, *, name: str) -> Firmware:
     Raises:
         ConfigurationError: ``measure-firmware-invalid``.
     """
-    if not data or len(data) % _PAGE or len(data) > MAX_FIRMWARE_BYTES:
-        raise _invalid(name, f"{len(data)} bytes, expected whole pages of {_PAGE} up to {MAX_FIRMWARE_BYTES}")
-    table = _footer_table(data, name)
+    table = firmware_table(data, refuse=partial(_refuse, name))
     for guid, what in ((_METADATA, "SEV metadata"), (_RESET_BLOCK, "reset block")):
         if len(table.get(guid, b"")) < 4:
-            raise _invalid(name, f"its table names no {what}; it was not built for SEV-SNP")
+            _refuse(name, f"its table names no {what}; it was not built for SEV-SNP")
     address = int.from_bytes(table[_HASH_TABLE][:4], "little") if len(table.get(_HASH_TABLE, b"")) >= 4 else None
     try:
         sections = _sections(data, int.from_bytes(table[_METADATA][:4], "little"), name)
@@ -205,70 +198,31 @@ def parse_firmware(data: bytes, *, name: str) -> Firmware:
     return Firmware(sections=sections, hash_table=address or None)
 
 
-def _footer_table(data: bytes, name: str) -> dict[UUID, bytes]:
-    """Read the entries backwards from the footer: content, u16 size, GUID; the footer's size is that of all of them."""
-    end = len(data) - _TABLE_END
-    size, guid = _entry_head(data, end)
-    if guid != _FOOTER:
-        raise _invalid(name, "it has no OVMF table at its end")
-    if not _ENTRY_HEAD <= size <= end:
-        raise _invalid(name, f"its table has {size} bytes")
-    start, at = end - size, end - _ENTRY_HEAD
-    table: dict[UUID, bytes] = {}
-    while at - start >= _ENTRY_HEAD:
-        size, guid = _entry_head(data, at)
-        if not _ENTRY_HEAD <= size <= at - start:
-            raise _invalid(name, f"an entry of its table has {size} bytes")
-        if guid in table:
-            raise _invalid(name, f"two entries {guid} in its table")
-        table[guid] = data[at - size : at - _ENTRY_HEAD]
-        at -= size
-    return table
-
-
-def _entry_head(data: bytes, end: int) -> tuple[int, UUID]:
-    return int.from_bytes(data[end - 18 : end - 16], "little"), UUID(bytes_le=data[end - 16 : end])
-
-
 def _sections(data: bytes, from_end: int, name: str) -> tuple[tuple[int, int, int], ...]:
     """Read the SEV metadata: "ASEV", size, version 1, count, then address, size and type of each section."""
     if not 16 <= from_end <= len(data):
-        raise _invalid(name, f"its SEV metadata would begin {from_end} bytes before its end")
+        _refuse(name, f"its SEV metadata would begin {from_end} bytes before its end")
     reader = ByteReader(data[len(data) - from_end :], what="SEV metadata")
     signature = reader.take(4, "signature")
     size, version, count = (reader.unsigned(4, field) for field in ("size", "version", "count"))
     if signature != b"ASEV" or version != 1 or count > MAX_SECTIONS or size < 16 + 12 * count:
         found = f"{signature!r}, version {version}, {count} sections"
-        raise _invalid(name, f"its SEV metadata is of another kind ({found})")
+        _refuse(name, f"its SEV metadata is of another kind ({found})")
     sections = tuple(
         (reader.unsigned(4, "address"), reader.unsigned(4, "size"), reader.unsigned(4, "type")) for _ in range(count)
     )
     for address, length, kind in sections:
-        if kind not in _SECTION_TYPES or address % _PAGE or length % _PAGE:
-            raise _invalid(name, f"a section of its SEV metadata has type {kind:#x} and {length} bytes at {address:#x}")
+        if kind not in _SECTION_TYPES or address % PAGE_BYTES or length % PAGE_BYTES:
+            _refuse(name, f"a section of its SEV metadata has type {kind:#x} and {length} bytes at {address:#x}")
     if sum(length for _, length, kind in sections if kind in _ZERO_PAGES) > MAX_SECTION_BYTES:
-        raise _invalid(name, f"its SEV metadata has more than {MAX_SECTION_BYTES} bytes of zero pages")
+        _refuse(name, f"its SEV metadata has more than {MAX_SECTION_BYTES} bytes of zero pages")
     if not sections:
-        raise _invalid(name, "its SEV metadata has no section")
+        _refuse(name, "its SEV metadata has no section")
     return sections
 
 
-# -- files
-
-
-def _read(path: Path, *, limit: int) -> bytes:
-    """Read at most one byte more than the limit."""
-    try:
-        with path.open("rb") as file:
-            return file.read(limit + 1)
-    except OSError as exc:
-        raise _unreadable(path, exc) from exc
-
-
-def _unreadable(path: Path, exc: OSError) -> ConfigurationError:
-    return ConfigurationError(
-        f"{path} cannot be read: {exc.strerror or exc}", code="measure-file-unreadable", hint="check the path"
-    )
+def _refuse(name: str, problem: str) -> NoReturn:
+    raise _invalid(name, problem)
 
 
 def _invalid(name: str, problem: str) -> ConfigurationError:
