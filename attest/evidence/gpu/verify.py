@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 from attest.checks import Check, Unchecked
@@ -27,7 +28,15 @@ from attest.evidence.gpu.certificates import (
     GpuLeaf,
     read_identity,
 )
-from attest.evidence.gpu.chain import DeviceChain, DevicePath, common_window, find_path, require_path_valid
+from attest.evidence.gpu.chain import (
+    PATH_LENGTH,
+    DeviceChain,
+    DevicePath,
+    common_window,
+    find_path,
+    find_root,
+    require_path_valid,
+)
 from attest.evidence.gpu.device_checks import (
     arch_facts,
     device_chain,
@@ -188,7 +197,14 @@ def verify_gpu_evidence(
 
     Spec: specs/nvidia-gpu.md, sections 5 to 12 and 21.
     """
-    path = find_path(parsed, endorsements)
+    rooted = partial(find_root, anchors=anchors)
+    path = find_path(
+        parsed,
+        endorsements,
+        rooted,
+        lambda each: require_path_valid(each, rooted(each), at=at),
+        lambda each: _device_statuses(each, rooted(each).issuer, pool=endorsements, at=at, unchecked=unchecked),
+    )
     model = stated_model(path)
     is_switch = model is not None and model.kind == "nvidia-switch"
     given = Given(
@@ -279,9 +295,8 @@ def _judge_device(procedure: Procedure, evidence: ParsedGpuEvidence, path: Devic
     statuses: tuple[Status, ...] = ()
     used: tuple[Unchecked, ...] = ()
     with procedure.attempt(_STEPS.revocation):
-        # L4, L3 and L2 only: the device itself makes L5, which cannot be revoked.
         issuer = procedure.need(root, broken).issuer
-        statuses, used = _device_statuses(path, issuer, given)
+        statuses, used = _device_statuses(path, issuer, pool=given.pool, at=given.at, unchecked=given.unchecked)
         procedure.record(*status_facts(path.certificates[1:], statuses, used))
     return _Device(chain, statuses, used)
 
@@ -308,9 +323,11 @@ def _judge_report(procedure: Procedure, report: ParsedGpuReport, path: DevicePat
         procedure.record("the key of the device that issued it", "the same key")
 
 
-def _device_statuses(path: DevicePath, root: Issuer, given: Given) -> tuple[tuple[Status, ...], tuple[Unchecked, ...]]:
-    _, device, l3, l2 = path.certificates
+def _device_statuses(
+    path: DevicePath, root: Issuer, *, pool: Endorsements, at: datetime, unchecked: tuple[Unchecked, ...]
+) -> tuple[tuple[Status, ...], tuple[Unchecked, ...]]:
+    """Return what shows that L4, L3 and L2 are not revoked: the device itself makes L5, which cannot be."""
     try:
-        return statuses_of((device, l3, l2), root, pool=given.pool, at=given.at), ()
+        return statuses_of(path.certificates[1 - PATH_LENGTH :], root, pool=pool, at=at), ()
     except EndorsementError as exc:
-        return (), tolerated(exc, given.unchecked, "revocation")
+        return (), tolerated(exc, unchecked, "revocation")

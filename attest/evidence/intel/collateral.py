@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Generic, Literal, TypeVar
 
 from attest.encoding import rfc3339_text
+from attest.endorsements.candidates import MAX_CANDIDATES
 from attest.endorsements.chains import require_issued, require_not_listed
 from attest.endorsements.intel import IntelDocument
 from attest.endorsements.pool import Endorsements
@@ -26,8 +27,6 @@ from attest.evidence.intel.evaluation import PlatformFacts
 from attest.evidence.intel.qe_identity import EnclaveId, QeIdentity, parse_qe_identity
 from attest.evidence.intel.tcb_info import TcbInfo, Tee, parse_tcb_info
 
-MAX_CANDIDATES = 8
-"""Documents, and certificates for each, that are tried; each may cost a public-key operation. The best come first."""
 TCB_SIGNING_NAME = "Intel SGX TCB Signing"
 _CLAUSE = "intel-tdx-sgx.md 8, T08"
 _FETCH_NEWER = "fetch newer collateral with 'attest endorsements fetch'"

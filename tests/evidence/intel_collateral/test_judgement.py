@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from attest.checks import Unchecked
+from attest.endorsements.candidates import MAX_CANDIDATES
 from attest.errors import AttestError, EndorsementError, RevokedError, SignatureError, VerificationError
-from attest.evidence.intel.collateral import MAX_CANDIDATES, TCB_SIGNING_NAME
+from attest.evidence.intel.collateral import TCB_SIGNING_NAME
 from attest.evidence.intel.evaluation import TcbEvaluation, find_module
 from attest.evidence.intel.tcb_info import parse_tcb_info
 from tests.evidence.intel_collateral import made_intel as made
