@@ -8,13 +8,12 @@
 
 import { type Bytes, rfc3339 } from "../bytes";
 import { MAX_CANDIDATES, firstOf, requireIssued } from "../chain";
-import { type Crl, requireCurrentCrl } from "../crl";
 import { ECDSA_SHA256, ecdsaHolds } from "../crypto";
 import { AttestError, need, refusalOf, refuse } from "../errors";
 import { shown } from "../shown";
 import { type Endorsements, withCommonName } from "../pool";
 import type { Certificate, Issuer } from "../x509";
-import { currentFirst } from "./chain";
+import { currentFirst, requireNotListed } from "./chain";
 import type { IntelDocument } from "./document";
 import { type QeIdentity, parseQeIdentity } from "./qe_identity";
 import { highestFirst } from "./json_members";
@@ -102,24 +101,13 @@ async function requireSigned(document: IntelDocument, { endorsements, root, at }
   }
   const attempt = async (certificate: Certificate): Promise<void> => {
     await requireIssued(certificate, root, ECDSA_SHA256);
-    const listed = await listedIn(endorsements.crls, root, certificate, at);
-    // No list has to be at hand for it, and what one says counts.
-    if (listed instanceof AttestError && listed.kind === "revoked") throw listed;
+    await requireNotListed(endorsements.crls, root, certificate, at);
     requireWithin(TCB_SIGNING, certificate.notBefore, certificate.notAfter, at);
   };
   await firstOf(signers, attempt, () =>
     refuse("signature", "collateral-signature-invalid", TCB_SIGNING_NAME, "another", { field: document.kind }),
   );
 }
-
-/** The current list of an issuer, which does not name the certificate; or why there is none. */
-export const listedIn = (
-  crls: readonly Crl[],
-  issuer: Issuer,
-  { serial }: Certificate,
-  at: number,
-): Promise<Crl | AttestError> =>
-  refusalOf(() => requireCurrentCrl(crls, issuer, { serials: [serial], at, isEndIncluded: true }));
 
 /** Require `begins <= at <= ends`; what is out of date has to be fetched, which distrusts no platform. */
 function requireWithin(piece: string, begins: number, ends: number, at: number): void {

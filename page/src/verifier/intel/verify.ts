@@ -10,14 +10,23 @@
  */
 
 import { type Bytes, concat, equal, hex, rfc3339 } from "../bytes";
+import { bestCandidate } from "../chain";
 import type { Crl } from "../crl";
 import { ecSpki, ecdsaHolds, sha256 } from "../crypto";
-import { AttestError, need, refusalOf, refuse } from "../errors";
+import { AttestError, need, refusal, refusalOf, refuse } from "../errors";
 import type { Given, ParsedCpu, Registers, Verified } from "../evidence";
 import { type OpenStep, Procedure, type Told, reasonsOf, tolerated } from "../procedure";
-import { type PckChain, embeddedCertificates, findPckChain, pckCandidates, requireP256 } from "./chain";
+import {
+  type PckChain,
+  embeddedCertificates,
+  findPckChain,
+  listedIn,
+  pckCandidates,
+  requireNotListed,
+  requireP256,
+} from "./chain";
 import { claimsOf } from "./claims";
-import { findQeIdentity, findTcbInfo, listedIn } from "./collateral";
+import { findQeIdentity, findTcbInfo } from "./collateral";
 import { type TcbEvaluation, evaluateTcb, findModule, requireIntelQe, requireQe } from "./evaluation";
 import type { PckCertificate } from "./pck";
 import { type Quote, parseQuote } from "./quote";
@@ -90,8 +99,9 @@ async function judgeAuthenticity(procedure: IntelProcedure, quote: Quote, given:
     return { embedded: own, candidates: found };
   });
   const certifying = await procedure.step("qeReportSignature", async (step) => {
-    const found = await certifyingPck(quote, candidates);
-    step.tell("ECDSA P-256 with SHA-256 by the PCK", found ? `verifies with ${found.certificate.name}` : "no PCK");
+    const found = await certifyingPcks(quote, candidates);
+    const name = found[0]?.certificate.name;
+    step.tell("ECDSA P-256 with SHA-256 by the PCK", name === undefined ? "no PCK" : `verifies with ${name}`);
     return found;
   });
   await procedure.step("attestationKey", async (step) => {
@@ -104,28 +114,37 @@ async function judgeAuthenticity(procedure: IntelProcedure, quote: Quote, given:
     step.tell("ECDSA P-256 with SHA-256 by the attestation key", "verifies");
   });
   return procedure.step("pckChain", async (step) => {
+    const chainOf = (pck: PckCertificate): Promise<PckChain> => findPckChain(pck, embedded, given);
+    const pck = await bestCandidate(certifying, chainOf, async (each) =>
+      requireNotListed(given.endorsements.crls, (await chainOf(each)).issuer, each.certificate, given.at),
+    );
     // A quote with certification data 1 to 4 brings none along.
-    const pck =
-      certifying ??
-      refuse("endorsement", "pck-certificate-missing", "a certificate", `type ${quote.certificationType}`);
-    const chain = await findPckChain(pck, embedded, given);
+    const chain = await chainOf(
+      pck ?? refuse("endorsement", "pck-certificate-missing", "a certificate", `type ${quote.certificationType}`),
+    );
     step.tell("a pinned Intel SGX Root CA", `${chain.anchor.name}, key ${chain.anchor.pin}`);
     return chain;
   });
 }
 
-/** T04: return the PCK certificate that signed the QE's report; none where none is at hand, which is told later. */
-async function certifyingPck(
+/** T04: return the PCK certificates whose key signed the QE's report; that none is at hand is reported later. */
+async function certifyingPcks(
   { qeReportSignature, report }: Quote,
   candidates: readonly PckCertificate[],
-): Promise<PckCertificate | undefined> {
+): Promise<readonly PckCertificate[]> {
+  const certifying: PckCertificate[] = [];
+  const refused: AttestError[] = [];
   for (const pck of candidates) {
     const { certificate } = pck;
-    requireP256(certificate);
-    if (await ecdsaHolds(certificate.spki, "SHA-256", qeReportSignature, report)) return pck;
+    const holds = await refusalOf(() => {
+      requireP256(certificate);
+      return ecdsaHolds(certificate.spki, "SHA-256", qeReportSignature, report);
+    });
+    if (holds instanceof AttestError) refused.push(holds);
+    else if (holds) certifying.push(pck);
   }
-  need(!candidates.length, "signature", "qe-report-signature-invalid", "a signature by the PCK", "another");
-  return undefined;
+  if (certifying.length || !candidates.length) return certifying;
+  throw refused[0] ?? refusal("signature", "qe-report-signature-invalid", "a signature by the PCK", "another");
 }
 
 /** T05: REPORTDATA of the QE's report: the digest of attestation key and authentication data, then zeros. */
