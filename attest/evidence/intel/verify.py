@@ -260,6 +260,8 @@ def _judge_tcb(procedure: Procedure, at_hand: CollateralAtHand) -> _Tcb:
             svn = platform.module.tee_tcb_svn
             procedure.record("the module that TCB info describes", ("version {}, SVN {}", svn[1], svn[0]))
     with procedure.attempt(_STEPS.tcb):
+        if info is None or identity is None:
+            at_hand.require_nothing_negative()  # a piece that is missing or stale hides nothing that another one says
         evaluation = evaluate_tcb(
             info=procedure.need(info, _EARLIER).content,
             identity=procedure.need(identity, _EARLIER).content,

@@ -29,6 +29,8 @@ export interface AtHand {
   readonly endorsements: Endorsements;
   readonly root: Issuer;
   readonly at: number;
+  /** Dates are not judged: for what is against a platform, never for what is in its favour. */
+  readonly isUndated?: boolean;
 }
 
 /** Return the TCB info of a platform: genuine, current, and of those the one with the highest evaluation number. */
@@ -77,7 +79,7 @@ async function best<Content extends Dated>(
     ranked.slice(0, MAX_CANDIDATES),
     async ({ document, content }) => {
       await requireSigned(document, atHand);
-      requireWithin(kind, content.issueDate, content.nextUpdate, at);
+      if (!atHand.isUndated) requireWithin(kind, content.issueDate, content.nextUpdate, at);
       return content;
     },
     () =>
@@ -90,7 +92,7 @@ async function best<Content extends Dated>(
 }
 
 /** Require that a TCB Signing certificate of the root signed: of several with that key, one that is valid. */
-async function requireSigned(document: IntelDocument, { endorsements, root, at }: AtHand): Promise<void> {
+async function requireSigned(document: IntelDocument, { endorsements, root, at, isUndated }: AtHand): Promise<void> {
   const candidates = withCommonName(endorsements, TCB_SIGNING_NAME);
   if (!candidates.length) missing(TCB_SIGNING, TCB_SIGNING_NAME);
   const signers: Certificate[] = [];
@@ -102,7 +104,7 @@ async function requireSigned(document: IntelDocument, { endorsements, root, at }
   const attempt = async (certificate: Certificate): Promise<void> => {
     await requireIssued(certificate, root, ECDSA_SHA256);
     await requireNotListed(endorsements.crls, root, certificate, at);
-    requireWithin(TCB_SIGNING, certificate.notBefore, certificate.notAfter, at);
+    if (!isUndated) requireWithin(TCB_SIGNING, certificate.notBefore, certificate.notAfter, at);
   };
   await firstOf(signers, attempt, () =>
     refuse("signature", "collateral-signature-invalid", TCB_SIGNING_NAME, "another", { field: document.kind }),

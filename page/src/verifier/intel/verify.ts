@@ -27,7 +27,16 @@ import {
 } from "./chain";
 import { claimsOf } from "./claims";
 import { findQeIdentity, findTcbInfo } from "./collateral";
-import { type TcbEvaluation, evaluateTcb, findModule, requireIntelQe, requireQe } from "./evaluation";
+import {
+  type TcbEvaluation,
+  evaluateTcb,
+  findModule,
+  moduleLevel,
+  platformLevels,
+  requireIntelQe,
+  requireNoneRevoked,
+  requireQe,
+} from "./evaluation";
 import type { PckCertificate } from "./pck";
 import { type Quote, parseQuote } from "./quote";
 import type { Dated } from "./tcb_info";
@@ -213,7 +222,9 @@ async function judgeTcb(
     step.tell(`a TDX module signed by ${hex(report.mr_signer_seam)}`, `TEE_TCB_SVN ${hex(report.tee_tcb_svn)}`);
     return identity;
   });
-  return procedure.attempt("tcb", (step) => {
+  return procedure.attempt("tcb", async (step) => {
+    // A piece that is missing or stale hides nothing that another one says.
+    if (!info || !qe) await requireNothingAgainst(quote, chain, given);
     const { identity, level } = step.need(qe, EARLIER);
     const found = evaluateTcb(step.need(info, EARLIER), identity, { pck: chain.pck, td, module, qeLevel: level });
     step.tell("any status but Revoked", [found.tcb_status, ...found.advisory_ids]);
@@ -249,16 +260,38 @@ async function judgeUncheckedTcb(
   return undefined;
 }
 
-/** That no document fits, or that none covers this platform, is what is tolerated. */
-async function requireNothingAgainst({ tee, td, qeReport }: Quote, chain: PckChain, given: Given): Promise<void> {
-  const atHand = { endorsements: given.endorsements, root: chain.root, at: given.at };
-  const found = await refusalOf(async () => {
-    const info = await findTcbInfo(tee, chain.pck, atHand);
-    const identity = await findQeIdentity(tee, atHand);
-    const qeLevel = requireQe(identity, qeReport);
-    const module = td ? findModule(info, td) : undefined;
-    evaluateTcb(info, identity, { pck: chain.pck, td, module, qeLevel });
+/**
+ * Refuse a platform by genuine collateral against it, each document on its own, be it out of date. That a document is
+ * missing, or that none covers this platform, is not negative.
+ */
+async function requireNothingAgainst(
+  { tee, td, qeReport }: Quote,
+  { pck, root }: PckChain,
+  given: Given,
+): Promise<void> {
+  const atHand = { endorsements: given.endorsements, root, at: given.at, isUndated: true };
+  const identity = await genuine(findQeIdentity(tee, atHand));
+  if (identity) await passing(["tcb-not-supported"], () => requireNoneRevoked([requireQe(identity, qeReport)]));
+  const info = await genuine(findTcbInfo(tee, pck, atHand));
+  if (!info) return;
+  // A module that is newer than the document is not in it, which is held against no platform.
+  const isCurrent = info.issueDate <= given.at && given.at <= info.nextUpdate;
+  await passing(["tcb-not-supported", ...(isCurrent ? [] : ["tdx-module-unknown"])], () => {
+    if (td) requireNoneRevoked([moduleLevel(findModule(info, td), td)]);
   });
-  const isTolerated = ["endorsement", "signature", "chain"].includes(found?.kind ?? "endorsement");
-  if (found && !isTolerated && found.code !== "tcb-not-supported") throw found;
+  await passing(["tcb-not-supported"], () => requireNoneRevoked([platformLevels(info, pck, td).platform]));
+}
+
+/** Return what was found; undefined when it is missing or not genuine. */
+async function genuine<T>(found: Promise<T>): Promise<T | undefined> {
+  const document = await refusalOf(() => found);
+  if (!(document instanceof AttestError)) return document;
+  if (!["endorsement", "signature", "chain"].includes(document.kind)) throw document;
+  return undefined;
+}
+
+/** Let refusals of these codes pass. */
+async function passing(codes: readonly string[], check: () => void): Promise<void> {
+  const refused = await refusalOf(check);
+  if (refused instanceof AttestError && !codes.includes(refused.code)) throw refused;
 }
