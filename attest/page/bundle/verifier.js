@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-N57FILWW.js";import"./chunk-XAVLRGR3.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-OSRPPBCZ.js";import"./chunk-XAVLRGR3.js";export{r as verifyEvidence};

@@ -26,7 +26,7 @@ import { type PathCheck, type Root, findPath, findRoot, reportSignedBy, requireL
 import { gpuClaims } from "./claims";
 import { Decisions } from "./decisions";
 import { type ParsedGpuEvidence, parseDevice } from "./evidence";
-import type { GpuFacts, VerifiedGpu } from "./facts";
+import type { AuthenticGpu, GpuFacts, VerifiedGpu } from "./facts";
 import { type PresentedDevice, tolerancesOf } from "./presented";
 import { SOURCES } from "./measurements";
 import { compareWithRims, findConflicts, judgeRim } from "./reference_checks";
@@ -49,7 +49,23 @@ export async function parseGpuDevice(data: Bytes): Promise<ParsedDevice> {
 }
 
 function device(evidence: ParsedGpuEvidence): ParsedDevice {
-  return { nonce: evidence.report.nonce, verify: (given) => verifyGpu(evidence, given), judgeSet };
+  return {
+    nonce: evidence.report.nonce,
+    verify: (given) => verifyGpu(evidence, given),
+    authenticate: (given) => authenticateGpu(evidence, given),
+    judgeSet,
+  };
+}
+
+/** Return the device that signed a report, whatever else is wrong; undefined when signature or chain do not hold. */
+async function authenticateGpu(evidence: ParsedGpuEvidence, given: Given): Promise<AuthenticGpu | undefined> {
+  const presented = await presentedDevice(evidence, given);
+  const { path, identity, model } = presented;
+  const root = await refusalOf(() => requireChain(presented));
+  const isSigned = path.leaf && (await reportSignedBy(evidence.report, path.leaf));
+  const isKnown = typeof identity === "string" && model && "product" in model;
+  if (root instanceof AttestError || !isSigned || !isKnown) return undefined;
+  return { facts: { evidence, identity, model } };
 }
 
 /**
