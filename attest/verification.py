@@ -24,6 +24,7 @@ from attest.evidence.device_format import (
     CpuFormat,
     DeviceFormat,
     FormatTable,
+    JudgeSet,
     MediaFormat,
     PeripheralFormat,
     VerifiedDevice,
@@ -340,18 +341,27 @@ class _Findings:
         given: _Given,
         tolerances: DeviceTolerances,
     ) -> None:
-        """Verify each device, and judge those beside the CPU as a set, once each of them is genuine."""
+        """Verify each device, and judge those beside the CPU as a set, whatever else is wrong with them."""
         if cpu is not None:
             self._add_cpu(cpu, logs, given)
         for device in peripherals:
             self._add_peripheral(device, given, tolerances)
-        if peripherals and not self.failures:
-            for judge_set in dict.fromkeys(device.format.judge_set for device in peripherals):
-                members = {device.item.name for device in peripherals if device.format.judge_set is judge_set}
-                devices = [(item.name, item.verified) for item in self.items if item.name in members]
-                checks, failures = judge_set(devices, unchecked=given["unchecked"])
-                self.checks += checks
-                self.failures += failures
+        for judge_set in dict.fromkeys(device.format.judge_set for device in peripherals):
+            self._judge_set(judge_set, [d for d in peripherals if d.format.judge_set is judge_set], given)
+
+    def _judge_set(self, judge_set: JudgeSet, members: list[_Peripheral], given: _Given) -> None:
+        """Judge every device of one format whose signature and chain hold."""
+        verified: dict[str, object] = {item.name: item.verified for item in self.items}
+        devices = [(each.item.name, verified.get(each.item.name) or _authentic(each, given)) for each in members]
+        judged = [(name, device) for name, device in devices if device is not None]
+        unchecked = given["unchecked"]
+        strangers = [name for name, device in devices if device is None]
+        if strangers:  # they may be what is missing
+            reason = f"not judged, as signature or chain do not hold: {', '.join(strangers)}"
+            unchecked = (*unchecked, Unchecked(check="topology", reason=reason))
+        checks, failures = judge_set(judged, unchecked=unchecked)
+        self.checks += checks
+        self.failures += failures
 
     def _add_cpu(self, cpu: _Cpu, logs: _Logs, given: _Given) -> None:
         """Verify the CPU's evidence, and that the event log replays to its registers."""
@@ -419,3 +429,9 @@ class _Findings:
         worst = min(self.failures, key=lambda failure: failure.exit_code)
         worst.checks = (*self.checks, *self.refused, *genuine)
         return worst
+
+
+def _authentic(device: _Peripheral, given: _Given) -> object | None:
+    """Return the device that signed refused evidence; None when signature or chain do not hold."""
+    authenticate = device.format.authenticate
+    return None if authenticate is None else authenticate(device.parsed, **given)

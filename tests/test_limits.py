@@ -63,6 +63,9 @@ LIMITS: dict[str, dict[str, object]] = {
         "MAX_DEVICES": 32,
         "MAX_TEXT_CHARACTERS": 512,
     },
+    "attest.endorsements.candidates": {
+        "MAX_CANDIDATES": 32,
+    },
     "attest.evidence.dstack.statements": {
         "MAX_STATEMENT_BYTES": 1_048_576,
     },
@@ -94,7 +97,6 @@ LIMITS: dict[str, dict[str, object]] = {
     },
     "attest.evidence.gpu.chain": {
         "MAX_LEAVES": 64,
-        "MAX_CANDIDATES": 16,
     },
     "attest.evidence.gpu.evidence": {
         "MAX_DEVICE_BYTES": 65_536,
@@ -108,7 +110,7 @@ LIMITS: dict[str, dict[str, object]] = {
         "MAX_OPAQUE_VERSION": 1,
     },
     "attest.evidence.gpu.references": {
-        "MAX_ISSUES": 16,
+        "MAX_ISSUES": 32,
     },
     "attest.evidence.gpu.rim_document": {
         "MAX_ALTERNATIVES": 64,
@@ -127,11 +129,7 @@ LIMITS: dict[str, dict[str, object]] = {
         "MAX_CERTIFICATES": 8,
     },
     "attest.evidence.intel.chain": {
-        "MAX_CANDIDATES": 8,
         "MAX_CHAIN_CERTIFICATES": 8,
-    },
-    "attest.evidence.intel.collateral": {
-        "MAX_CANDIDATES": 8,
     },
     "attest.evidence.intel.collateral_forms": {
         "MAX_COLLATERAL_BYTES": 4_194_304,
@@ -172,9 +170,6 @@ LIMITS: dict[str, dict[str, object]] = {
     },
     "attest.evidence.snp.evidence": {
         "SHORTEST_TABLE_BYTES": 24,
-    },
-    "attest.evidence.snp.leaves": {
-        "MAX_CANDIDATES": 8,
     },
     "attest.evidence.snp.peer_forms": {
         "MAX_CERTIFICATES_BYTES": 524_288,

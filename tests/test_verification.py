@@ -1,6 +1,8 @@
 """Evidence as a whole: what holds the items together, and freshness."""
 
-from base64 import b64encode
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -13,6 +15,7 @@ from attest.endorsements.bundle_records import BundleEntry
 from attest.endorsements.pool import Endorsements
 from attest.errors import AttestError, BindingError, EndorsementError, EvidenceError, SignatureError, UnsupportedError
 from attest.evidence.binding import Binding, ExpectedBinding
+from attest.evidence.device_format import FormatTable
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import (
     MEDIA_BINDING,
@@ -23,6 +26,7 @@ from attest.evidence.envelope import (
     EvidenceItem,
 )
 from attest.evidence.input_files import read_evidence
+from attest.evidence.registry import FORMATS
 from attest.verification import ExpectedFreshness, Freshness, VerifiedEvidence, verify
 from attest_simulator.nvidia import SimulatedBoard
 from tests.policy.drafts import CASES, FIXTURES, unchecked_of, verified_fixture
@@ -37,6 +41,7 @@ def run(
     expected: ExpectedFreshness | ExpectedBinding | None = None,
     endorsements: Endorsements = HONEST.endorsements,
     unchecked: tuple[Unchecked, ...] = (),
+    formats: FormatTable = FORMATS,
 ) -> VerifiedEvidence:
     """Verify under the simulator's anchors."""
     return verify(
@@ -46,6 +51,7 @@ def run(
         at=AT,
         expected=expected,
         unchecked=unchecked,
+        formats=formats,
     )
 
 
@@ -295,6 +301,70 @@ def test_genuine_devices_that_do_not_belong_together_are_refused() -> None:
             unchecked=unchecked_of([name for name in case["unchecked"] if name != "topology"]),
         )
     assert [check.id for check in outcome.value.checks if check.outcome is Outcome.FAIL] == ["topology"]
+
+
+BOARD = SimulatedBoard.of("a protected board", mode="ppcie")
+LONE = SimulatedBoard.of("two GPUs", gpus=2, switches=0)
+
+
+def refused_set(items: Sequence[EvidenceItem], *names: str, board: SimulatedBoard = BOARD) -> AttestError:
+    """Return the refusal of devices for which only these kinds of endorsements are at hand."""
+    everything = board.endorsements(at=AT)
+    given = Endorsements(**{name: getattr(everything, name) for name in names})
+    with pytest.raises(AttestError) as outcome:
+        run(Evidence(items=tuple(items)), endorsements=given)
+    return outcome.value
+
+
+def outcomes(error: AttestError) -> dict[str, Outcome]:
+    return {check.id: check.outcome for check in error.checks}
+
+
+@pytest.mark.parametrize("names", [("ocsp",), ("rims",), ()], ids=["no RIM", "no status", "neither"])
+def test_what_is_missing_for_each_device_hides_no_repeated_and_no_missing_one(names: tuple[str, ...]) -> None:
+    first, second = LONE.items(NONCE)
+    assert refused_set((first, second), *names, board=LONE).exit_code == 5
+    repeated = refused_set((first, replace(second, value=first.value)), *names, board=LONE)
+    assert (repeated.code, repeated.exit_code) == ("gpu-device-repeated", 4)
+    assert outcomes(repeated)["device.unique"] is Outcome.FAIL
+    *others, _ = BOARD.items(NONCE)
+    assert refused_set(others, *names).code == "gpu-topology-invalid"
+    assert refused_set(BOARD.items(NONCE), *names).exit_code == 5
+
+
+def test_a_device_that_is_not_genuine_may_be_the_one_that_is_missing() -> None:
+    *others, last = BOARD.items(NONCE)
+    document = json.loads(last.value)
+    evidence = bytearray(b64decode(document["evidence"]))
+    evidence[-1] ^= 1
+    forged = replace(last, value=json.dumps({**document, "evidence": b64encode(evidence).decode()}).encode())
+    error = refused_set((*others, forged), "rims", "ocsp")
+    assert error.code == "gpu-signature-invalid"
+    assert outcomes(error)["topology"] is Outcome.NOT_EVALUATED
+    assert [check.got for check in error.checks if check.id == "topology"] == [
+        f"unchecked: not judged, as signature or chain do not hold: {last.name}"
+    ]
+
+
+def test_devices_are_judged_together_also_when_the_challenge_was_another() -> None:
+    first, second = LONE.items(NONCE)
+    twice = Evidence(items=(first, replace(second, value=first.value)))
+    with pytest.raises(BindingError) as outcome:
+        run(twice, endorsements=LONE.endorsements(at=AT), expected=ExpectedFreshness(nonce=bytes(31) + b"\1"))
+    told = outcomes(outcome.value)
+    assert (told["freshness"], told["device.unique"]) == (Outcome.FAIL, Outcome.FAIL)
+
+
+def test_a_format_that_authenticates_nothing_judges_verified_devices_alone() -> None:
+    first, second = LONE.items(NONCE)
+    rows = {name: replace(row, authenticate=None) for name, row in FORMATS.peripherals.items()}
+    with pytest.raises(EndorsementError) as outcome:
+        run(
+            Evidence(items=(first, replace(second, value=first.value))),
+            endorsements=Endorsements(),
+            formats=replace(FORMATS, peripherals=rows),
+        )
+    assert "device.unique" not in outcomes(outcome.value)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import Any
 
 from attest.endorsements.intel import IntelDocument
 from attest.endorsements.ocsp_answers import OcspAnswer
@@ -16,7 +18,7 @@ from attest.endorsements.x509 import Certificate, Crl
 class Endorsements:
     """Endorsements as presented: from files, caches, services or with the evidence.
 
-    Each kind is in the order of arrival, without repetition.
+    Each kind is in the order of its bytes, without repetition: the order of arrival decides nothing.
     """
 
     certificates: tuple[Certificate, ...] = ()
@@ -28,21 +30,16 @@ class Endorsements:
     _by_common_name: Mapping[str, tuple[Certificate, ...]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        certificates = tuple({c.der: c for c in self.certificates}.values())
+        for name, key in _KEYS.items():
+            entries = getattr(self, name)
+            if entries:
+                unique = {key(entry): entry for entry in entries}
+                object.__setattr__(self, name, tuple(unique[found] for found in sorted(unique)))
         by_subject: defaultdict[bytes, list[Certificate]] = defaultdict(list)
         by_common_name: defaultdict[str, list[Certificate]] = defaultdict(list)
-        for certificate in certificates:
+        for certificate in self.certificates:
             by_subject[certificate.subject].append(certificate)
             by_common_name[certificate.common_name or ""].append(certificate)
-        object.__setattr__(self, "certificates", certificates)
-        object.__setattr__(self, "crls", tuple({c.der: c for c in self.crls}.values()))
-        if self.documents:
-            documents = tuple({(d.body, d.signature): d for d in self.documents}.values())
-            object.__setattr__(self, "documents", documents)
-        if self.rims:
-            object.__setattr__(self, "rims", tuple(dict.fromkeys(self.rims)))
-        if self.ocsp:
-            object.__setattr__(self, "ocsp", tuple({answer.der: answer for answer in self.ocsp}.values()))
         object.__setattr__(self, "_by_subject", {name: tuple(found) for name, found in by_subject.items()})
         object.__setattr__(self, "_by_common_name", {name: tuple(found) for name, found in by_common_name.items()})
 
@@ -55,7 +52,7 @@ class Endorsements:
         return self._by_common_name.get(name, ())
 
     def with_certificates(self, more: Iterable[Certificate]) -> Endorsements:
-        """Return these endorsements with more certificates before them."""
+        """Return these endorsements with more certificates."""
         added = tuple(more)
         if not added:
             return self
@@ -69,12 +66,21 @@ class Endorsements:
         return both.pool()
 
 
+_KEYS: Mapping[str, Callable[[Any], bytes]] = {  # Any: each of the entries of its own field
+    "certificates": attrgetter("der"),
+    "crls": attrgetter("der"),
+    "documents": lambda document: document.signature + document.body,
+    "rims": attrgetter("xml"),
+    "ocsp": attrgetter("der"),
+}
+"""The bytes of an entry, which tell it from others and put them in order."""
+
 NO_ENDORSEMENTS = Endorsements()
 """The empty pool."""
 
 
 class EndorsementLists:
-    """Endorsements under collection, in the order of arrival."""
+    """Endorsements under collection; of equal ones the pool keeps the last."""
 
     def __init__(self) -> None:
         self.certificates: list[Certificate] = []

@@ -50,6 +50,23 @@ class VerifyDevice(Protocol):
         ...
 
 
+class AuthenticatePeripheral(Protocol):
+    """A look at the signature and the chain of refused evidence alone."""
+
+    def __call__(
+        self,
+        parsed: Any,  # noqa: ANN401  what the same row's parse returned
+        /,
+        *,
+        endorsements: Endorsements,
+        anchors: TrustAnchors,
+        at: datetime,
+        unchecked: tuple[Unchecked, ...],
+    ) -> object | None:
+        """Return the device, or None."""
+        ...
+
+
 class VerifyPeripheral(Protocol):
     """A procedure likewise, for a device that reference manifests of its vendor vouch for."""
 
@@ -73,7 +90,7 @@ class JudgeSet(Protocol):
 
     def __call__(
         self,
-        devices: Sequence[tuple[str, Any]],  # what the same row's procedure returned, each with the name of its item
+        devices: Sequence[tuple[str, Any]],  # what the row's ``verify`` or ``authenticate`` returned, by item names
         /,
         *,
         unchecked: tuple[Unchecked, ...],
@@ -147,6 +164,8 @@ class PeripheralFormat:
     Attributes:
         nonce: the request nonce, 32 bytes, of what was parsed.
         kind_of: the row for what was verified: only the device's certificates state its kind.
+        authenticate: returns the device that signed refused evidence, to be judged with the others; None when
+            signature or chain do not hold. Without it, refused devices are not judged together.
     """
 
     parse: Callable[[bytes], Any]
@@ -154,6 +173,7 @@ class PeripheralFormat:
     verify: VerifyPeripheral
     kind_of: Callable[[Any], DeviceFormat]
     judge_set: JudgeSet
+    authenticate: AuthenticatePeripheral | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,7 @@
 """Certificates and lists at hand, sorted for lookup and trusted for nothing."""
 
+from itertools import permutations
+
 from attest.endorsements.intel import IntelDocument
 from attest.endorsements.ocsp_answers import parse_ocsp
 from attest.endorsements.pool import Endorsements
@@ -16,9 +18,10 @@ LIST = parse_crl(made.crl())
 OTHER_LIST = parse_crl(made.crl(revoked=(5,)))
 
 
-def test_certificates_are_found_by_subject_and_by_common_name_in_the_order_of_arrival() -> None:
+def test_certificates_are_found_by_subject_and_by_common_name_in_the_order_of_their_bytes() -> None:
     pool = Endorsements(certificates=(SECOND, ROOT, FIRST, NAMELESS), crls=(LIST,))
-    assert pool.named(made.OTHER_NAME) == pool.with_common_name("Made Other") == (SECOND, FIRST)
+    assert FIRST.der < SECOND.der
+    assert pool.named(made.OTHER_NAME) == pool.with_common_name("Made Other") == (FIRST, SECOND)
     assert pool.named(made.ROOT_NAME) == (ROOT,)
     assert pool.named(b"") == pool.with_common_name("nobody") == ()
     assert pool.with_common_name("") == (NAMELESS,)
@@ -31,7 +34,24 @@ def test_what_arrives_twice_is_kept_once() -> None:
     assert len(pool.crls) == 1
 
 
-def test_more_certificates_stand_in_front_and_nothing_more_changes_nothing() -> None:
+def test_the_order_of_arrival_makes_no_difference() -> None:
+    documents = (document(b"1"), document(b"2"), document(b"1", b"s" * 64))
+    rims = (RimDocument(xml=b"<SoftwareIdentity/>"), RimDocument(xml=b"<SoftwareIdentity />"))
+    answers = (parse_ocsp(Made().der()), parse_ocsp(Made(status="revoked").der()))
+    kinds = {
+        "certificates": (FIRST, SECOND, ROOT, NAMELESS),
+        "crls": (LIST, OTHER_LIST),
+        "documents": documents,
+        "rims": rims,
+        "ocsp": answers,
+    }
+    for name, entries in kinds.items():
+        orders = [Endorsements(**{name: order}) for order in permutations(entries)]  # type: ignore[arg-type]  # by name
+        assert {len(getattr(pool, name)) for pool in orders} == {len(entries)}
+        assert len({getattr(pool, name) for pool in orders}) == 1
+
+
+def test_more_certificates_are_added_and_nothing_more_changes_nothing() -> None:
     pool = Endorsements(certificates=(SECOND,), crls=(LIST,))
     more = pool.with_certificates(iter([FIRST]))
     assert more.named(made.OTHER_NAME) == (FIRST, SECOND)
@@ -44,7 +64,7 @@ def test_two_pools_together_hold_what_both_hold() -> None:
         Endorsements(certificates=(SECOND, FIRST), crls=(OTHER_LIST,))
     )
     assert merged.certificates == (FIRST, SECOND)
-    assert merged.crls == (LIST, OTHER_LIST)
+    assert set(merged.crls) == {LIST, OTHER_LIST}
     empty = Endorsements()
     assert (empty.certificates, empty.crls) == ((), ())
 
@@ -59,7 +79,7 @@ def test_documents_are_kept_once_and_travel_with_the_pool() -> None:
     assert [found.body for found in pool.documents] == [b"1", b"2"]
     assert pool.with_certificates([SECOND]).documents == pool.documents
     merged = Endorsements(documents=(resigned, one)).merged(pool)
-    assert [found.body for found in merged.documents] == [b"1", b"1", b"2"]
+    assert sorted(found.body for found in merged.documents) == [b"1", b"1", b"2"]
     assert Endorsements().documents == ()
 
 
@@ -69,10 +89,10 @@ def test_rims_and_ocsp_answers_are_kept_once_and_travel_with_the_pool() -> None:
     pool = Endorsements(
         rims=(rim, other, RimDocument(xml=rim.xml)), ocsp=(good, revoked, parse_ocsp.__wrapped__(good.der))
     )
-    assert pool.rims == (rim, other)
+    assert set(pool.rims) == {rim, other}
     assert rim.sha256 != other.sha256
-    assert [answer.der for answer in pool.ocsp] == [good.der, revoked.der]
+    assert {answer.der for answer in pool.ocsp} == {good.der, revoked.der}
     assert pool.with_certificates([FIRST]).ocsp == pool.ocsp
     merged = Endorsements(rims=(other,), ocsp=(revoked,)).merged(pool)
-    assert merged.rims == (other, rim)
-    assert [answer.der for answer in merged.ocsp] == [revoked.der, good.der]
+    assert merged.rims == pool.rims
+    assert [answer.der for answer in merged.ocsp] == [answer.der for answer in pool.ocsp]

@@ -229,6 +229,25 @@ def relaxed() -> Iterator[Case]:
         yield case(f"TCB unchecked, foreign QE: {name}", with_qe(fields), {}, unchecked=NO_LISTS | NO_TCB)
     yield case("TCB unchecked, level revoked", quote, levels("Revoked"), unchecked=NO_TCB)
     yield case("TCB unchecked, level out of date", quote, levels("OutOfDate"), unchecked=NO_TCB)
+    yield from each_on_its_own()
+
+
+def each_on_its_own() -> Iterator[Case]:
+    """Documents that revoke something, without the others, current and out of date, and with the TCB unchecked."""
+    quote = TD.quote(ZEROS)
+    revoked = levels("Revoked").files()
+    identity = replace(
+        default_qe_identity("tdx", period=PERIOD), levels=(SvnLevel(isv_svn=0, date=AT, status="Revoked"),)
+    )
+    alone = {
+        "level": {name: data for name, data in revoked.items() if name != "qe_identity.json"},
+        "QE": {**without("tcb_info.json"), "qe_identity.json": identity.document()},
+    }
+    for part, files in alone.items():
+        for relaxed_by, unchecked in (("", {}), (", TCB unchecked", NO_TCB | NO_LISTS)):
+            for when, at in (("current", AT), ("out of date", AT + timedelta(days=400))):
+                name = f"only what revokes the {part}, {when}{relaxed_by}"
+                yield case(name, quote, files, at=at, unchecked=unchecked)
 
 
 # -- what Intel says of the platform

@@ -2,14 +2,16 @@
 
 In the JSON forms the chain belongs to the evidence and its order counts. For a raw report it lies among the
 endorsements, perhaps with chains of other devices: there the leaf is the one whose key verifies the report, and
-issuers are found by name and signature.
+issuers are found by name, and of several the one that passes every check.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import pairwise
+from functools import partial
+from itertools import islice, pairwise
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
@@ -17,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from attest.endorsements.anchors import Anchor, AnchorRole, TrustAnchors
+from attest.endorsements.candidates import MAX_CANDIDATES, best_candidate
 from attest.endorsements.chains import (
     PinnedRoot,
     pinned_roots,
@@ -36,6 +39,7 @@ from attest.evidence.gpu.certificates import (
     DeviceKind,
     GpuLeaf,
     is_leaf,
+    read_leaf,
     require_p384,
     without_firmware_id,
 )
@@ -46,8 +50,6 @@ PATH_LENGTH = 4
 """L5, L4, L3 and L2: certificates between the report and the root (specs/nvidia-gpu.md, section 6.1)."""
 MAX_LEAVES = 64
 """Leaves that are tried for one raw report: eight machines with twelve devices are fewer than a hundred."""
-MAX_CANDIDATES = 16
-"""Certificates of one name that are tried: NVIDIA has one of each."""
 _ECDSA = ec.ECDSA(hashes.SHA384())
 _ROLE: AnchorRole = "nvidia-device-root"
 _CLAUSE = "nvidia-gpu.md 6.1"
@@ -104,21 +106,65 @@ class DeviceChain:
 # -- finding
 
 
-def find_path(parsed: ParsedGpuEvidence, pool: Endorsements) -> DevicePath:
-    """Return the certificates from the attestation key up to L2, as they came with the evidence or lie in the pool."""
+def find_path(parsed: ParsedGpuEvidence, pool: Endorsements, *checks: Callable[[DevicePath], object]) -> DevicePath:
+    """Return the certificates from the attestation key up to L2, as they came with the evidence or lie in the pool.
+
+    The checks, of a path or of its upper part, serve to choose among several certificates in the pool.
+    """
     if parsed.chain is not None:
         return _presented_path(parsed.chain, pool)
-    leaf = _find_leaf(parsed.report, pool)
+    search = _PathSearch(pool=pool, checks=checks)
+    leaf = best_candidate(_find_leaves(parsed.report, pool), read_leaf, *search.judges(PATH_LENGTH))
     if leaf is None:
         return DevicePath(certificates=(), roots=(), failure=_no_leaf())
-    path = [leaf]
-    failure: AttestError | None = None
-    try:
-        while len(path) < PATH_LENGTH:
-            path.append(_find_issuer(path[-1], pool))
-    except (ChainError, EndorsementError) as exc:
-        failure = exc
-    return DevicePath(certificates=tuple(path), roots=pool.named(path[-1].issuer), failure=failure)
+    return search.upward(leaf, PATH_LENGTH)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PathSearch:
+    """A search through certificates that bear the wanted names, damaged copies among them.
+
+    Attributes:
+        checks: checks of a path, or of its upper part.
+    """
+
+    pool: Endorsements
+    checks: tuple[Callable[[DevicePath], object], ...]
+    _found: dict[tuple[bytes, int], DevicePath] = field(default_factory=dict, repr=False)
+
+    def upward(self, certificate: Certificate, length: int) -> DevicePath:
+        """Return the best path of this length that begins with a certificate, or as far as it goes."""
+        wanted = certificate.der, length
+        if wanted not in self._found:
+            self._found[wanted] = self._search(certificate, length)
+        return self._found[wanted]
+
+    def judges(self, length: int) -> tuple[Callable[[Certificate], object], ...]:
+        """Return the checks of the path that begins with a certificate."""
+
+        def whole(certificate: Certificate) -> None:
+            failure = self.upward(certificate, length).failure
+            if failure is not None:
+                raise failure
+
+        return whole, *(lambda each, check=check: check(self.upward(each, length)) for check in self.checks)
+
+    def _search(self, child: Certificate, length: int) -> DevicePath:
+        roots = self.pool.named(child.issuer)
+        if length == 1:
+            return DevicePath(certificates=(child,), roots=roots, failure=None)
+        linked = partial(_require_link, child)
+        # A self-issued certificate stands in the place of the root and is no candidate.
+        candidates = (each for each in roots if each.issuer != each.subject)
+        issuer = best_candidate(candidates, linked, *self.judges(length - 1))
+        try:
+            if issuer is None:
+                raise _no_issuer(child)
+            linked(issuer)
+        except (ChainError, EndorsementError) as exc:
+            return DevicePath(certificates=(child,), roots=roots, failure=exc)
+        path = self.upward(issuer, length - 1)
+        return replace(path, certificates=(child, *path.certificates))
 
 
 def _presented_path(chain: tuple[Certificate, ...], pool: Endorsements) -> DevicePath:
@@ -140,12 +186,12 @@ def _wrong_length(rootless: tuple[Certificate, ...]) -> ChainError:
     )
 
 
-def _find_leaf(report: ParsedGpuReport, pool: Endorsements) -> Certificate | None:
-    """Return the leaf whose key signed the report; if none did, the first, so that the signature is what fails."""
-    leaves = [certificate for certificate in pool.certificates if is_leaf(certificate)][:MAX_LEAVES]
-    if len(leaves) > 1:
-        return next((leaf for leaf in leaves if report_signed_by(report, leaf)), leaves[0])
-    return leaves[0] if leaves else None
+def _find_leaves(report: ParsedGpuReport, pool: Endorsements) -> tuple[Certificate, ...]:
+    """Return the leaves whose key signed the report; if none did, the first, so that the signature is what fails."""
+    leaves = tuple(islice(filter(is_leaf, pool.certificates), MAX_LEAVES))
+    if len(leaves) < 2:
+        return leaves
+    return tuple(leaf for leaf in leaves if report_signed_by(report, leaf)) or leaves[:1]
 
 
 def report_signed_by(report: ParsedGpuReport, leaf: Certificate) -> bool:
@@ -176,18 +222,8 @@ def _no_leaf() -> EndorsementError:
     )
 
 
-def _find_issuer(child: Certificate, pool: Endorsements) -> Certificate:
-    """Return the issuer of ``child``; a self-issued certificate stands in the place of the root and is no candidate."""
-    refusal: ChainError | None = None
-    candidates = (c for c in pool.named(child.issuer)[:MAX_CANDIDATES] if c.issuer != c.subject)
-    for candidate in candidates:
-        try:
-            _require_link(child, candidate)
-        except ChainError as exc:
-            refusal = refusal or exc
-        else:
-            return candidate
-    raise refusal or EndorsementError(
+def _no_issuer(child: Certificate) -> EndorsementError:
+    return EndorsementError(
         f"the certificate of {child.issuer_common_name}, which issued {child.name}, is not at hand",
         code="gpu-issuer-missing",
         expected=child.issuer_common_name,

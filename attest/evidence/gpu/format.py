@@ -9,7 +9,7 @@ from attest.evidence.device_format import DeviceFormat, FormatTable, PeripheralF
 from attest.evidence.gpu.claims import GPU_CLAIMS, SWITCH_CLAIMS
 from attest.evidence.gpu.evidence import NVIDIA_PARSERS
 from attest.evidence.gpu.topology import judge_set
-from attest.evidence.gpu.verify import VerifiedGpu, verify_gpu_evidence
+from attest.evidence.gpu.verify import VerifiedGpu, authenticate_gpu, verify_gpu_evidence
 
 _VERIFY: Callable[..., VerifiedGpu] = verify_gpu_evidence
 
@@ -25,6 +25,7 @@ GPU_FORMATS = FormatTable(
             verify=_VERIFY,
             kind_of=lambda verified: SWITCH if verified.kind == SWITCH.kind else GPU,
             judge_set=judge_set,
+            authenticate=authenticate_gpu,
         )
         for media_type, parse in NVIDIA_PARSERS.items()
     },

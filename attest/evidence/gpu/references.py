@@ -46,8 +46,8 @@ from attest.evidence.tolerances import GpuTolerances
 
 _T = TypeVar("_T")
 
-MAX_ISSUES = 16
-"""Issues of one id that are looked at: NVIDIA signs anew about every two years."""
+MAX_ISSUES = 32
+"""Issues and copies of one id that are looked at: NVIDIA signs anew about every two years."""
 _BLACKWELL_CHIP = "GB100"
 """Chip of a Blackwell GPU that does not state it."""
 Status: TypeAlias = OcspAnswer | Crl
@@ -278,16 +278,16 @@ def _differs(rim: JudgedRim, given: Given) -> bool:
 
 
 def statuses_of(
-    certificates: tuple[Certificate, Certificate, Certificate],
+    certificates: tuple[Certificate, ...],
     root: Issuer,
     *,
     pool: Endorsements,
     at: datetime,
     hold: str | None = None,
 ) -> tuple[Status, ...]:
-    """Return what shows that none of L4, L3 and L2 is revoked.
+    """Return what shows that none of L4, L3 and L2, or of those that follow each other up to the root, is revoked.
 
-    All three are looked at, so that a missing answer about one hides no revocation of another.
+    All are looked at, so that a missing answer about one hides no revocation of another.
 
     Raises:
         RevokedError: ``certificate-revoked``.
@@ -296,7 +296,7 @@ def statuses_of(
 
     Spec: specs/nvidia-gpu.md, section 8.
     """
-    issuers = (certificates[1].as_issuer(), certificates[2].as_issuer(), root)
+    issuers = (*(certificate.as_issuer() for certificate in certificates[1:]), root)
     found: list[Status] = []
     failures: list[AttestError] = []
     for certificate, issuer in zip(certificates, issuers, strict=True):

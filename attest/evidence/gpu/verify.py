@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 from attest.checks import Check, Unchecked
@@ -19,7 +20,7 @@ from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.chains import PinnedRoot
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.x509 import Issuer
-from attest.errors import EndorsementError
+from attest.errors import AttestError, EndorsementError
 from attest.evidence.gpu.certificates import (
     Architecture,
     DeviceIdentity,
@@ -27,7 +28,15 @@ from attest.evidence.gpu.certificates import (
     GpuLeaf,
     read_identity,
 )
-from attest.evidence.gpu.chain import DeviceChain, DevicePath, common_window, find_path, require_path_valid
+from attest.evidence.gpu.chain import (
+    PATH_LENGTH,
+    DeviceChain,
+    DevicePath,
+    common_window,
+    find_path,
+    find_root,
+    require_path_valid,
+)
 from attest.evidence.gpu.device_checks import (
     arch_facts,
     device_chain,
@@ -90,40 +99,19 @@ _VBIOS_STEPS = RimSteps(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerifiedGpu:
-    """A report that an NVIDIA device signed, with everything that vouches for it.
+class AuthenticGpu:
+    """A report that an NVIDIA device signed, and which is NOT verified yet: dates, revocation and RIMs are open.
 
-    Built by ``verify_gpu_evidence`` only.
+    It is judged with the other devices of its machine, and nothing may be granted on it.
 
     Attributes:
-        evidence: the evidence as presented; the fields of its report are verified, its hints and settings are not.
-        driver_rim: the driver's RIM; None for a switch, and when RIMs were left unchecked and none was good.
-        vbios_rim: the RIM of the VBIOS or of a switch's BIOS; None likewise.
-        measurements: the comparison with these RIMs, without any mismatch that was not waived; None without a RIM.
-        fwid_matched: the report's firmware id equals the certificate's; None when the report states none.
+        evidence: the evidence as presented; the fields of its report are signed, its hints and settings are not.
         driver_version: as the report states it; None for a switch.
-        vbios_version: likewise; of a switch, its BIOS.
-        device_statuses: revocation status of L4, L3 and L2; empty when left unchecked.
-        driver_statuses: likewise for the signers of the driver's RIM.
-        vbios_statuses: likewise for the signers of the VBIOS's or BIOS's RIM.
-        unchecked: the relaxations that this verification made use of.
     """
 
     evidence: ParsedGpuEvidence
     chain: DeviceChain
-    driver_rim: VerifiedRim | None
-    vbios_rim: VerifiedRim | None
-    measurements: MeasurementComparison | None
-    fwid_matched: bool | None
     driver_version: str | None
-    vbios_version: str | None
-    device_statuses: tuple[Status, ...]
-    driver_statuses: tuple[Status, ...]
-    vbios_statuses: tuple[Status, ...]
-    at: datetime
-    unchecked: tuple[Unchecked, ...]
-    tolerances: GpuTolerances
-    findings: Findings = field(repr=False)
 
     @property
     def kind(self) -> DeviceKind:
@@ -139,6 +127,38 @@ class VerifiedGpu:
     def nonce(self) -> bytes:
         """The challenge that the device answered, 32 bytes."""
         return self.evidence.report.nonce
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedGpu(AuthenticGpu):
+    """A report that an NVIDIA device signed, with everything that vouches for it.
+
+    Built by ``verify_gpu_evidence`` only.
+
+    Attributes:
+        driver_rim: the driver's RIM; None for a switch, and when RIMs were left unchecked and none was good.
+        vbios_rim: the RIM of the VBIOS or of a switch's BIOS; None likewise.
+        measurements: the comparison with these RIMs, without any mismatch that was not waived; None without a RIM.
+        fwid_matched: the report's firmware id equals the certificate's; None when the report states none.
+        vbios_version: as the report states it; of a switch, its BIOS.
+        device_statuses: revocation status of L4, L3 and L2; empty when left unchecked.
+        driver_statuses: likewise for the signers of the driver's RIM.
+        vbios_statuses: likewise for the signers of the VBIOS's or BIOS's RIM.
+        unchecked: the relaxations that this verification made use of.
+    """
+
+    driver_rim: VerifiedRim | None
+    vbios_rim: VerifiedRim | None
+    measurements: MeasurementComparison | None
+    fwid_matched: bool | None
+    vbios_version: str | None
+    device_statuses: tuple[Status, ...]
+    driver_statuses: tuple[Status, ...]
+    vbios_statuses: tuple[Status, ...]
+    at: datetime
+    unchecked: tuple[Unchecked, ...]
+    tolerances: GpuTolerances
+    findings: Findings = field(repr=False)
 
     @property
     def simulated(self) -> bool:
@@ -188,7 +208,7 @@ def verify_gpu_evidence(
 
     Spec: specs/nvidia-gpu.md, sections 5 to 12 and 21.
     """
-    path = find_path(parsed, endorsements)
+    path = _find_path(parsed, endorsements=endorsements, anchors=anchors, at=at, unchecked=unchecked)
     model = stated_model(path)
     is_switch = model is not None and model.kind == "nvidia-switch"
     given = Given(
@@ -201,6 +221,48 @@ def verify_gpu_evidence(
         tolerances=tolerances.switches if is_switch else tolerances.gpus,
     )
     return _verify(parsed, path, given)
+
+
+def authenticate_gpu(
+    parsed: ParsedGpuEvidence,
+    /,
+    *,
+    endorsements: Endorsements,
+    anchors: TrustAnchors,
+    at: datetime,
+    unchecked: tuple[Unchecked, ...] = (),
+) -> AuthenticGpu | None:
+    """Return the device that signed a report, whatever else is wrong; None when signature or chain do not hold."""
+    path = _find_path(parsed, endorsements=endorsements, anchors=anchors, at=at, unchecked=unchecked)
+    try:
+        leaf, root = require_leaf(path), require_root(path, anchors=anchors)
+        require_signature(parsed.report, leaf.certificate)
+        chain = device_chain(path, leaf, root, read_identity(path.certificates[1]))
+    except AttestError:
+        return None
+    return AuthenticGpu(evidence=parsed, chain=chain, driver_version=_driver_version(parsed, chain))
+
+
+def _driver_version(parsed: ParsedGpuEvidence, chain: DeviceChain) -> str | None:
+    return None if chain.kind == "nvidia-switch" else parsed.report.opaque.driver_version
+
+
+def _find_path(
+    parsed: ParsedGpuEvidence,
+    *,
+    endorsements: Endorsements,
+    anchors: TrustAnchors,
+    at: datetime,
+    unchecked: tuple[Unchecked, ...],
+) -> DevicePath:
+    rooted = partial(find_root, anchors=anchors)
+    return find_path(
+        parsed,
+        endorsements,
+        rooted,
+        lambda each: require_path_valid(each, rooted(each), at=at),
+        lambda each: _device_statuses(each, rooted(each).issuer, pool=endorsements, at=at, unchecked=unchecked),
+    )
 
 
 def _verify(evidence: ParsedGpuEvidence, path: DevicePath, given: Given) -> VerifiedGpu:
@@ -224,7 +286,7 @@ def _verify(evidence: ParsedGpuEvidence, path: DevicePath, given: Given) -> Veri
         vbios_rim=vbios.verified,
         measurements=comparison,
         fwid_matched=None if report.opaque.fwid is None else True,
-        driver_version=None if chain.kind == "nvidia-switch" else report.opaque.driver_version,
+        driver_version=_driver_version(evidence, chain),
         vbios_version=wanted.version,
         device_statuses=device.statuses,
         driver_statuses=driver.statuses,
@@ -279,9 +341,8 @@ def _judge_device(procedure: Procedure, evidence: ParsedGpuEvidence, path: Devic
     statuses: tuple[Status, ...] = ()
     used: tuple[Unchecked, ...] = ()
     with procedure.attempt(_STEPS.revocation):
-        # L4, L3 and L2 only: the device itself makes L5, which cannot be revoked.
         issuer = procedure.need(root, broken).issuer
-        statuses, used = _device_statuses(path, issuer, given)
+        statuses, used = _device_statuses(path, issuer, pool=given.pool, at=given.at, unchecked=given.unchecked)
         procedure.record(*status_facts(path.certificates[1:], statuses, used))
     return _Device(chain, statuses, used)
 
@@ -308,9 +369,11 @@ def _judge_report(procedure: Procedure, report: ParsedGpuReport, path: DevicePat
         procedure.record("the key of the device that issued it", "the same key")
 
 
-def _device_statuses(path: DevicePath, root: Issuer, given: Given) -> tuple[tuple[Status, ...], tuple[Unchecked, ...]]:
-    _, device, l3, l2 = path.certificates
+def _device_statuses(
+    path: DevicePath, root: Issuer, *, pool: Endorsements, at: datetime, unchecked: tuple[Unchecked, ...]
+) -> tuple[tuple[Status, ...], tuple[Unchecked, ...]]:
+    """Return what shows that L4, L3 and L2 are not revoked: the device itself makes L5, which cannot be."""
     try:
-        return statuses_of((device, l3, l2), root, pool=given.pool, at=given.at), ()
+        return statuses_of(path.certificates[1 - PATH_LENGTH :], root, pool=pool, at=at), ()
     except EndorsementError as exc:
-        return (), tolerated(exc, given.unchecked, "revocation")
+        return (), tolerated(exc, unchecked, "revocation")

@@ -21,10 +21,19 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
+from attest.endorsements.anchors import TrustAnchors
+from attest.endorsements.candidates import MAX_CANDIDATES, best_candidate
+from attest.endorsements.chains import require_not_listed
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.signatures import PublicKey, load_public_key, signature_holds
 from attest.errors import AttestError, ChainError, EndorsementError, EvidenceError, SignatureError
-from attest.evidence.intel.chain import MAX_CANDIDATES, P256_SPKI_HEAD, PckChain, embedded_certificates, require_p256
+from attest.evidence.intel.chain import (
+    P256_SPKI_HEAD,
+    PckChain,
+    embedded_certificates,
+    find_pck_chain,
+    require_p256,
+)
 from attest.evidence.intel.pck import PCK_COMMON_NAME, PckCertificate, read_pck
 from attest.evidence.intel.quote import ParsedQuote
 from attest.evidence.procedure import require_equal
@@ -101,24 +110,30 @@ def _is_of_platform(pck: PckCertificate, quote: ParsedQuote) -> bool:
 # -- T04: the QE report
 
 
-def certifying_pck(quote: ParsedQuote, candidates: tuple[PckCertificate, ...]) -> PckCertificate | None:
-    """T04: return the PCK certificate whose key signed the QE report; outcomes are remembered by bytes.
+def certifying_pcks(quote: ParsedQuote, candidates: tuple[PckCertificate, ...]) -> tuple[PckCertificate, ...]:
+    """T04: return the PCK certificates whose key signed the QE report; outcomes are remembered by bytes.
 
-    Without any candidate the result is None: ``require_pck`` reports that, after all checks that can fail.
+    Several have the key when one was renewed, or when a copy is damaged. Without any candidate there are none:
+    ``find_chain`` reports that, after all checks that can fail.
 
     Raises:
         SignatureError: ``qe-report-signature-invalid``.
         ChainError: ``public-key-invalid``: a PCK whose key is none of P-256.
     """
     signature = _der(quote.qe_report_signature)
+    certifying: list[PckCertificate] = []
+    refusal: ChainError | None = None
     for pck in candidates:
         certificate = pck.certificate
-        require_p256(certificate.name, certificate.spki)
-        if signature_holds(quote.qe_report.raw, signature, _ECDSA_SHA256, certificate.spki):
-            return pck
-    if not candidates:
-        return None
-    raise SignatureError(
+        try:
+            require_p256(certificate.name, certificate.spki)
+            if signature_holds(quote.qe_report.raw, signature, _ECDSA_SHA256, certificate.spki):
+                certifying.append(pck)
+        except ChainError as exc:
+            refusal = refusal or exc
+    if certifying or not candidates:
+        return tuple(certifying)
+    raise refusal or SignatureError(
         "the Quoting Enclave's report is not signed by the key of the PCK certificate",
         code="qe-report-signature-invalid",
         field="QE report signature",
@@ -128,14 +143,30 @@ def certifying_pck(quote: ParsedQuote, candidates: tuple[PckCertificate, ...]) -
     )
 
 
-def require_pck(quote: ParsedQuote, pck: PckCertificate | None) -> PckCertificate:
-    """T02: require a PCK certificate; a quote with certification data 1 to 4 brings none along.
+def find_chain(
+    quote: ParsedQuote,
+    certifying: tuple[PckCertificate, ...],
+    *,
+    endorsements: Endorsements,
+    anchors: TrustAnchors,
+    at: datetime,
+) -> PckChain:
+    """T02: return the chain of a PCK certificate; a quote with certification data 1 to 4 brings none along.
 
     Raises:
+        AttestError: as ``find_pck_chain``.
         EndorsementError: ``pck-certificate-missing``.
     """
+
+    def chain_of(pck: PckCertificate) -> PckChain:
+        return find_pck_chain(pck, quote, endorsements=endorsements, anchors=anchors, at=at)
+
+    def require_unrevoked(pck: PckCertificate) -> None:
+        require_not_listed(endorsements.crls, chain_of(pck).issuer.as_issuer(), pck.certificate.serial)
+
+    pck = best_candidate(certifying, chain_of, require_unrevoked)
     if pck is not None:
-        return pck
+        return chain_of(pck)
     raise EndorsementError(
         f"the quote carries no PCK certificate (certification data of type {quote.certification_type}), "
         "and none of its platform is at hand",

@@ -1,22 +1,24 @@
 """From a PCK certificate to the pinned Intel SGX Root CA.
 
-Several certificates can bear a wanted name; the one whose key verifies the child counts. A root counts only when its
-key is pinned, wherever its certificate came from.
+Several certificates can bear a wanted name; one that passes every check counts. A root counts only when its key is
+pinned, wherever its certificate came from.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from attest.endorsements.anchors import Anchor, AnchorRole, TrustAnchors
+from attest.endorsements.candidates import MAX_CANDIDATES, best_candidate
 from attest.endorsements.chains import (
     UNPINNED_HINT,
     pinned_roots,
     require_anchor_valid,
     require_ca,
     require_issued,
+    require_not_listed,
     require_valid,
     untrusted_root,
 )
@@ -27,8 +29,6 @@ from attest.errors import ChainError, EndorsementError, EvidenceError, Verificat
 from attest.evidence.intel.pck import PckCertificate
 from attest.evidence.intel.quote import PCK_CHAIN, ParsedQuote
 
-MAX_CANDIDATES = 8
-"""Certificates of one role that are tried; each may cost a public-key operation."""
 MAX_CHAIN_CERTIFICATES = 8
 """Intel's chain has three."""
 P256_SPKI_HEAD = bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d03010703420004")
@@ -106,41 +106,57 @@ def find_pck_chain(
 ) -> PckChain:
     """T02: find the path from a PCK certificate to a pinned root, every certificate of it valid at ``at``.
 
-    Issuers are looked for in the quote first and then among the endorsements. The root that a quote brings counts
-    only when its key is pinned, and is not needed where the key itself is held.
+    A quote with a chain (certification data 5) leads to the root by that chain alone; other quotes by endorsements. The
+    root's certificate counts only when its key is pinned, and is not needed where the key itself is held.
 
     Raises:
         EvidenceError: ``certificate-malformed`` or ``base64-invalid``.
-        ChainError: ``root-not-trusted``, ``simulated-root-refused``, ``pck-name-unexpected``, ``public-key-invalid``,
-            or as the rules of ``attest.endorsements.chains``.
+        ChainError: ``pck-chain-incomplete``, ``root-not-trusted``, ``simulated-root-refused``,
+            ``pck-name-unexpected``, ``public-key-invalid``, or as the rules of ``attest.endorsements.chains``.
         EndorsementError: ``pck-issuer-missing`` or ``intel-root-missing``.
     """
     leaf, embedded = pck.certificate, embedded_certificates(quote)
+    pool = Endorsements(certificates=embedded) if embedded else endorsements
+
+    def issued(candidate: Certificate) -> None:
+        require_p256(candidate.name, candidate.spki)
+        require_issued(leaf, candidate.as_issuer(), algorithm=SignatureAlgorithm.ECDSA_SHA256)
+        require_ca(candidate)
+
+    def rooted(candidate: Certificate) -> tuple[Anchor, Issuer]:
+        presented = dict.fromkeys((*pool.named(candidate.issuer), *endorsements.named(candidate.issuer)))
+        return find_intel_root(candidate, tuple(presented)[:MAX_CANDIDATES], anchors=anchors, at=at)
+
     require_valid(leaf, at=at)
-    issuer = _find_issuer(leaf, _named(leaf.issuer, embedded, endorsements), at=at)
-    anchor, root = find_intel_root(issuer, _named(issuer.issuer, embedded, endorsements), anchors=anchors, at=at)
+    issuer = best_candidate(
+        pool.named(leaf.issuer),
+        issued,
+        partial(require_valid, at=at),
+        rooted,
+        lambda each: require_not_listed(endorsements.crls, rooted(each)[1], each.serial),
+    )
+    if issuer is None:
+        raise _incomplete(leaf) if embedded else _no_issuer(leaf)
+    issued(issuer)
+    require_valid(issuer, at=at)
+    anchor, root = rooted(issuer)
     return PckChain(pck=pck, issuer=issuer, root=root, anchor=anchor)
 
 
-def _named(subject: bytes, embedded: tuple[Certificate, ...], endorsements: Endorsements) -> tuple[Certificate, ...]:
-    own = tuple(certificate for certificate in embedded if certificate.subject == subject)
-    return (*own, *endorsements.named(subject))[:MAX_CANDIDATES]
+def _incomplete(leaf: Certificate) -> ChainError:
+    return ChainError(
+        f"the quote's certificate chain does not lead to {_ROOT_NAME}: {leaf.issuer_common_name}, which issued "
+        f"{leaf.name}, is not in it",
+        code="pck-chain-incomplete",
+        field="certification data",
+        expected=f"the certificate of {leaf.issuer_common_name}",
+        got="none of that name",
+        clause="intel-tdx-sgx.md 6, T02",
+    )
 
 
-def _find_issuer(leaf: Certificate, candidates: tuple[Certificate, ...], *, at: datetime) -> Certificate:
-    """Return, of several with the wanted name, one whose key verifies the PCK certificate and that is valid."""
-    refusal: ChainError | None = None
-    for candidate in candidates:
-        try:
-            require_p256(candidate.name, candidate.spki)
-            require_issued(leaf, candidate.as_issuer(), algorithm=SignatureAlgorithm.ECDSA_SHA256)
-            require_ca(candidate)
-            require_valid(candidate, at=at)
-        except ChainError as exc:
-            refusal = refusal or exc
-        else:
-            return candidate
-    raise refusal or EndorsementError(
+def _no_issuer(leaf: Certificate) -> EndorsementError:
+    return EndorsementError(
         f"the certificate of {leaf.issuer_common_name}, which issued {leaf.name}, is not at hand",
         code="pck-issuer-missing",
         expected=leaf.issuer_common_name,

@@ -10,12 +10,14 @@ Spec: specs/intel-tdx-sgx.md, sections 8 and 14.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Generic, Literal, TypeVar
 
 from attest.encoding import rfc3339_text
+from attest.endorsements.candidates import MAX_CANDIDATES
 from attest.endorsements.chains import require_issued, require_not_listed
 from attest.endorsements.intel import IntelDocument
 from attest.endorsements.pool import Endorsements
@@ -26,8 +28,6 @@ from attest.evidence.intel.evaluation import PlatformFacts
 from attest.evidence.intel.qe_identity import EnclaveId, QeIdentity, parse_qe_identity
 from attest.evidence.intel.tcb_info import TcbInfo, Tee, parse_tcb_info
 
-MAX_CANDIDATES = 8
-"""Documents, and certificates for each, that are tried; each may cost a public-key operation. The best come first."""
 TCB_SIGNING_NAME = "Intel SGX TCB Signing"
 _CLAUSE = "intel-tdx-sgx.md 8, T08"
 _FETCH_NEWER = "fetch newer collateral with 'attest endorsements fetch'"
@@ -72,13 +72,34 @@ def find_tcb_info(
         EndorsementError: ``tcb-info-missing``, ``tcb-info-expired`` or ``tcb-info-not-yet-valid``;
             ``tcb-signing-missing``, ``tcb-signing-expired`` or ``tcb-signing-not-yet-valid``.
     """
+    belonging = _infos_of(platform, endorsements)
+    return _best(belonging, "tcb-info", endorsements=endorsements, root=root, at=at)
+
+
+def genuine_tcb_info(
+    *, platform: PlatformFacts, endorsements: Endorsements, root: Issuer, at: datetime
+) -> TcbInfo | None:
+    """Return the best genuine TCB info of a platform, be it out of date; None without one.
+
+    It serves to find what is against the platform, and nothing in its favour.
+
+    Raises:
+        RevokedError: ``certificate-revoked``, as ``find_tcb_info``.
+    """
+    with suppress(EndorsementError, SignatureError, ChainError):
+        belonging = _infos_of(platform, endorsements)
+        return _best(belonging, "tcb-info", endorsements=endorsements, root=root, at=at, dated=False).content
+    return None
+
+
+def _infos_of(platform: PlatformFacts, endorsements: Endorsements) -> list[tuple[IntelDocument, TcbInfo]]:
     readable = _readable(endorsements.documents, "tcb-info", _tcb_info)
     wanted = (platform.tee, platform.fmspc, platform.pce_id)
     belonging = [(document, info) for document, info in readable if (info.tee, info.fmspc, info.pce_id) == wanted]
     if not belonging:
         found = sorted({_kind_text(info) for _, info in readable})
         raise _missing("tcb-info", f"TCB info of {_kind_text(platform)}", found)
-    return _best(belonging, "tcb-info", endorsements=endorsements, root=root, at=at)
+    return belonging
 
 
 def _kind_text(platform: PlatformFacts | TcbInfo) -> str:
@@ -97,12 +118,28 @@ def find_qe_identity(
         EndorsementError: ``qe-identity-missing``, ``qe-identity-expired`` or ``qe-identity-not-yet-valid``;
             ``tcb-signing-missing``, ``tcb-signing-expired`` or ``tcb-signing-not-yet-valid``.
     """
+    return _best(_identities_of(tee, endorsements), "qe-identity", endorsements=endorsements, root=root, at=at)
+
+
+def genuine_qe_identity(*, tee: Tee, endorsements: Endorsements, root: Issuer, at: datetime) -> QeIdentity | None:
+    """Return the best genuine identity of the quoting enclave of a TEE, as ``genuine_tcb_info``.
+
+    Raises:
+        RevokedError: ``certificate-revoked``, as ``find_tcb_info``.
+    """
+    with suppress(EndorsementError, SignatureError, ChainError):
+        belonging = _identities_of(tee, endorsements)
+        return _best(belonging, "qe-identity", endorsements=endorsements, root=root, at=at, dated=False).content
+    return None
+
+
+def _identities_of(tee: Tee, endorsements: Endorsements) -> list[tuple[IntelDocument, QeIdentity]]:
     wanted = EnclaveId.TD_QE if tee == "tdx" else EnclaveId.QE
     readable = _readable(endorsements.documents, "qe-identity", _qe_identity)
     belonging = [(document, identity) for document, identity in readable if identity.id is wanted]
     if not belonging:
         raise _missing("qe-identity", f"QE identity {wanted}", sorted({str(identity.id) for _, identity in readable}))
-    return _best(belonging, "qe-identity", endorsements=endorsements, root=root, at=at)
+    return belonging
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -161,14 +198,17 @@ def _best(
     endorsements: Endorsements,
     root: Issuer,
     at: datetime,
+    dated: bool = True,
 ) -> SignedCollateral[_Content]:
+    """Return the best document; without ``dated``, only its signature and the signer's chain are judged."""
+    within = _require_within if dated else _any_moment
     if len(belonging) > 1:
         belonging.sort(key=lambda found: _preference(found[1], at), reverse=True)
     refusal: VerificationError | EndorsementError | None = None
     for document, content in belonging[:MAX_CANDIDATES]:
         try:
-            signing = _find_signing(document, piece, endorsements=endorsements, root=root, at=at)
-            _require_within(piece, content.issue_date, content.next_update, at=at)
+            signing = _find_signing(document, piece, endorsements=endorsements, root=root, at=at, within=within)
+            within(piece, content.issue_date, content.next_update, at=at)
         except (VerificationError, EndorsementError) as exc:
             refusal = refusal or exc
         else:
@@ -183,7 +223,13 @@ def _preference(content: TcbInfo | QeIdentity, at: datetime) -> tuple[bool, int,
 
 
 def _find_signing(
-    document: IntelDocument, piece: _Piece, *, endorsements: Endorsements, root: Issuer, at: datetime
+    document: IntelDocument,
+    piece: _Piece,
+    *,
+    endorsements: Endorsements,
+    root: Issuer,
+    at: datetime,
+    within: Callable[..., None],
 ) -> Certificate:
     """Return the TCB Signing certificate whose key signed: of several with that key, the one that is valid."""
     candidates = endorsements.with_common_name(TCB_SIGNING_NAME)
@@ -197,7 +243,7 @@ def _find_signing(
         try:
             require_issued(certificate, root, algorithm=SignatureAlgorithm.ECDSA_SHA256)
             require_not_listed(endorsements.crls, root, certificate.serial, name=certificate.name)
-            _require_within("tcb-signing", certificate.not_before, certificate.not_after, at=at)
+            within("tcb-signing", certificate.not_before, certificate.not_after, at=at)
         except (ChainError, RevokedError, EndorsementError) as exc:
             refusal = refusal or exc
         else:
@@ -211,6 +257,10 @@ def _find_signing(
         clause=_CLAUSE,
         hint="fetch the collateral anew; it must not be written out again by a JSON library",
     )
+
+
+def _any_moment(_piece: _Piece, _begins: datetime, _ends: datetime, *, at: datetime) -> None:
+    """Judge no dates."""
 
 
 def _require_within(piece: _Piece, begins: datetime, ends: datetime, *, at: datetime) -> None:

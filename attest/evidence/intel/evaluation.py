@@ -238,18 +238,17 @@ def evaluate_tcb(
 
     Spec: specs/intel-tdx-sgx.md, sections 11 to 13 and 15.
     """
-    sgx_level, level, module_level = _levels(info, platform, module_identity)
+    sgx_level, level = platform_levels(info, platform)
+    module_level = level_of_module(module_identity, platform.module)
+    require_none_revoked({"platform": level, "TDX module": module_level, "QE": qe_level})
     status = level.status
     advisories = {*level.advisory_ids, *qe_level.advisory_ids}
     if module_level is not None:
         advisories |= {*module_level.advisory_ids}
         status = converge(status, module_level.status)
         status = _relaunch(info, platform.module, sgx_level, module_level, qe_level=qe_level, status=status)
-    status = converge(status, qe_level.status)
-    if status is TcbStatus.REVOKED:
-        raise _revoked(level, module_level, qe_level)
     return TcbEvaluation(
-        tcb_status=status,
+        tcb_status=converge(status, qe_level.status),
         platform_status=level.status,
         tdx_module_status=_module_status(platform, module_level),
         qe_status=qe_level.status,
@@ -260,23 +259,32 @@ def evaluate_tcb(
     )
 
 
-def _levels(
-    info: TcbInfo, platform: PlatformFacts, module_identity: TdxModuleIdentity | None
-) -> tuple[TcbLevel, TcbLevel, ComponentLevel | None]:
-    """Find the SGX level, the level that counts, and that of the TDX module where it has one."""
+def platform_levels(info: TcbInfo, platform: PlatformFacts) -> tuple[TcbLevel, TcbLevel]:
+    """Return the SGX level that covers a platform, and the level that counts.
+
+    Raises:
+        VerificationError: ``tcb-not-supported``.
+    """
     covering = [level for level in info.levels if _covers_sgx(level, platform)]
     sgx_level = _first(covering, platform)
     facts = platform.module
     if facts is None:
-        return sgx_level, sgx_level, None
+        return sgx_level, sgx_level
     # Components 0 and 1 are the module's own, and its identity judges them where there is one.
-    start = 0 if module_identity is None else 2
+    start = 2 if facts.tee_tcb_svn[1] else 0
     svns = facts.tee_tcb_svn[start:]
-    level = _first([level for level in covering if _at_least(svns, level.tdx_components[start:])], platform)
-    if module_identity is None:
-        return sgx_level, level, None
-    module_level = _covering(module_identity.levels, facts.tee_tcb_svn[0], what="TDX module", field="TEE_TCB_SVN")
-    return sgx_level, level, module_level
+    return sgx_level, _first([level for level in covering if _at_least(svns, level.tdx_components[start:])], platform)
+
+
+def level_of_module(identity: TdxModuleIdentity | None, facts: ParsedTdReport | None) -> ComponentLevel | None:
+    """Return the level that covers a TDX module; None where it has no identity of its own.
+
+    Raises:
+        VerificationError: ``tcb-not-supported``.
+    """
+    if identity is None or facts is None:
+        return None
+    return _covering(identity.levels, facts.tee_tcb_svn[0], what="TDX module", field="TEE_TCB_SVN")
 
 
 def _covers_sgx(level: TcbLevel, platform: PlatformFacts) -> bool:
@@ -320,17 +328,22 @@ def _module_status(platform: PlatformFacts, module_level: ComponentLevel | None)
     return TcbStatus.UP_TO_DATE if module_level is None else module_level.status
 
 
-def _revoked(platform: TcbLevel, module: ComponentLevel | None, qe: ComponentLevel) -> VerificationError:
-    parts = {"platform": platform, "TDX module": module, "QE": qe}
-    revoked = " and ".join(name for name, level in parts.items() if level and level.status is TcbStatus.REVOKED)
-    return VerificationError(
-        f"Intel revoked the TCB of the {revoked}",
-        code="tcb-revoked",
-        field="tcbStatus",
-        expected="a status other than Revoked",
-        got=TcbStatus.REVOKED,
-        clause="intel-tdx-sgx.md 12, T12",
-    )
+def require_none_revoked(levels: Mapping[str, TcbLevel | ComponentLevel | None]) -> None:
+    """Require that Intel revoked none of the levels, which are given by the names of their parts.
+
+    Raises:
+        VerificationError: ``tcb-revoked``.
+    """
+    revoked = " and ".join(name for name, level in levels.items() if level and level.status is TcbStatus.REVOKED)
+    if revoked:
+        raise VerificationError(
+            f"Intel revoked the TCB of the {revoked}",
+            code="tcb-revoked",
+            field="tcbStatus",
+            expected="a status other than Revoked",
+            got=TcbStatus.REVOKED,
+            clause="intel-tdx-sgx.md 12, T12",
+        )
 
 
 # -- TD relaunch (section 13)

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,9 +14,23 @@ from attest.checks import Unchecked
 from attest.endorsements.chains import find_current_crl, require_not_listed
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.x509 import Certificate, Crl, Issuer
-from attest.errors import ChainError, EndorsementError, SignatureError, VerificationError
-from attest.evidence.intel.collateral import SignedCollateral, find_qe_identity, find_tcb_info
-from attest.evidence.intel.evaluation import PlatformFacts, TcbEvaluation, evaluate_tcb, find_module, require_qe
+from attest.errors import EndorsementError, VerificationError
+from attest.evidence.intel.collateral import (
+    SignedCollateral,
+    find_qe_identity,
+    find_tcb_info,
+    genuine_qe_identity,
+    genuine_tcb_info,
+)
+from attest.evidence.intel.evaluation import (
+    PlatformFacts,
+    TcbEvaluation,
+    find_module,
+    level_of_module,
+    platform_levels,
+    require_none_revoked,
+    require_qe,
+)
 from attest.evidence.intel.qe_identity import QeIdentity
 from attest.evidence.intel.tcb_info import TcbInfo
 from attest.evidence.procedure import tolerated
@@ -99,22 +115,40 @@ class CollateralAtHand:
         return find_qe_identity(tee=self.platform.tee, endorsements=self.endorsements, root=self.root, at=self.at)
 
     def require_nothing_negative(self) -> None:
-        """Refuse a platform by genuine, current collateral against it, also with the TCB left unchecked.
+        """Refuse a platform by genuine collateral against it, each document on its own, be it out of date.
 
-        That nothing fits, or that nothing covers this platform, is what ``unchecked`` tolerates.
+        That a document is missing, or that nothing covers this platform, is not negative.
+
+        Raises:
+            VerificationError: ``qe-identity-mismatch``, ``tdx-module-mismatch``, ``tdx-module-unknown`` (by a current
+                TCB info alone) or ``tcb-revoked``.
+            RevokedError: ``certificate-revoked``, of the TCB Signing certificate.
         """
-        module = self.platform.module
-        try:
-            info, identity = self.tcb_info(), self.qe_identity()
-            evaluate_tcb(
-                info=info.content,
-                identity=identity.content,
-                platform=self.platform,
-                qe_level=require_qe(identity.content, self.qe),
-                module_identity=None if module is None else find_module(info.content, module),
-            )
-        except (EndorsementError, SignatureError, ChainError):
-            return
-        except VerificationError as exc:
-            if exc.code != "tcb-not-supported":
-                raise
+        platform, pool = self.platform, self.endorsements
+        identity = genuine_qe_identity(tee=platform.tee, endorsements=pool, root=self.root, at=self.at)
+        if identity is not None:
+            with _passing("tcb-not-supported"):
+                require_none_revoked({"QE": require_qe(identity, self.qe)})
+        info = genuine_tcb_info(platform=platform, endorsements=pool, root=self.root, at=self.at)
+        if info is not None:
+            self._require_nothing_in(info)
+
+    def _require_nothing_in(self, info: TcbInfo) -> None:
+        facts = self.platform.module
+        # A module that is newer than the document is not in it, which is held against no platform.
+        newer = () if info.issue_date <= self.at <= info.next_update else ("tdx-module-unknown",)
+        with _passing("tcb-not-supported", *newer):
+            if facts is not None:
+                require_none_revoked({"TDX module": level_of_module(find_module(info, facts), facts)})
+        with _passing("tcb-not-supported"):
+            require_none_revoked({"platform": platform_levels(info, self.platform)[1]})
+
+
+@contextmanager
+def _passing(*codes: str) -> Iterator[None]:
+    """Let refusals of these codes pass."""
+    try:
+        yield
+    except VerificationError as exc:
+        if exc.code not in codes:
+            raise

@@ -16,13 +16,12 @@ from attest.endorsements.anchors import Anchor, TrustAnchors
 from attest.endorsements.pool import Endorsements
 from attest.evidence.intel.authenticity import (
     AuthenticQuote,
-    certifying_pck,
+    certifying_pcks,
+    find_chain,
     pck_candidates,
     require_attestation_key,
-    require_pck,
     require_quote_signature,
 )
-from attest.evidence.intel.chain import find_pck_chain
 from attest.evidence.intel.collateral import SignedCollateral
 from attest.evidence.intel.evaluation import (
     TcbEvaluation,
@@ -169,8 +168,8 @@ def authenticate_quote(
         candidates = pck_candidates(quote, endorsements, at=at)
         procedure.record("a PCK certificate with all TCB members", _platforms(candidates))
     with procedure.step(_STEPS.qe_report_signature):
-        certifying = certifying_pck(quote, candidates)
-        got = "verifies" if certifying is not None else "no PCK certificate is at hand that says otherwise"
+        certifying = certifying_pcks(quote, candidates)
+        got = "verifies" if certifying else "no PCK certificate is at hand that says otherwise"
         procedure.record("ECDSA P-256 by the PCK over the QE report", got)
     with procedure.step(_STEPS.attestation_key):
         require_attestation_key(quote)
@@ -179,8 +178,7 @@ def authenticate_quote(
         require_quote_signature(quote)
         procedure.record(("ECDSA P-256 over {} bytes", len(quote.signed_bytes)), "verifies with the attestation key")
     with procedure.step(_STEPS.pck_chain):
-        pck = require_pck(quote, certifying)
-        chain = find_pck_chain(pck, quote, endorsements=endorsements, anchors=anchors, at=at)
+        chain = find_chain(quote, certifying, endorsements=endorsements, anchors=anchors, at=at)
         procedure.record("a pinned Intel SGX Root CA", ("{}, key {}", chain.anchor.name, chain.anchor.spki_sha256))
     return AuthenticQuote(quote=quote, chain=chain, at=at)
 
@@ -262,6 +260,8 @@ def _judge_tcb(procedure: Procedure, at_hand: CollateralAtHand) -> _Tcb:
             svn = platform.module.tee_tcb_svn
             procedure.record("the module that TCB info describes", ("version {}, SVN {}", svn[1], svn[0]))
     with procedure.attempt(_STEPS.tcb):
+        if info is None or identity is None:
+            at_hand.require_nothing_negative()  # a piece that is missing or stale hides nothing that another one says
         evaluation = evaluate_tcb(
             info=procedure.need(info, _EARLIER).content,
             identity=procedure.need(identity, _EARLIER).content,

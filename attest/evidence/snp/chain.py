@@ -1,48 +1,54 @@
 """From a VCEK or VLEK to a pinned root of AMD's: ASK or ASVK, then the ARK.
 
-Several certificates can bear a wanted name (there are two SEV-Genoa); the one whose key verifies the child counts.
+Several certificates can bear a wanted name (there are two SEV-Genoa, and a file may be damaged); one that passes every
+check counts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 
 from attest.endorsements.anchors import Anchor, AnchorRole, TrustAnchors
+from attest.endorsements.candidates import MAX_CANDIDATES, best_candidate
 from attest.endorsements.chains import pinned_roots, require_ca, require_issued, require_valid, untrusted_root
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.signatures import SignatureAlgorithm
 from attest.endorsements.x509 import Certificate, Issuer
 from attest.errors import AttestError, ChainError, EndorsementError
-from attest.evidence.snp.leaves import MAX_CANDIDATES
 from attest.evidence.snp.tcb import SnpProduct
 
 _ROLE: AnchorRole = "amd-ark"
 
 
-def find_issuer(child: Certificate, candidates: tuple[Certificate, ...]) -> Certificate:
-    """Return the certificate that issued ``child``: of several with the wanted name, the one whose key verifies it.
+def find_issuer(
+    child: Certificate, candidates: tuple[Certificate, ...], *further: Callable[[Certificate], object]
+) -> Certificate:
+    """Return the certificate that issued ``child``: of several with the wanted name, one that passes everything.
+
+    The further checks serve the choice only; the caller makes them afterwards.
 
     Raises:
         ChainError: those that bear the name did not issue it, or may not issue anything.
         EndorsementError: ``snp-issuer-missing``, none bears the name.
     """
-    refusal: ChainError | None = None
-    for candidate in candidates[:MAX_CANDIDATES]:
-        try:
-            require_issued(child, candidate.as_issuer(), algorithm=SignatureAlgorithm.RSA_PSS_SHA384)
-            require_ca(candidate)
-        except ChainError as exc:
-            refusal = refusal or exc
-        else:
-            return candidate
-    raise refusal or EndorsementError(
-        f"the certificate of {child.issuer_common_name}, which issued {child.name}, is not at hand",
-        code="snp-issuer-missing",
-        expected=child.issuer_common_name,
-        got="none",
-        hint="give AMD's certificate chain with --endorsements PATH, or fetch it with 'attest endorsements fetch'",
-        retryable=True,
-    )
+
+    def issued(candidate: Certificate) -> None:
+        require_issued(child, candidate.as_issuer(), algorithm=SignatureAlgorithm.RSA_PSS_SHA384)
+        require_ca(candidate)
+
+    issuer = best_candidate(candidates, issued, *further)
+    if issuer is None:
+        raise EndorsementError(
+            f"the certificate of {child.issuer_common_name}, which issued {child.name}, is not at hand",
+            code="snp-issuer-missing",
+            expected=child.issuer_common_name,
+            got="none",
+            hint="give AMD's certificate chain with --endorsements PATH, or fetch it with 'attest endorsements fetch'",
+            retryable=True,
+        )
+    issued(issuer)
+    return issuer
 
 
 def find_root(

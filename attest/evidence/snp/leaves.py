@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from attest.checks import Check, Outcome
+from attest.endorsements.candidates import MAX_CANDIDATES
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.x509 import Certificate, parse_certificate
 from attest.errors import AttestError, ChainError, EndorsementError, EvidenceError, SignatureError
@@ -12,8 +13,6 @@ from attest.evidence.snp.certificates import LeafKind, SnpLeaf, read_leaf
 from attest.evidence.snp.evidence import ParsedSnpEvidence
 from attest.evidence.snp.structure import ParsedSnpReport
 
-MAX_CANDIDATES = 8
-"""Certificates of one role that are tried; each may cost a public-key operation. The best fitting come first."""
 LEAF_KINDS = {0: LeafKind.VCEK, 1: LeafKind.VLEK}
 """Values of SIGNING_KEY that have a certificate."""
 

@@ -7,6 +7,7 @@ would be a missing endorsement (exit 5) come last, so that a report that is plai
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 from cryptography.exceptions import InvalidSignature
@@ -135,15 +136,21 @@ def verify_snp_evidence(
     kind = signing_kind(evidence.report)
     pool = endorsements.with_certificates(evidence.issuers)
     crls = (*evidence.crls, *endorsements.crls)
-    best: AttestError | None = None
+    refusals: list[AttestError] = []
     for leaf in candidates(evidence, kind, pool, at):
         try:
             return _verify_with(
                 leaf, evidence.report, pool=pool, crls=crls, anchors=anchors, at=at, unchecked=unchecked
             )
         except (VerificationError, EndorsementError) as exc:
-            best = best or exc
-    raise best or no_leaf(evidence, kind, pool)
+            refusals.append(exc)
+    # Of several, the certificate that got furthest is the report's, and the others are of no account.
+    raise max(refusals, key=_progress) if refusals else no_leaf(evidence, kind, pool)
+
+
+def _progress(refusal: AttestError) -> int:
+    """Return the number of the step that failed."""
+    return [check.outcome for check in refusal.checks].index(Outcome.FAIL)
 
 
 def _verify_with(
@@ -163,10 +170,17 @@ def _verify_with(
         procedure.record(at, _dates(leaf.certificate))
     with procedure.step(_STEPS.chain):
         issuer_name = leaf.certificate.issuer_common_name
-        intermediate = find_issuer(leaf.certificate, pool.named(leaf.certificate.issuer))
+        rooted = partial(find_root, product=leaf.product, pool=pool, anchors=anchors, at=at)
+        intermediate = find_issuer(
+            leaf.certificate,
+            pool.named(leaf.certificate.issuer),
+            rooted,
+            partial(require_valid, at=at),
+            lambda each: _find_crl(crls, rooted(each)[1], each, at=at, unchecked=unchecked),
+        )
         procedure.record(("issued by {}", issuer_name), ("signature of {} verifies", intermediate.name))
     with procedure.step(_STEPS.root):
-        anchor, root = find_root(intermediate, product=leaf.product, pool=pool, anchors=anchors, at=at)
+        anchor, root = rooted(intermediate)
         procedure.record(("a pinned root of {}", leaf.product), ("{}, key {}", anchor.name, anchor.spki_sha256))
     with procedure.step(_STEPS.chain_validity):
         require_valid(intermediate, at=at)

@@ -1,1 +1,1 @@
-import{a as s,b as o,c as a,d as r,e as p,f as e}from"./chunk-6Z2XMI2W.js";import"./chunk-JND32I6I.js";export{s as appraise,a as filesOf,r as loadPolicy,e as propose,p as rows,o as together};
+import{a as s,b as o,c as a,d as r,e as p,f as e}from"./chunk-WLN4HEUQ.js";import"./chunk-U2GKKLXW.js";export{s as appraise,a as filesOf,r as loadPolicy,e as propose,p as rows,o as together};

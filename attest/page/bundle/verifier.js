@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-VOWXHTCX.js";import"./chunk-JND32I6I.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-7TRHMGEI.js";import"./chunk-U2GKKLXW.js";export{r as verifyEvidence};

@@ -11,8 +11,31 @@ const KEY_USAGE = "2.5.29.15";
 const KEY_CERT_SIGN = 5;
 const MAY_ISSUE = "CA:true, keyCertSign:true";
 
-/** Certificates of one role that are tried; each may cost a public-key operation. */
-export const MAX_CANDIDATES = 8;
+/** Certificates or documents of one role that are tried; each may cost some public-key operations. */
+export const MAX_CANDIDATES = 32;
+
+/**
+ * Return the first candidate that no check refuses, or else the first of those that pass the most checks in a row.
+ *
+ * The caller judges the choice by the same checks and reports the refusal. A single candidate costs no check.
+ */
+export async function bestCandidate<T>(
+  candidates: readonly T[],
+  ...checks: readonly ((candidate: T) => unknown)[]
+): Promise<T | undefined> {
+  const tried = candidates.slice(0, MAX_CANDIDATES);
+  if (tried.length < 2) return tried[0];
+  const passed = await Promise.all(tried.map((candidate) => passedChecks(candidate, checks)));
+  return tried[passed.indexOf(Math.max(...passed))];
+}
+
+/** How many checks in a row accept a candidate. */
+async function passedChecks<T>(candidate: T, checks: readonly ((candidate: T) => unknown)[]): Promise<number> {
+  for (const [passed, check] of checks.entries()) {
+    if ((await refusalOf(() => check(candidate))) instanceof AttestError) return passed;
+  }
+  return checks.length;
+}
 
 /** Return what the first gives that passes; or throw the refusal of the first, or of `otherwise` when there is none. */
 export async function firstOf<T, R>(

@@ -60,6 +60,8 @@ export interface ParsedDevice {
   /** The request nonce, 32 bytes. */
   readonly nonce: Bytes;
   verify(given: Given): Promise<Verified>;
+  /** The device that signed refused evidence, to be judged with the others; undefined when it does not hold. */
+  authenticate(given: Given): Promise<object | undefined>;
   /** Judges what no single device of the format can show; devices of another format are passed over. */
   readonly judgeSet: JudgeSet;
 }
@@ -71,6 +73,6 @@ export interface JudgedSet {
 }
 
 export type JudgeSet = (
-  all: readonly (readonly [name: string, verified: Verified])[],
+  all: readonly (readonly [name: string, member: object])[],
   unchecked: readonly Unchecked[],
 ) => Promise<JudgedSet>;

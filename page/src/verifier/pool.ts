@@ -7,7 +7,7 @@ import type { OcspAnswer } from "./ocsp_answers";
 import type { RimDocument } from "./rims";
 import type { Certificate } from "./x509";
 
-/** What vendors say, as presented: from files, caches, services or beside the evidence; in the order of arrival. */
+/** What vendors say, as presented: from files, caches, services or beside the evidence; in the order of their bytes. */
 export interface Endorsements {
   readonly certificates: readonly Certificate[];
   readonly crls: readonly Crl[];
@@ -29,15 +29,15 @@ type Entry = Endorsements[keyof Endorsements][number];
 const bytesOf = (entry: Entry): string => latin1("der" in entry ? entry.der : concat(entry.signature, entry.body));
 
 /**
- * Both together, those of `first` in front, without repetition. Of equal ones the last stays, in the place of the
- * first: a
- * list out of an expired bundle gives way to a current one.
+ * Both together, without repetition, in the order of their bytes: the order of arrival decides nothing. Of equal ones
+ * the last stays: a list out of an expired bundle gives way to a current one.
  */
 export function merged(first: Partial<Endorsements>, second: Partial<Endorsements>): Endorsements {
   const both: Record<string, Entry[]> = nothingFound();
   for (const name of Object.keys(both) as (keyof Endorsements)[]) {
     const entries: Entry[] = [...(first[name] ?? []), ...(second[name] ?? [])];
-    both[name] = [...new Map(entries.map((entry) => [bytesOf(entry), entry])).values()];
+    const unique = new Map(entries.map((entry) => [bytesOf(entry), entry]));
+    both[name] = [...unique].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, entry]) => entry);
   }
   return both as unknown as Endorsements;
 }

@@ -64,8 +64,8 @@ export async function verify(evidence: Evidence, given: Given, expected: Expecte
   const claimed = withLog(verified, read.cpu, log.claims);
   const [ofCpu, ofDevices] = partedBy(refused, read.cpu);
   const failures = [...composite.failures, ...ofCpu, ...log.failures, ...ofDevices];
-  // (4) Judge the devices as a set, once each of them is what it says.
-  const set = failures.length ? NOTHING_JUDGED : await judgeSets(read.devices, claimed, given.unchecked);
+  // (4) Judge the devices as a set, whatever else is wrong with them.
+  const set = await judgeSets(read.devices, claimed, { ...given, endorsements });
   // (5) The checks of the whole first, then of refused items, then of genuine ones. The refusal that comes first in the
   // order of exit codes speaks for all and carries every check.
   const ofItems = [...refused, ...claimed].flatMap(([name, item]) => ofItem(item.checks, name));
@@ -199,13 +199,26 @@ function withLog(
   return new Map([...verified, [name, { ...found, claims: { ...found.claims, eventlog } }]]);
 }
 
-/** Judge the devices of each format together. */
+/** Judge the devices of each format together: every one whose signature and chain hold. */
 async function judgeSets(
   devices: Read["devices"],
   verified: ReadonlyMap<string, Verified>,
-  unchecked: readonly Unchecked[],
+  given: Given,
 ): Promise<JudgedSet> {
   const judges = new Set(devices.map(([, { judgeSet }]) => judgeSet));
-  const sets = await Promise.all([...judges].map((judgeSet) => judgeSet([...verified], unchecked)));
+  const sets = await Promise.all(
+    [...judges].map(async (judgeSet) => {
+      const own = devices.filter(([, device]) => device.judgeSet === judgeSet);
+      const members = await Promise.all(
+        own.map(async ([name, device]) => [name, verified.get(name) ?? (await device.authenticate(given))] as const),
+      );
+      const known = members.flatMap(([name, member]) => (member ? [[name, member] as const] : []));
+      const strangers = members.filter(([, member]) => !member).map(([name]) => name);
+      // They may be what is missing.
+      const reason = `not judged, as signature or chain do not hold: ${strangers.join(", ")}`;
+      const more: readonly Unchecked[] = strangers.length ? [{ check: "topology", reason }] : [];
+      return judgeSet(known, [...given.unchecked, ...more]);
+    }),
+  );
   return { checks: sets.flatMap(({ checks }) => checks), failures: sets.flatMap(({ failures }) => failures) };
 }

@@ -9,7 +9,7 @@ import pytest
 
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
-from attest.endorsements.x509 import Extension
+from attest.endorsements.x509 import Extension, parse_certificate
 from attest.errors import AttestError, ChainError, EndorsementError, SignatureError
 from attest.evidence.gpu.chain import MAX_LEAVES, find_path, report_signed_by, require_linked
 from attest.evidence.gpu.evidence import parse_nvidia_device
@@ -23,7 +23,9 @@ from tests.evidence.gpu.made_chain import (
     DIGITAL_SIGNATURE,
     L2,
     L2_KEY,
+    L3,
     L3_KEY,
+    LEAF,
     P256_KEY,
     ROOT,
     ROOT_KEY,
@@ -56,7 +58,9 @@ def code(found: MadeDevice, *, anchors: TrustAnchors | None = None, pool: Endors
 
 
 def without(pool: Endorsements, *gone: int) -> Endorsements:
-    return Endorsements(certificates=tuple(c for i, c in enumerate(pool.certificates) if i not in gone))
+    """Leave out the certificates of these places in a chain, the leaf's being 0."""
+    left_out = [(LEAF, DEVICE, L3, L2, ROOT)[place] for place in gone]
+    return Endorsements(certificates=tuple(c for c in pool.certificates if c.subject not in left_out))
 
 
 # -- what passes
@@ -326,6 +330,34 @@ def test_an_issuer_of_the_right_name_that_did_not_sign_is_a_forgery() -> None:
     assert refusal.value.code == "certificate-signature-invalid"
 
 
+@pytest.mark.parametrize("place", range(5), ids=["leaf", "device", "L3", "L2", "root"])
+@pytest.mark.parametrize("anchors", [held(), pinned()], ids=["by its key", "by its digest"])
+def test_damaged_copies_beside_the_good_certificate_decide_nothing(place: int, anchors: TrustAnchors) -> None:
+    made = MadeDevice()
+    good = made.certificates()[place].der
+    damaged = tuple(parse_certificate(good[:-1] + bytes([good[-1] ^ (1 + n)])) for n in range(20))
+    found = verify(made.raw(), Endorsements(certificates=(*damaged, *made.certificates())), anchors=anchors)
+    assert (found.chain.leaf.certificate, found.chain.device, *found.chain.issuers) == made.certificates()[:4]
+
+
+@pytest.mark.parametrize("place", ["device", "l3", "l2"])
+def test_of_two_certificates_with_one_key_the_valid_one_counts(place: str) -> None:
+    made = MadeDevice()
+    expired = MadeDevice(**{place: {"ends": AT - SECOND}})  # type: ignore[arg-type]  # one of the places
+    assert verify(made.raw(), made.pool().merged(expired.pool())).chain.device == made.certificates()[1]
+    with pytest.raises(ChainError) as refusal:
+        verify(made.raw(), expired.pool())
+    assert refusal.value.code == "certificate-expired"
+
+
+def test_certificates_that_name_each_other_in_a_circle_end() -> None:
+    made = MadeDevice()
+    circle = MadeDevice(l2={"issuer": L3, "signer": L3_KEY}).certificates()[3]
+    with pytest.raises(EndorsementError) as refusal:
+        verify(made.raw(), Endorsements(certificates=(*without(made.pool(), 2, 3).certificates, circle)))
+    assert refusal.value.code == "gpu-issuer-missing"
+
+
 def test_a_root_in_the_place_of_an_issuer_is_no_issuer() -> None:
     short = MadeDevice(l3={"issuer": ROOT, "signer": ROOT_KEY})
     with pytest.raises(EndorsementError) as refusal:
@@ -335,9 +367,9 @@ def test_a_root_in_the_place_of_an_issuer_is_no_issuer() -> None:
 
 def test_only_so_many_leaves_are_tried() -> None:
     made = MadeDevice()
-    strangers = tuple(
-        MadeDevice(leaf={"serial": 1000 + n, "key": STRANGER_KEY}).certificates()[0] for n in range(MAX_LEAVES)
-    )
+    made_leaves = (MadeDevice(leaf={"serial": 1000 + n, "key": STRANGER_KEY}).certificates()[0] for n in range(400))
+    strangers = [leaf for leaf in made_leaves if leaf.der < made.certificates()[0].der][:MAX_LEAVES]  # in their order
+    assert len(strangers) == MAX_LEAVES
     with pytest.raises(SignatureError):
         verify(made.raw(), Endorsements(certificates=(*strangers, *made.certificates())))
     verify(made.raw(), Endorsements(certificates=(*strangers[1:], *made.certificates())))

@@ -66,20 +66,22 @@ def test_a_root_pinned_by_digest_comes_from_the_quote_or_the_endorsements() -> N
     assert authentic(chained(PCK, CA), anchors=[PINNED], endorsements=pool(ROOT)).chain.anchor == PINNED
 
 
-def test_an_issuer_may_come_from_the_endorsements() -> None:
-    assert authentic(chained(PCK), endorsements=pool(CA)).chain.issuer.der == CA
+def test_a_chain_in_the_quote_that_does_not_reach_the_root_is_false_whatever_the_endorsements_hold() -> None:
+    for endorsements in (NO_ENDORSEMENTS, pool(CA, ROOT)):
+        error = refused(chained(PCK), endorsements=endorsements)
+        assert (error.code, error.exit_code, error.check) == ("pck-chain-incomplete", 4, "tdx.pck_chain")
 
 
 def test_of_two_issuers_with_the_name_the_one_that_signed_counts() -> None:
     stranger = made.certificate(key=made.OTHER_KEY)
     assert authentic(chained(PCK, stranger, CA)).chain.issuer.der == CA
-    assert authentic(chained(PCK, stranger), endorsements=pool(CA)).chain.issuer.der == CA
+    assert refused(chained(PCK, stranger), endorsements=pool(CA)).code == "certificate-signature-invalid"
 
 
 def test_a_renewed_issuer_counts_beside_an_expired_one() -> None:
     old = made.certificate(ends=AT - SECOND)
-    assert authentic(chained(PCK, old), endorsements=pool(CA)).chain.issuer.der == CA
-    assert refused(chained(PCK, old)).code == "certificate-expired"
+    assert authentic(chained(PCK, old, CA)).chain.issuer.der == CA
+    assert refused(chained(PCK, old), endorsements=pool(CA)).code == "certificate-expired"
 
 
 def test_padding_does_not_matter() -> None:
@@ -164,7 +166,7 @@ def test_a_pck_whose_key_is_no_point_is_refused() -> None:
 
 def test_what_is_false_comes_before_what_is_missing() -> None:
     incomplete = chained(PCK)
-    assert refused(incomplete).exit_code == 5
+    assert refused(incomplete).code == "pck-chain-incomplete"
     assert refused(replace(incomplete, signature=bytes(64))).code == "quote-signature-invalid"
     assert refused(replace(incomplete, qe_report=bytes(384))).code == "attestation-key-mismatch"
     assert refused(replace(incomplete, qe_signature=bytes(64))).code == "qe-report-signature-invalid"
@@ -219,6 +221,23 @@ def test_a_renewed_pck_certificate_counts_beside_an_expired_one() -> None:
     old = made.pck(ends=AT - SECOND)
     assert authentic(quote, endorsements=pool(old, PCK, CA)).chain.pck.certificate.der == PCK
     assert refused(quote, endorsements=pool(old, CA)).code == "certificate-expired"
+
+
+@pytest.mark.parametrize("which", ["PCK certificate", "issuer", "root"])
+def test_damaged_copies_beside_the_good_certificate_decide_nothing(which: str) -> None:
+    quote = MadeQuote(certification_type=2, certification_data=ppid_data(2))
+    good = {"PCK certificate": PCK, "issuer": CA, "root": ROOT}[which]
+    damaged = [good[:-1] + bytes([good[-1] ^ (1 + n)]) for n in range(20)]
+    for anchor in (HELD, PINNED):
+        found = authentic(quote, endorsements=pool(*damaged, PCK, CA, ROOT), anchors=[anchor])
+        assert [certificate.der for certificate in found.chain.certificates] == [PCK, CA]
+
+
+def test_a_key_of_another_kind_in_a_copy_of_the_pck_decides_nothing() -> None:
+    quote = MadeQuote(certification_type=2, certification_data=ppid_data(2))
+    off = made.pck(key=made.spki(made.PCK_KEY)[:-1] + b"\0")
+    assert authentic(quote, endorsements=pool(off, PCK, CA)).chain.pck.certificate.der == PCK
+    assert refused(quote, endorsements=pool(off, CA)).code == "public-key-invalid"
 
 
 def test_a_given_certificate_that_cannot_be_read_is_told_only_when_there_is_no_other() -> None:

@@ -19,7 +19,7 @@ from attest.evidence.intel.chain import MAX_CHAIN_CERTIFICATES, find_intel_root
 from attest_simulator import der
 from attest_simulator.intel.keys import IntelAuthority, authority_key
 from tests.evidence.intel import made_quotes as made
-from tests.evidence.intel.judged import authentic, chained, refused
+from tests.evidence.intel.judged import authentic, chained, pool, refused
 from tests.evidence.intel.made_quotes import ANCHORS, AT, CA, CHAIN, HELD, PCK, PINNED, ROOT, MadeQuote, pem
 
 SECOND = timedelta(seconds=1)
@@ -163,7 +163,8 @@ def test_a_root_of_the_simulation_is_refused_by_name() -> None:
 
 
 def test_an_issuer_that_is_nowhere_is_missing() -> None:
-    error = refused(chained(PCK, ROOT))
+    given = MadeQuote(certification_type=4, certification_data=b"")
+    error = refused(given, endorsements=pool(PCK, ROOT))
     assert isinstance(error, EndorsementError)
     assert (error.code, error.retryable, error.exit_code) == ("pck-issuer-missing", True, 5)
 

@@ -228,6 +228,9 @@ class Made:
         module = replace(MODULE_FACTS, **changes)  # type: ignore[arg-type]  # the keywords of the caller
         return replace(self, platform=replace(self.platform, module=module))
 
+    def with_documents(self, *more: IntelDocument) -> "Made":
+        return replace(self, documents=(*self.documents, *more))
+
     def with_levels(self, *levels: Mapping[str, Any], **changes: object) -> "Made":
         return replace(self, documents=(document("tcb-info", tcb_info(*levels, **changes)), self.documents[1]))
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from attest.checks import Unchecked
+from attest.endorsements.candidates import MAX_CANDIDATES
 from attest.errors import AttestError, EndorsementError, RevokedError, SignatureError, VerificationError
-from attest.evidence.intel.collateral import MAX_CANDIDATES, TCB_SIGNING_NAME
+from attest.evidence.intel.collateral import TCB_SIGNING_NAME
 from attest.evidence.intel.evaluation import TcbEvaluation, find_module
 from attest.evidence.intel.tcb_info import parse_tcb_info
 from tests.evidence.intel_collateral import made_intel as made
@@ -535,6 +536,64 @@ def test_with_the_tcb_unchecked_a_mismatch_at_hand_still_refuses_and_what_fits_n
     assert replace(GOOD, platform=unsupported, unchecked=(NO_TCB,)).judge().evaluation is None
     forged = (info_document(key=OTHER_KEY), IDENTITY)
     assert replace(GOOD, documents=forged, unchecked=(NO_TCB,)).judge().evaluation is None
+
+
+OUTDATED: dict[str, Any] = {"nextUpdate": made.text(MIDDLE - SECOND)}
+OTHER_MAJOR = GOOD.with_module(tee_tcb_svn=bytes([5, 7, 5]).ljust(16, b"\0"))
+
+
+def revoked_documents(**dates: Any) -> dict[str, Any]:  # noqa: ANN401  members of a document
+    """One document that revokes a part, by the part's name."""
+    identities = [{"id": "TDX_01", **made.MODULE, "tcbLevels": [component_level(2, "Revoked")]}]
+    return {
+        "platform": info_document(platform_level(5, 11, 5, "Revoked"), **dates),
+        "TDX module": info_document(tdxModuleIdentities=identities, **dates),
+        "QE": qe_document(tcbLevels=[component_level(0, "Revoked")], **dates),
+    }
+
+
+@pytest.mark.parametrize("unchecked", [(), (NO_TCB,)], ids=["checked", "unchecked"])
+@pytest.mark.parametrize("dates", [{}, OUTDATED], ids=["current", "out of date"])
+@pytest.mark.parametrize("part", ["platform", "TDX module", "QE"])
+def test_each_document_alone_refuses_what_it_revokes(
+    part: str, dates: dict[str, Any], unchecked: tuple[Unchecked, ...]
+) -> None:
+    alone = replace(GOOD, documents=(revoked_documents(**dates)[part],), unchecked=unchecked)
+    refused = refusal(alone, code="tcb-revoked", check="tdx.tcb")
+    assert (refused.message, refused.exit_code) == (f"Intel revoked the TCB of the {part}", 4)
+
+
+@pytest.mark.parametrize("part", ["platform", "TDX module", "QE"])
+def test_a_current_document_counts_before_one_out_of_date(part: str) -> None:
+    old = revoked_documents(**OUTDATED)[part]
+    GOOD.with_documents(old).judge()
+    replace(GOOD.with_documents(old), unchecked=(NO_TCB,)).judge()
+
+
+def test_a_revoked_platform_is_refused_also_when_no_level_covers_its_module() -> None:
+    identities = [{"id": "TDX_01", **made.MODULE, "tcbLevels": [component_level(9)]}]
+    info = info_document(platform_level(5, 11, 5, "Revoked"), tdxModuleIdentities=identities)
+    refusal(replace(GOOD, documents=(info,), unchecked=(NO_TCB,)), code="tcb-revoked")
+
+
+def test_a_signer_that_expired_still_revokes_and_one_of_another_root_does_not() -> None:
+    document = revoked_documents()["platform"]
+    expired = made.certificate(TCB_SIGNING_NAME, SIGNING_KEY, dates=(made.LONG[0], MIDDLE - SECOND))
+    scene = replace(GOOD, documents=(document,), unchecked=(NO_TCB,))
+    refusal(replace(scene, certificates=(expired,)), code="tcb-revoked")
+    forged = info_document(platform_level(5, 11, 5, "Revoked"), key=OTHER_KEY)
+    replace(scene, documents=(forged,)).judge()
+
+
+def test_a_quoting_enclave_that_its_identity_does_not_know_is_refused_without_any_tcb_info() -> None:
+    scene = replace(GOOD, documents=(qe_document(miscselect="00000001", miscselectMask="FFFFFFFF"),))
+    refusal(replace(scene, unchecked=(NO_TCB,)), code="qe-identity-mismatch", check="tdx.tcb")
+
+
+def test_a_module_that_is_newer_than_an_outdated_tcb_info_is_no_finding() -> None:
+    old, current = replace(OTHER_MAJOR, documents=(info_document(**OUTDATED),)), replace(OTHER_MAJOR, documents=(INFO,))
+    replace(old, unchecked=(NO_TCB,)).judge()
+    refusal(replace(current, unchecked=(NO_TCB,)), code="tdx-module-unknown")
 
 
 # -- TD relaunch

@@ -10,6 +10,7 @@ import pytest
 
 from attest.checks import Outcome, Unchecked
 from attest.endorsements.anchors import Anchor, TrustAnchors
+from attest.endorsements.candidates import MAX_CANDIDATES
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.x509 import parse_certificate, parse_crl
 from attest.errors import (
@@ -22,7 +23,6 @@ from attest.errors import (
 )
 from attest.evidence.snp.certificates import LeafKind
 from attest.evidence.snp.evidence import ParsedSnpEvidence, parse_snp_evidence
-from attest.evidence.snp.leaves import MAX_CANDIDATES
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
 from attest.evidence.snp.verify import SnpSteps, verify_snp_evidence
 from attest_simulator import (
@@ -129,7 +129,8 @@ def test_a_leaf_whose_extensions_cannot_be_read_is_refused_by_name() -> None:
 def test_the_best_fitting_of_several_leaves_is_tried_first_and_any_good_one_wins() -> None:
     honest = scene()
     strangers = [
-        parse_certificate(SimulatedChip.of(SnpProduct.GENOA, name=f"chip {n}").leaf_certificate()) for n in range(1, 12)
+        parse_certificate(SimulatedChip.of(SnpProduct.GENOA, name=f"chip {n}").leaf_certificate())
+        for n in range(1, MAX_CANDIDATES + 2)
     ]
     assert len(strangers) > MAX_CANDIDATES
     crowd = Endorsements(certificates=(*strangers, *honest.endorsements.certificates), crls=honest.endorsements.crls)
@@ -148,6 +149,29 @@ def test_leaves_out_of_their_time_do_not_crowd_out_the_one_that_is_valid(bound: 
     ]
     crowd = Endorsements(certificates=(*stale, *honest.endorsements.certificates), crls=honest.endorsements.crls)
     assert honest.verify(endorsements=crowd).leaf.certificate.not_before <= AT
+
+
+@pytest.mark.parametrize("name", ["SEV-VCEK", "SEV-Genoa", "ARK-Genoa"])
+def test_damaged_copies_beside_the_good_certificate_decide_nothing(name: str) -> None:
+    honest = scene()
+    (good,) = (c for c in honest.endorsements.certificates if c.common_name == name)
+    damaged = tuple(parse_certificate(good.der[:-1] + bytes([good.der[-1] ^ (1 + n)])) for n in range(20))
+    crowd = honest.endorsements.with_certificates(damaged)
+    assert honest.verify(endorsements=crowd).leaf.certificate.der == honest.verify().leaf.certificate.der
+    alone = honest.without(name).with_certificates(damaged)
+    with pytest.raises(ChainError) as outcome:
+        honest.verify(endorsements=alone)
+    assert outcome.value.code == "certificate-signature-invalid"
+
+
+def test_of_several_certificates_the_one_that_gets_furthest_speaks() -> None:
+    honest = scene()
+    (vcek,) = (c for c in honest.endorsements.certificates if c.common_name == "SEV-VCEK")
+    damaged = parse_certificate(vcek.der[:-1] + bytes([vcek.der[-1] ^ 1]))
+    without_list = Endorsements(certificates=(damaged, *honest.endorsements.certificates))
+    with pytest.raises(EndorsementError) as outcome:
+        honest.verify(endorsements=without_list)
+    assert refused(outcome) == ("crl-missing", "snp.revocation")
 
 
 def test_mc_4_a_report_of_another_product_than_its_certificate_is_refused() -> None:

@@ -3,19 +3,19 @@
  *
  * In the JSON forms the chain belongs to the evidence and its order counts. For a raw report it lies among the
  * endorsements, perhaps with chains of other devices: there the leaf is the one whose key verifies the report, and
- * issuers are found by name and signature.
+ * issuers are found by name, and of several the one that passes every check.
  *
  * Spec: specs/nvidia-gpu.md, sections 5 and 6.
  */
 
 import { type Anchor, type AnchorRole, type TrustAnchors, anchorsOf, isSimulatedPin } from "../anchors";
 import { equal } from "../bytes";
-import { type Dated, requireCa, requireIssued } from "../chain";
+import { MAX_CANDIDATES, type Dated, bestCandidate, requireCa, requireIssued } from "../chain";
 import { ECDSA_SHA384, ecdsaHolds } from "../crypto";
 import { AttestError, refusal, refusalOf } from "../errors";
 import { type Endorsements, named } from "../pool";
 import { type Certificate, type Issuer, spkiPin } from "../x509";
-import { isLeaf, requireP384, withoutFirmwareId } from "./certificates";
+import { isLeaf, readLeaf, requireP384, withoutFirmwareId } from "./certificates";
 import type { ParsedGpuEvidence } from "./evidence";
 import type { ParsedGpuReport } from "./structure";
 
@@ -23,8 +23,6 @@ import type { ParsedGpuReport } from "./structure";
 const PATH_LENGTH = 4;
 /** Leaves that are tried for one raw report: eight machines with twelve devices are fewer than a hundred. */
 const MAX_LEAVES = 64;
-/** Certificates of one name that are tried: NVIDIA has one of each. */
-const MAX_CANDIDATES = 16;
 
 /** Certificates of a device as found; nothing of it is trusted. */
 export interface DevicePath {
@@ -50,9 +48,16 @@ export interface Root {
 
 // -- finding
 
+/** A check of a path, or of its upper part, that serves to choose among several certificates in the pool. */
+export type PathCheck = (certificates: readonly Certificate[]) => Promise<void>;
+
 /** The certificates from the attestation key up to L2, as they came with the evidence or lie in the pool. */
-export async function findPath({ report, chain }: ParsedGpuEvidence, pool: Endorsements): Promise<DevicePath> {
-  const { certificates, failure, root } = chain ? presentedPath(chain) : await pooledPath(report, pool);
+export async function findPath(
+  { report, chain }: ParsedGpuEvidence,
+  pool: Endorsements,
+  ...checks: readonly PathCheck[]
+): Promise<DevicePath> {
+  const { certificates, failure, root } = chain ? presentedPath(chain) : await pooledPath(report, pool, checks);
   const [first, device] = certificates;
   const leaf = first && isLeaf(first) ? first : undefined;
   const last = certificates.at(-1);
@@ -81,27 +86,70 @@ function presentedPath(chain: readonly Certificate[]): FoundPath {
   };
 }
 
-async function pooledPath(report: ParsedGpuReport, pool: Endorsements): Promise<FoundPath> {
-  const certificates = await findLeaf(report, pool);
-  let child = certificates[0];
-  if (!child) return { certificates, failure: refusal("endorsement", "gpu-leaf-missing", "a firmware id", "none") };
-  while (certificates.length < PATH_LENGTH) {
-    const issued: Certificate = child;
-    const issuer = await refusalOf(() => findIssuer(issued, pool));
-    if (issuer instanceof AttestError) return { certificates, failure: issuer };
-    certificates.push(issuer);
-    child = issuer;
+async function pooledPath(
+  report: ParsedGpuReport,
+  pool: Endorsements,
+  checks: readonly PathCheck[],
+): Promise<FoundPath> {
+  const search = new PathSearch(pool, checks);
+  const leaf = await bestCandidate(await findLeaves(report, pool), readLeaf, ...search.judges(PATH_LENGTH));
+  if (leaf) return search.upward(leaf, PATH_LENGTH);
+  return { certificates: [], failure: refusal("endorsement", "gpu-leaf-missing", "a firmware id", "none") };
+}
+
+/** A search through certificates that bear the wanted names, damaged copies among them. */
+class PathSearch {
+  private readonly found = new Map<Certificate, Map<number, Promise<FoundPath>>>();
+
+  constructor(
+    private readonly pool: Endorsements,
+    private readonly checks: readonly PathCheck[],
+  ) {}
+
+  /** Return the best path of this length that begins with a certificate, or as far as it goes. */
+  upward(certificate: Certificate, length: number): Promise<FoundPath> {
+    const byLength = this.found.get(certificate) ?? new Map<number, Promise<FoundPath>>();
+    const path = byLength.get(length) ?? this.search(certificate, length);
+    this.found.set(certificate, byLength.set(length, path));
+    return path;
   }
-  return { certificates, failure: undefined };
+
+  /** The checks of the path that begins with a certificate. */
+  judges(length: number): readonly ((certificate: Certificate) => Promise<void>)[] {
+    const whole = async (certificate: Certificate): Promise<void> => {
+      const { failure } = await this.upward(certificate, length);
+      if (failure) throw failure;
+    };
+    return [
+      whole,
+      ...this.checks.map((check) => async (certificate: Certificate) => {
+        await check((await this.upward(certificate, length)).certificates);
+      }),
+    ];
+  }
+
+  private async search(child: Certificate, length: number): Promise<FoundPath> {
+    if (length === 1) return { certificates: [child], failure: undefined };
+    // A self-issued certificate stands in the place of the root and is no candidate.
+    const candidates = named(this.pool, child.issuer).filter((candidate) => !isSelfIssued(candidate));
+    const linked = (candidate: Certificate): Promise<void> => requireLink(child, candidate);
+    const issuer = await bestCandidate(candidates, linked, ...this.judges(length - 1));
+    const failure = issuer
+      ? await refusalOf(() => linked(issuer))
+      : refusal("endorsement", "gpu-issuer-missing", issuerName(child), "none");
+    if (!issuer || failure) return { certificates: [child], failure: failure ?? undefined };
+    const path = await this.upward(issuer, length - 1);
+    return { ...path, certificates: [child, ...path.certificates] };
+  }
 }
 
 const isSelfIssued = ({ issuer, subject }: Certificate): boolean => equal(issuer, subject);
 
-/** The leaf whose key signed the report; if none did, the first, so that the signature is what fails. */
-async function findLeaf(report: ParsedGpuReport, pool: Endorsements): Promise<Certificate[]> {
+/** The leaves whose key signed the report; if none did, the first, so that the signature is what fails. */
+async function findLeaves(report: ParsedGpuReport, pool: Endorsements): Promise<readonly Certificate[]> {
   const leaves = pool.certificates.filter(isLeaf).slice(0, MAX_LEAVES);
-  for (const leaf of leaves) if (await reportSignedBy(report, leaf)) return [leaf];
-  return leaves.slice(0, 1);
+  const holds = await Promise.all(leaves.map((leaf) => reportSignedBy(report, leaf)));
+  return holds.includes(true) ? leaves.filter((_, i) => holds[i]) : leaves.slice(0, 1);
 }
 
 /** Whether the report's signature verifies under this certificate's key; a key of another kind signed nothing. */
@@ -111,17 +159,6 @@ export async function reportSignedBy({ signature, signedBytes }: ParsedGpuReport
     return ecdsaHolds(leaf.spki, "SHA-384", signature, signedBytes);
   });
   return holds === true;
-}
-
-/** Who issued `child`; a self-issued certificate stands in the place of the root and is no candidate. */
-async function findIssuer(child: Certificate, pool: Endorsements): Promise<Certificate> {
-  const candidates = named(pool, child.issuer).slice(0, MAX_CANDIDATES);
-  const missing = refusal("endorsement", "gpu-issuer-missing", issuerName(child), "none");
-  return firstThat(
-    candidates.filter((candidate) => !isSelfIssued(candidate)),
-    (candidate) => requireLink(child, candidate),
-    missing,
-  );
 }
 
 /** The first of these that is not refused; else the first refusal, or `otherwise` when there are none. */

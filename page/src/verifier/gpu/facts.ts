@@ -26,6 +26,11 @@ export interface GpuFacts {
   readonly comparison: readonly Comparison[] | undefined;
 }
 
+/** A report that an NVIDIA device signed, and which is not verified: dates, revocation and RIMs are open. */
+export interface AuthenticGpu {
+  readonly facts: Pick<GpuFacts, "evidence" | "identity" | "model">;
+}
+
 /** A report that an NVIDIA device signed, with everything that vouches for it. */
 export interface VerifiedGpu extends Verified {
   readonly facts: GpuFacts;

@@ -22,8 +22,8 @@ import { type References, type Source, compare, mismatches } from "./measurement
 import type { OpaqueData } from "./opaque";
 import { type ParsedRim, findSigners, readRim } from "./rim";
 
-/** Issues of one id that are looked at: NVIDIA signs anew about every two years. */
-const MAX_ISSUES = 16;
+/** Issues and copies of one id that are looked at: NVIDIA signs anew about every two years. */
+const MAX_ISSUES = 32;
 /** Above every exit code of a refusal. */
 const NO_FAILURE = 9;
 
@@ -188,7 +188,7 @@ export function windowOf(all: readonly Dated[]): Window {
 export async function statusesOf(
   certificates: readonly Certificate[],
   root: Issuer,
-  { endorsements, at }: Given,
+  { endorsements, at }: Pick<Given, "endorsements" | "at">,
   hold?: string,
 ): Promise<readonly Status[]> {
   const weighed = { answers: endorsements.ocsp, crls: endorsements.crls, at, hold };

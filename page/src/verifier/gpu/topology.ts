@@ -10,11 +10,11 @@
 import { hex } from "../bytes";
 import type { Unchecked } from "../checks";
 import { need } from "../errors";
-import type { JudgedSet, Verified } from "../evidence";
+import type { JudgedSet } from "../evidence";
 import { Procedure, type Steps, type Told, reasonsOf, same } from "../procedure";
 import type { Shown } from "../shown";
 import type { DeviceModel } from "./certificates";
-import type { VerifiedGpu } from "./facts";
+import type { AuthenticGpu } from "./facts";
 import { isSwitch } from "./presented";
 import { type OpaqueData, PROTECTED_PCIE } from "./opaque";
 
@@ -46,16 +46,16 @@ interface Finding {
 /**
  * Judge what no single device can show: that they are different, fresh together, of one mode, and complete.
  *
- * @param all what was verified; CPUs are passed over.
+ * @param all the devices whose signature and chain hold; those of another format are passed over.
  * @param unchecked `topology` tolerates that devices are missing, or that a board does not say who its neighbours are;
  *   duplicates, other nonces and contradictions refuse all the same. With one device alone, whatever it says of its
  *   neighbours is not evaluated.
  */
 export async function judgeSet(
-  all: readonly (readonly [name: string, verified: Verified])[],
+  all: readonly (readonly [name: string, member: object])[],
   unchecked: readonly Unchecked[],
 ): Promise<JudgedSet> {
-  const devices = all.flatMap(([name, verified]) => (isGpu(verified) ? [deviceOf(name, verified)] : []));
+  const devices = all.flatMap(([name, member]) => (isGpu(member) ? [deviceOf(name, member)] : []));
   const gpus = devices.filter(({ model }) => !isSwitch(model));
   const switches = devices.filter(({ model }) => isSwitch(model));
   const several = {
@@ -82,9 +82,9 @@ export async function judgeSet(
   return procedure.outcome();
 }
 
-const isGpu = (verified: Verified): verified is VerifiedGpu => "facts" in verified;
+const isGpu = (member: object): member is AuthenticGpu => "facts" in member;
 
-function deviceOf(name: string, { facts }: VerifiedGpu): Device {
+function deviceOf(name: string, { facts }: AuthenticGpu): Device {
   const { identity, evidence, model } = facts;
   const { nonce, opaque } = evidence.report;
   return { name, model, identity, pdi: identity.slice(2), nonce: hex(nonce), opaque };

@@ -18,13 +18,15 @@ import { requireValid } from "../chain";
 import { AttestError, need, refusalOf } from "../errors";
 import type { Given, ParsedDevice } from "../evidence";
 import type { Status } from "../ocsp";
-import { Procedure, same } from "../procedure";
+import { named } from "../pool";
+import { Procedure, same, tolerated } from "../procedure";
+import type { Certificate } from "../x509";
 import { type GpuLeaf, readIdentity, readLeaf, readModel } from "./certificates";
-import { type Root, findPath, findRoot, reportSignedBy, requireLink } from "./chain";
+import { type PathCheck, type Root, findPath, findRoot, reportSignedBy, requireLink } from "./chain";
 import { gpuClaims } from "./claims";
 import { Decisions } from "./decisions";
 import { type ParsedGpuEvidence, parseDevice } from "./evidence";
-import type { GpuFacts, VerifiedGpu } from "./facts";
+import type { AuthenticGpu, GpuFacts, VerifiedGpu } from "./facts";
 import { type PresentedDevice, tolerancesOf } from "./presented";
 import { SOURCES } from "./measurements";
 import { compareWithRims, findConflicts, judgeRim } from "./reference_checks";
@@ -32,6 +34,9 @@ import { type ReliedRim, statusesOf, tellStatuses, windowOf } from "./references
 import { parseReport } from "./structure";
 import { judgeSet } from "./topology";
 import { GPU_STEPS, type GpuProcedure } from "./steps";
+
+/** L4, L3 and L2, at the end of a path; L5 is made by the device itself, and no issuer can revoke it. */
+const REVOCABLE = 3;
 
 /** A raw report. */
 export function parseGpuReport(data: Bytes): ParsedDevice {
@@ -44,7 +49,23 @@ export async function parseGpuDevice(data: Bytes): Promise<ParsedDevice> {
 }
 
 function device(evidence: ParsedGpuEvidence): ParsedDevice {
-  return { nonce: evidence.report.nonce, verify: (given) => verifyGpu(evidence, given), judgeSet };
+  return {
+    nonce: evidence.report.nonce,
+    verify: (given) => verifyGpu(evidence, given),
+    authenticate: (given) => authenticateGpu(evidence, given),
+    judgeSet,
+  };
+}
+
+/** Return the device that signed a report, whatever else is wrong; undefined when signature or chain do not hold. */
+async function authenticateGpu(evidence: ParsedGpuEvidence, given: Given): Promise<AuthenticGpu | undefined> {
+  const presented = await presentedDevice(evidence, given);
+  const { path, identity, model } = presented;
+  const root = await refusalOf(() => requireChain(presented));
+  const isSigned = path.leaf && (await reportSignedBy(evidence.report, path.leaf));
+  const isKnown = typeof identity === "string" && model && "product" in model;
+  if (root instanceof AttestError || !isSigned || !isKnown) return undefined;
+  return { facts: { evidence, identity, model } };
 }
 
 /**
@@ -92,7 +113,7 @@ async function verifyGpu(evidence: ParsedGpuEvidence, given: Given): Promise<Ver
 
 /** Read what the device says of itself, and find its certificates. */
 async function presentedDevice(evidence: ParsedGpuEvidence, given: Given): Promise<PresentedDevice> {
-  const path = await findPath(evidence, given.endorsements);
+  const path = await findPath(evidence, given.endorsements, ...pathChecks(given));
   const [first] = path.certificates;
   const isReadable = first && (path.leaf ?? !path.failure);
   const leaf = isReadable ? await refusalOf(() => readLeaf(first)) : undefined;
@@ -100,6 +121,27 @@ async function presentedDevice(evidence: ParsedGpuEvidence, given: Given): Promi
   const identity = l4 && (await refusalOf(() => readIdentity(l4)));
   const model = l4 && typeof identity === "string" ? await refusalOf(() => readModel(l4, identity)) : undefined;
   return { evidence, path, given, leaf, identity, model };
+}
+
+/** The checks of a path that choose among several in the pool: its root, its dates, and its revocation. */
+function pathChecks({ endorsements, anchors, at, unchecked }: Given): readonly PathCheck[] {
+  const rooted = (path: readonly Certificate[]): Promise<Root> => {
+    const last = path.at(-1)!; // a path has one certificate at least
+    return findRoot("nvidia-device-root", last, named(endorsements, last.issuer), anchors);
+  };
+  return [
+    async (path) => {
+      await rooted(path);
+    },
+    async (path) => {
+      for (const dated of [...path, (await rooted(path)).issuer]) requireValid(dated, at);
+    },
+    async (path) => {
+      const { issuer } = await rooted(path);
+      const statuses = await refusalOf(() => statusesOf(path.slice(-REVOCABLE), issuer, { endorsements, at }));
+      if (statuses instanceof AttestError) tolerated(statuses, unchecked, "revocation");
+    },
+  ];
 }
 
 /** The facts of a device of which every step passed. */
@@ -183,7 +225,7 @@ function requireReadable(leaf: GpuLeaf | AttestError | undefined): GpuLeaf | und
   return leaf;
 }
 
-/** Ask about L4, L3 and L2; L5 is made by the device itself, and no issuer can revoke it. */
+/** Ask about L4, L3 and L2. */
 function judgeRevocation(
   procedure: GpuProcedure,
   presented: PresentedDevice,
@@ -192,7 +234,9 @@ function judgeRevocation(
 ): Promise<readonly Status[] | undefined> {
   return procedure.attempt("revocation", async (step) => {
     const { issuer } = step.need(root, decisions.lacking());
-    const statuses = await refusalOf(() => statusesOf(presented.path.certificates.slice(1), issuer, presented.given));
+    const statuses = await refusalOf(() =>
+      statusesOf(presented.path.certificates.slice(-REVOCABLE), issuer, presented.given),
+    );
     if (statuses instanceof AttestError) decisions.tolerate(statuses, "revocation");
     const shown = statuses instanceof AttestError ? [] : statuses;
     step.tell(...tellStatuses(shown, decisions, tolerancesOf(presented).heldRimSigners));

@@ -1,13 +1,14 @@
 /**
  * From a PCK certificate to the pinned Intel SGX Root CA.
  *
- * Several certificates can bear a wanted name; the one whose key verifies the child counts. A root counts only when its
- * key is pinned, wherever its certificate came from.
+ * Several certificates can bear a wanted name; one that passes every check counts. A root counts only when its key is
+ * pinned, wherever its certificate came from.
  */
 
 import { type Anchor, anchorsOf, isSimulatedPin, pinned } from "../anchors";
-import { type Bytes, equal, latin1 } from "../bytes";
-import { MAX_CANDIDATES, type Dated, firstOf, requireCa, requireIssued, requireValid } from "../chain";
+import { equal, latin1 } from "../bytes";
+import { MAX_CANDIDATES, type Dated, bestCandidate, firstOf, requireCa, requireIssued, requireValid } from "../chain";
+import { type Crl, requireCurrentCrl } from "../crl";
 import { ECDSA_SHA256, keyKind } from "../crypto";
 import { AttestError, need, refusalOf, refuse } from "../errors";
 import type { Given } from "../evidence";
@@ -104,37 +105,61 @@ function isOfPlatform({ ppid, pce_id }: PckCertificate, { certificationType, cer
 /**
  * T02: find the path from a PCK certificate to a pinned root, every certificate of it valid at the moment.
  *
- * Issuers are looked for in the quote first and then among the endorsements. The root that a quote brings counts only
- * when its key is pinned, and is not needed where the key itself is held.
+ * A quote with a chain leads to the root by that chain alone; other quotes by endorsements. The root's certificate
+ * counts only when its key is pinned, and is not needed where the key itself is held.
  */
 export async function findPckChain(
   pck: PckCertificate,
   embedded: readonly Certificate[],
   given: Given,
 ): Promise<PckChain> {
-  const candidates = (subject: Bytes): readonly Certificate[] =>
-    [
-      ...embedded.filter((certificate) => equal(certificate.subject, subject)),
-      ...named(given.endorsements, subject),
-    ].slice(0, MAX_CANDIDATES);
   const { certificate } = pck;
-  requireValid(certificate, given.at);
-  const wanted = certificate.issuerCommonName;
-  const issuer = await firstOf(
-    candidates(certificate.issuer),
-    (candidate) => requireCaOf(certificate, candidate, given.at),
-    () => refuse("endorsement", "pck-issuer-missing", wanted, "none", { retryable: true }),
+  const { at, endorsements } = given;
+  const own = embedded.length ? { ...endorsements, certificates: embedded } : endorsements;
+  const issued = async (ca: Certificate): Promise<void> => {
+    requireP256(ca);
+    await requireIssued(certificate, ca, ECDSA_SHA256);
+    requireCa(ca);
+  };
+  const rooted = (ca: Certificate): Promise<Root> => {
+    const presented = new Set([...named(own, ca.issuer), ...named(endorsements, ca.issuer)]);
+    return findRoot(ca, [...presented].slice(0, MAX_CANDIDATES), given);
+  };
+  requireValid(certificate, at);
+  const issuer = await bestCandidate(
+    named(own, certificate.issuer),
+    issued,
+    (ca) => requireValid(ca, at),
+    rooted,
+    async (ca) => requireNotListed(endorsements.crls, (await rooted(ca)).root, ca, at),
   );
-  return { pck, issuer, ...(await findRoot(issuer, candidates(issuer.issuer), given)) };
+  const wanted = certificate.issuerCommonName;
+  if (!issuer && embedded.length) refuse("chain", "pck-chain-incomplete", wanted, "none");
+  if (!issuer) return refuse("endorsement", "pck-issuer-missing", wanted, "none", { retryable: true });
+  await issued(issuer);
+  requireValid(issuer, at);
+  return { pck, issuer, ...(await rooted(issuer)) };
 }
 
-async function requireCaOf(child: Certificate, ca: Certificate, at: number): Promise<Certificate> {
-  requireP256(ca);
-  await requireIssued(child, ca, ECDSA_SHA256);
-  requireCa(ca);
-  requireValid(ca, at);
-  return ca;
+/** Require that no genuine list of the issuer names the certificate; none has to be at hand. */
+export async function requireNotListed(
+  crls: readonly Crl[],
+  issuer: Issuer,
+  certificate: Certificate,
+  at: number,
+): Promise<void> {
+  const listed = await listedIn(crls, issuer, certificate, at);
+  if (listed instanceof AttestError && listed.kind === "revoked") throw listed;
 }
+
+/** The current list of an issuer, which does not name the certificate; or why there is none. */
+export const listedIn = (
+  crls: readonly Crl[],
+  issuer: Issuer,
+  { serial }: Certificate,
+  at: number,
+): Promise<Crl | AttestError> =>
+  refusalOf(() => requireCurrentCrl(crls, issuer, { serials: [serial], at, isEndIncluded: true }));
 
 type Root = Pick<PckChain, "root" | "anchor">;
 

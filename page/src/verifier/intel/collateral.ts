@@ -8,13 +8,12 @@
 
 import { type Bytes, rfc3339 } from "../bytes";
 import { MAX_CANDIDATES, firstOf, requireIssued } from "../chain";
-import { type Crl, requireCurrentCrl } from "../crl";
 import { ECDSA_SHA256, ecdsaHolds } from "../crypto";
 import { AttestError, need, refusalOf, refuse } from "../errors";
 import { shown } from "../shown";
 import { type Endorsements, withCommonName } from "../pool";
 import type { Certificate, Issuer } from "../x509";
-import { currentFirst } from "./chain";
+import { currentFirst, requireNotListed } from "./chain";
 import type { IntelDocument } from "./document";
 import { type QeIdentity, parseQeIdentity } from "./qe_identity";
 import { highestFirst } from "./json_members";
@@ -30,6 +29,8 @@ export interface AtHand {
   readonly endorsements: Endorsements;
   readonly root: Issuer;
   readonly at: number;
+  /** Dates are not judged: for what is against a platform, never for what is in its favour. */
+  readonly isUndated?: boolean;
 }
 
 /** Return the TCB info of a platform: genuine, current, and of those the one with the highest evaluation number. */
@@ -78,7 +79,7 @@ async function best<Content extends Dated>(
     ranked.slice(0, MAX_CANDIDATES),
     async ({ document, content }) => {
       await requireSigned(document, atHand);
-      requireWithin(kind, content.issueDate, content.nextUpdate, at);
+      if (!atHand.isUndated) requireWithin(kind, content.issueDate, content.nextUpdate, at);
       return content;
     },
     () =>
@@ -91,7 +92,7 @@ async function best<Content extends Dated>(
 }
 
 /** Require that a TCB Signing certificate of the root signed: of several with that key, one that is valid. */
-async function requireSigned(document: IntelDocument, { endorsements, root, at }: AtHand): Promise<void> {
+async function requireSigned(document: IntelDocument, { endorsements, root, at, isUndated }: AtHand): Promise<void> {
   const candidates = withCommonName(endorsements, TCB_SIGNING_NAME);
   if (!candidates.length) missing(TCB_SIGNING, TCB_SIGNING_NAME);
   const signers: Certificate[] = [];
@@ -102,24 +103,13 @@ async function requireSigned(document: IntelDocument, { endorsements, root, at }
   }
   const attempt = async (certificate: Certificate): Promise<void> => {
     await requireIssued(certificate, root, ECDSA_SHA256);
-    const listed = await listedIn(endorsements.crls, root, certificate, at);
-    // No list has to be at hand for it, and what one says counts.
-    if (listed instanceof AttestError && listed.kind === "revoked") throw listed;
-    requireWithin(TCB_SIGNING, certificate.notBefore, certificate.notAfter, at);
+    await requireNotListed(endorsements.crls, root, certificate, at);
+    if (!isUndated) requireWithin(TCB_SIGNING, certificate.notBefore, certificate.notAfter, at);
   };
   await firstOf(signers, attempt, () =>
     refuse("signature", "collateral-signature-invalid", TCB_SIGNING_NAME, "another", { field: document.kind }),
   );
 }
-
-/** The current list of an issuer, which does not name the certificate; or why there is none. */
-export const listedIn = (
-  crls: readonly Crl[],
-  issuer: Issuer,
-  { serial }: Certificate,
-  at: number,
-): Promise<Crl | AttestError> =>
-  refusalOf(() => requireCurrentCrl(crls, issuer, { serials: [serial], at, isEndIncluded: true }));
 
 /** Require `begins <= at <= ends`; what is out of date has to be fetched, which distrusts no platform. */
 function requireWithin(piece: string, begins: number, ends: number, at: number): void {

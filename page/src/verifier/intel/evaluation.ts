@@ -134,8 +134,8 @@ interface Levels {
 export function evaluateTcb(info: TcbInfo, identity: QeIdentity, platform: Platform): TcbEvaluation {
   const { td, qeLevel } = platform;
   const levels = levelsOf(info, platform);
+  requireNoneRevoked([levels.platform, levels.module, qeLevel]);
   const status = statusOf(info, platform, levels);
-  need(status !== "Revoked", "verification", "tcb-revoked", "another", status, { field: "tcbStatus" });
   const advisories = [levels.platform, qeLevel, levels.module].flatMap((level) => level?.advisoryIDs ?? []);
   return {
     tcb_status: status,
@@ -149,20 +149,37 @@ export function evaluateTcb(info: TcbInfo, identity: QeIdentity, platform: Platf
   };
 }
 
-/** The first level that covers all components; components 0 and 1 are the module's own where it has an identity. */
+/** Require that Intel revoked none of these levels: `tcb-revoked`. */
+export function requireNoneRevoked(levels: readonly (TcbLevel | ComponentLevel | undefined)[]): void {
+  const isRevoked = levels.some((level) => level?.tcbStatus === "Revoked");
+  need(!isRevoked, "verification", "tcb-revoked", "another", "Revoked", { field: "tcbStatus" });
+}
+
+/** The levels that cover a platform, of a TDX module where it has an identity of its own; `tcb-not-supported`. */
 function levelsOf(info: TcbInfo, { pck, td, module }: Platform): Levels {
-  const { cpu_svn, pce_svn } = pck;
+  return { ...platformLevels(info, pck, td), module: moduleLevel(module, td) };
+}
+
+/** The first level that covers all components; components 0 and 1 are the module's own where it has an identity. */
+export function platformLevels(
+  info: TcbInfo,
+  { cpu_svn, pce_svn }: PckCertificate,
+  td: TdReport | undefined,
+): Pick<Levels, "sgx" | "platform"> {
   const got = [cpu_svn, pce_svn, td?.tee_tcb_svn].map(shown).join(" ");
   const onSgx = info.tcbLevels.filter(({ tcb }) => pce_svn >= tcb.pcesvn && atLeast(cpu_svn, tcb.sgxtcbcomponents));
-  const start = module ? 2 : 0;
+  const start = td?.tee_tcb_svn[1] ? 2 : 0;
   const covers = ({ tcb }: TcbLevel): boolean =>
     !td || atLeast(td.tee_tcb_svn.subarray(start), (tcb.tdxtcbcomponents ?? []).slice(start));
-  return {
-    sgx: onSgx[0] ?? notSupported("TCB", got),
-    platform: onSgx.find(covers) ?? notSupported("TCB", got),
-    module: module && td ? covering(module.tcbLevels, td.tee_tcb_svn[0]!, "TEE_TCB_SVN") : undefined,
-  };
+  return { sgx: onSgx[0] ?? notSupported("TCB", got), platform: onSgx.find(covers) ?? notSupported("TCB", got) };
 }
+
+/** The level that covers a TDX module; undefined where it has no identity of its own. */
+export const moduleLevel = (
+  module: TdxModuleIdentity | undefined,
+  td: TdReport | undefined,
+): ComponentLevel | undefined =>
+  module && td ? covering(module.tcbLevels, td.tee_tcb_svn[0]!, "TEE_TCB_SVN") : undefined;
 
 /** The module lowers the platform's status, or asks for a new start of the TD; then the quoting enclave lowers it. */
 function statusOf(info: TcbInfo, platform: Platform, levels: Levels): TcbStatus {

@@ -10,15 +10,33 @@
  */
 
 import { type Bytes, concat, equal, hex, rfc3339 } from "../bytes";
+import { bestCandidate } from "../chain";
 import type { Crl } from "../crl";
 import { ecSpki, ecdsaHolds, sha256 } from "../crypto";
-import { AttestError, need, refusalOf, refuse } from "../errors";
+import { AttestError, need, refusal, refusalOf, refuse } from "../errors";
 import type { Given, ParsedCpu, Registers, Verified } from "../evidence";
 import { type OpenStep, Procedure, type Told, reasonsOf, tolerated } from "../procedure";
-import { type PckChain, embeddedCertificates, findPckChain, pckCandidates, requireP256 } from "./chain";
+import {
+  type PckChain,
+  embeddedCertificates,
+  findPckChain,
+  listedIn,
+  pckCandidates,
+  requireNotListed,
+  requireP256,
+} from "./chain";
 import { claimsOf } from "./claims";
-import { findQeIdentity, findTcbInfo, listedIn } from "./collateral";
-import { type TcbEvaluation, evaluateTcb, findModule, requireIntelQe, requireQe } from "./evaluation";
+import { findQeIdentity, findTcbInfo } from "./collateral";
+import {
+  type TcbEvaluation,
+  evaluateTcb,
+  findModule,
+  moduleLevel,
+  platformLevels,
+  requireIntelQe,
+  requireNoneRevoked,
+  requireQe,
+} from "./evaluation";
 import type { PckCertificate } from "./pck";
 import { type Quote, parseQuote } from "./quote";
 import type { Dated } from "./tcb_info";
@@ -90,8 +108,9 @@ async function judgeAuthenticity(procedure: IntelProcedure, quote: Quote, given:
     return { embedded: own, candidates: found };
   });
   const certifying = await procedure.step("qeReportSignature", async (step) => {
-    const found = await certifyingPck(quote, candidates);
-    step.tell("ECDSA P-256 with SHA-256 by the PCK", found ? `verifies with ${found.certificate.name}` : "no PCK");
+    const found = await certifyingPcks(quote, candidates);
+    const name = found[0]?.certificate.name;
+    step.tell("ECDSA P-256 with SHA-256 by the PCK", name === undefined ? "no PCK" : `verifies with ${name}`);
     return found;
   });
   await procedure.step("attestationKey", async (step) => {
@@ -104,28 +123,37 @@ async function judgeAuthenticity(procedure: IntelProcedure, quote: Quote, given:
     step.tell("ECDSA P-256 with SHA-256 by the attestation key", "verifies");
   });
   return procedure.step("pckChain", async (step) => {
+    const chainOf = (pck: PckCertificate): Promise<PckChain> => findPckChain(pck, embedded, given);
+    const pck = await bestCandidate(certifying, chainOf, async (each) =>
+      requireNotListed(given.endorsements.crls, (await chainOf(each)).issuer, each.certificate, given.at),
+    );
     // A quote with certification data 1 to 4 brings none along.
-    const pck =
-      certifying ??
-      refuse("endorsement", "pck-certificate-missing", "a certificate", `type ${quote.certificationType}`);
-    const chain = await findPckChain(pck, embedded, given);
+    const chain = await chainOf(
+      pck ?? refuse("endorsement", "pck-certificate-missing", "a certificate", `type ${quote.certificationType}`),
+    );
     step.tell("a pinned Intel SGX Root CA", `${chain.anchor.name}, key ${chain.anchor.pin}`);
     return chain;
   });
 }
 
-/** T04: return the PCK certificate that signed the QE's report; none where none is at hand, which is told later. */
-async function certifyingPck(
+/** T04: return the PCK certificates whose key signed the QE's report; that none is at hand is reported later. */
+async function certifyingPcks(
   { qeReportSignature, report }: Quote,
   candidates: readonly PckCertificate[],
-): Promise<PckCertificate | undefined> {
+): Promise<readonly PckCertificate[]> {
+  const certifying: PckCertificate[] = [];
+  const refused: AttestError[] = [];
   for (const pck of candidates) {
     const { certificate } = pck;
-    requireP256(certificate);
-    if (await ecdsaHolds(certificate.spki, "SHA-256", qeReportSignature, report)) return pck;
+    const holds = await refusalOf(() => {
+      requireP256(certificate);
+      return ecdsaHolds(certificate.spki, "SHA-256", qeReportSignature, report);
+    });
+    if (holds instanceof AttestError) refused.push(holds);
+    else if (holds) certifying.push(pck);
   }
-  need(!candidates.length, "signature", "qe-report-signature-invalid", "a signature by the PCK", "another");
-  return undefined;
+  if (certifying.length || !candidates.length) return certifying;
+  throw refused[0] ?? refusal("signature", "qe-report-signature-invalid", "a signature by the PCK", "another");
 }
 
 /** T05: REPORTDATA of the QE's report: the digest of attestation key and authentication data, then zeros. */
@@ -194,7 +222,9 @@ async function judgeTcb(
     step.tell(`a TDX module signed by ${hex(report.mr_signer_seam)}`, `TEE_TCB_SVN ${hex(report.tee_tcb_svn)}`);
     return identity;
   });
-  return procedure.attempt("tcb", (step) => {
+  return procedure.attempt("tcb", async (step) => {
+    // A piece that is missing or stale hides nothing that another one says.
+    if (!info || !qe) await requireNothingAgainst(quote, chain, given);
     const { identity, level } = step.need(qe, EARLIER);
     const found = evaluateTcb(step.need(info, EARLIER), identity, { pck: chain.pck, td, module, qeLevel: level });
     step.tell("any status but Revoked", [found.tcb_status, ...found.advisory_ids]);
@@ -230,16 +260,38 @@ async function judgeUncheckedTcb(
   return undefined;
 }
 
-/** That no document fits, or that none covers this platform, is what is tolerated. */
-async function requireNothingAgainst({ tee, td, qeReport }: Quote, chain: PckChain, given: Given): Promise<void> {
-  const atHand = { endorsements: given.endorsements, root: chain.root, at: given.at };
-  const found = await refusalOf(async () => {
-    const info = await findTcbInfo(tee, chain.pck, atHand);
-    const identity = await findQeIdentity(tee, atHand);
-    const qeLevel = requireQe(identity, qeReport);
-    const module = td ? findModule(info, td) : undefined;
-    evaluateTcb(info, identity, { pck: chain.pck, td, module, qeLevel });
+/**
+ * Refuse a platform by genuine collateral against it, each document on its own, be it out of date. That a document is
+ * missing, or that none covers this platform, is not negative.
+ */
+async function requireNothingAgainst(
+  { tee, td, qeReport }: Quote,
+  { pck, root }: PckChain,
+  given: Given,
+): Promise<void> {
+  const atHand = { endorsements: given.endorsements, root, at: given.at, isUndated: true };
+  const identity = await genuine(findQeIdentity(tee, atHand));
+  if (identity) await passing(["tcb-not-supported"], () => requireNoneRevoked([requireQe(identity, qeReport)]));
+  const info = await genuine(findTcbInfo(tee, pck, atHand));
+  if (!info) return;
+  // A module that is newer than the document is not in it, which is held against no platform.
+  const isCurrent = info.issueDate <= given.at && given.at <= info.nextUpdate;
+  await passing(["tcb-not-supported", ...(isCurrent ? [] : ["tdx-module-unknown"])], () => {
+    if (td) requireNoneRevoked([moduleLevel(findModule(info, td), td)]);
   });
-  const isTolerated = ["endorsement", "signature", "chain"].includes(found?.kind ?? "endorsement");
-  if (found && !isTolerated && found.code !== "tcb-not-supported") throw found;
+  await passing(["tcb-not-supported"], () => requireNoneRevoked([platformLevels(info, pck, td).platform]));
+}
+
+/** Return what was found; undefined when it is missing or not genuine. */
+async function genuine<T>(found: Promise<T>): Promise<T | undefined> {
+  const document = await refusalOf(() => found);
+  if (!(document instanceof AttestError)) return document;
+  if (!["endorsement", "signature", "chain"].includes(document.kind)) throw document;
+  return undefined;
+}
+
+/** Let refusals of these codes pass. */
+async function passing(codes: readonly string[], check: () => void): Promise<void> {
+  const refused = await refusalOf(check);
+  if (refused instanceof AttestError && !codes.includes(refused.code)) throw refused;
 }

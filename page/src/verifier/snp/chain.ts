@@ -1,31 +1,38 @@
 /**
  * From a VCEK or VLEK to a pinned root of AMD's: ASK or ASVK, then the ARK. Several certificates can bear a wanted name
- * (there are two SEV-Genoa); the one whose key verifies the child counts.
+ * (there are two SEV-Genoa, and a file may be damaged); one that passes every check counts.
  */
 
 import { type Anchor, type TrustAnchors, anchorsOf, isSimulatedPin, pinned } from "../anchors";
 import { type Bytes, equal } from "../bytes";
-import { MAX_CANDIDATES, firstOf, requireCa, requireIssued, requireValid } from "../chain";
+import { MAX_CANDIDATES, bestCandidate, firstOf, requireCa, requireIssued, requireValid } from "../chain";
 import { RSA_PSS_SHA384, rsaSpki } from "../crypto";
 import { base64Bytes } from "../encoding";
-import { type AttestError, need, refusal } from "../errors";
+import { type AttestError, need, refusal, refuse } from "../errors";
 import type { Given } from "../evidence";
 import { named } from "../pool";
 import { type Certificate, type Issuer, spkiPin } from "../x509";
 import type { Product } from "./tcb";
 import { part } from "../parts";
 
-/** The certificate that issued `child`, of those that bear the name; `snp-issuer-missing` when there is none. */
-export const findIssuer = (child: Certificate, { endorsements }: Given): Promise<Certificate> =>
-  firstOf(
-    named(endorsements, child.issuer).slice(0, MAX_CANDIDATES),
-    async (candidate) => {
-      await requireIssued(child, candidate, RSA_PSS_SHA384);
-      requireCa(candidate);
-      return candidate;
-    },
-    () => refusal("endorsement", "snp-issuer-missing", child.issuerCommonName ?? "no CN", "none", { retryable: true }),
-  );
+/**
+ * Return the certificate that issued `child`: of several with the wanted name, one that passes everything. The further
+ * checks serve the choice only. `snp-issuer-missing` when none bears the name.
+ */
+export async function findIssuer(
+  child: Certificate,
+  { endorsements }: Given,
+  ...further: readonly ((candidate: Certificate) => unknown)[]
+): Promise<Certificate> {
+  const issued = async (candidate: Certificate): Promise<void> => {
+    await requireIssued(child, candidate, RSA_PSS_SHA384);
+    requireCa(candidate);
+  };
+  const issuer = await bestCandidate(named(endorsements, child.issuer), issued, ...further);
+  if (!issuer) return refuse("endorsement", "snp-issuer-missing", child.issuerCommonName, "none", { retryable: true });
+  await issued(issuer);
+  return issuer;
+}
 
 /** A pinned root, with its name and key. */
 export interface PinnedRoot {

@@ -7,7 +7,7 @@
  */
 
 import { type Bytes, concat, isZero, padded, rfc3339 } from "../bytes";
-import { datesText, firstOf, requireValid } from "../chain";
+import { datesText, requireValid } from "../chain";
 import { type Crl, requireCurrentCrl } from "../crl";
 import { ecdsaHolds } from "../crypto";
 import { AttestError, need, refusalOf, refuse } from "../errors";
@@ -52,12 +52,19 @@ const SIGNING_KINDS: Readonly<Record<number, LeafKind>> = { 0: "VCEK", 1: "VLEK"
  */
 export async function verifySnp(report: SnpReport, presented: readonly Bytes[], given: Given): Promise<Verified> {
   const kind = await new Procedure({ signingKey: SNP_STEPS.signingKey }).step("signingKey", () => signingKind(report));
-  return firstOf(
-    await candidates(report, kind, presented, given),
-    (leaf) => verifyWith(leaf, report, given),
-    () => noLeaf(kind, presented, given),
-  );
+  const refused: AttestError[] = [];
+  for (const leaf of await candidates(report, kind, presented, given)) {
+    const found = await refusalOf(() => verifyWith(leaf, report, given));
+    if (!(found instanceof AttestError)) return found;
+    refused.push(found);
+  }
+  // Of several, the certificate that got furthest is the report's, and the others are of no account.
+  const furthest = refused.sort((one, other) => progress(other) - progress(one))[0];
+  throw furthest ?? (await noLeaf(kind, presented, given));
 }
+
+/** The number of the step that failed. */
+const progress = ({ checks }: AttestError): number => checks.findIndex(({ outcome }) => outcome === "fail");
 
 /** Take every step with one candidate for the certificate of the report's key. */
 async function verifyWith(candidate: SnpLeaf | AttestError, report: SnpReport, given: Given): Promise<Verified> {
@@ -70,7 +77,13 @@ async function verifyWith(candidate: SnpLeaf | AttestError, report: SnpReport, g
     step.tell(rfc3339(at), datesText(certificate));
   });
   const intermediate = await procedure.step("chain", async (step) => {
-    const issuer = await findIssuer(certificate, given);
+    const issuer = await findIssuer(
+      certificate,
+      given,
+      (each) => findRoot(each, product, given),
+      (each) => requireValid(each, at),
+      async (each) => findCrl((await findRoot(each, product, given)).issuer, each.serial, given),
+    );
     step.tell(`issued by ${certificate.issuerCommonName ?? "no CN"}`, `signature of ${issuer.name} verifies`);
     return issuer;
   });
