@@ -263,5 +263,12 @@ def _with_log(evidence: Evidence, file: str | None) -> Evidence:
             got=", ".join(kind.kind for kind in kinds) or "none",
             hint="leave --eventlog out; 'attest inspect FILE' shows a log on its own",
         )
+    if any(item.essence == MEDIA_EVENT_LOG for item in evidence.items):
+        raise ConfigurationError(
+            "--eventlog: this evidence carries its own event log",
+            code="option-not-applicable",
+            field="--eventlog",
+            hint="leave --eventlog out: the log that came along must replay to the registers",
+        )
     item = EvidenceItem(name="eventlog", media_type=MEDIA_EVENT_LOG, value=log)
     return replace(evidence, items=(*evidence.items, item))

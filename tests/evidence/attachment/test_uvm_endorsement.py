@@ -25,7 +25,6 @@ from attest.evidence.attachment.uvm_endorsement import (
     parse_uvm_endorsement,
     verify_uvm_endorsement,
 )
-from attest_simulator import der
 from attest_simulator.azure.containers import (
     azure_container,
     did_of,
