@@ -36,7 +36,7 @@ from attest.evidence.snp.structure import REPORT_BYTES
 
 def binary_kind(data: bytes) -> FileKind[bytes] | None:
     """Return the first form that fits, or None."""
-    return next((kind for kind in _BINARY if kind.looks(data)), None)
+    return next((kind for kind in BINARY_KINDS if kind.looks(data)), None)
 
 
 def has_version(data: bytes) -> bool:
@@ -141,7 +141,7 @@ def _crl(file: RecognisedFile) -> FileContent:
 
 _QUOTE = partial(as_item, MEDIA_INTEL_QUOTE)
 
-_BINARY: tuple[FileKind[bytes], ...] = (
+BINARY_KINDS: tuple[FileKind[bytes], ...] = (
     FileKind(form="sgx-quote", label="Open Enclave evidence", looks=is_open_enclave, read=_open_enclave),
     FileKind(
         form="snp-report",
