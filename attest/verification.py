@@ -8,7 +8,7 @@ none of its arguments.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple, TypedDict
 
@@ -17,6 +17,8 @@ from attest.encoding import JsonValue
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
 from attest.errors import AttestError, EvidenceError, UnsupportedError, VerificationError
+from attest.evidence.attachment.record import Attested, Facts, ParsedAttachment, judge_attachments
+from attest.evidence.attachment.table import ATTACHMENTS, read_attachments
 from attest.evidence.binding import Binding, ExpectedBinding, parse_binding
 from attest.evidence.claims import claims_document
 from attest.evidence.composite import Presented, judge_composite
@@ -53,7 +55,9 @@ from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
 
 __all__ = ["ExpectedFreshness", "Freshness", "VerifiedEvidence", "VerifiedItem", "verify"]
 
-_ACCOMPANYING = (MEDIA_BINDING, MEDIA_ENDORSEMENTS, MEDIA_EVENT_LOG, MEDIA_DSTACK_LOG, MEDIA_DSTACK_STATEMENTS)
+_ACCOMPANYING = frozenset(
+    {MEDIA_BINDING, MEDIA_ENDORSEMENTS, MEDIA_EVENT_LOG, MEDIA_DSTACK_LOG, MEDIA_DSTACK_STATEMENTS, *ATTACHMENTS}
+)
 """Items that are no device."""
 
 
@@ -64,12 +68,16 @@ class VerifiedItem:
     Attributes:
         name: its name in the evidence (``cpu``).
         eventlog: the log that replays to its registers, if one came along.
+        attached: facts of what came along and is bound to it, by the name of the attachment.
+        attached_simulated: an attachment rests on a key of the simulator.
     """
 
     name: str
     format: DeviceFormat
     verified: VerifiedDevice
     eventlog: VerifiedEventLog | None = None
+    attached: Facts = field(default_factory=dict[str, JsonValue])
+    attached_simulated: bool = False
 
     @property
     def silicon(self) -> VerifiedDevice:
@@ -85,7 +93,7 @@ class VerifiedItem:
     def claims(self) -> dict[str, JsonValue]:
         """Everything that the evidence states, by the vendors' names; built on each access."""
         eventlog = {} if self.eventlog is None else {"eventlog": log_document(self.eventlog)}
-        return {**claims_document(self.format.claims, self.verified), **eventlog}
+        return {**claims_document(self.format.claims, self.verified), **eventlog, **self.attached}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +120,7 @@ class VerifiedEvidence:
     @property
     def simulated(self) -> bool:
         """True if any part rests on the simulator's roots."""
-        return any(item.verified.simulated for item in self.items)
+        return any(item.verified.simulated or item.attached_simulated for item in self.items)
 
     @property
     def ignored(self) -> tuple[str, ...]:
@@ -166,6 +174,8 @@ def verify(
     cpu, peripherals = _read_devices(evidence, formats)
     beside = [item for item in evidence.items if item.essence in _ACCOMPANYING]
     logs = _read_logs(beside, cpu)
+    attachments = read_attachments(beside, None if cpu is None else cpu.format.kind)
+    cpu = None if cpu is None else cpu._replace(attachments=attachments)
     bound = _single(beside, MEDIA_BINDING, field="binding", name="binding")
     binding = None if bound is None else parse_binding(bound.value)
     pool = _with_presented(endorsements, evidence.presented, beside, at)
@@ -196,6 +206,11 @@ class _Cpu(NamedTuple):
     item: EvidenceItem
     format: CpuFormat
     parsed: Any  # of the package of its format
+    attachments: tuple[ParsedAttachment, ...] = ()
+
+    def attested(self) -> Attested:
+        """Return what attachments are compared with."""
+        return Attested(self.format.kind, self.format.report_data(self.parsed), self.parsed)
 
 
 class _Peripheral(NamedTuple):
@@ -364,15 +379,26 @@ class _Findings:
         self.failures += failures
 
     def _add_cpu(self, cpu: _Cpu, logs: _Logs, given: _Given) -> None:
-        """Verify the CPU's evidence, and that the event log replays to its registers."""
+        """Verify the CPU's evidence, that the event log replays to its registers, and what is attached to it."""
         verified = self._attempt(cpu.item.name, lambda: cpu.format.verify(cpu.parsed, **given))
         replayed = None
         if logs.log is not None and logs.dstack is None:
             replayed = self._judge_log(logs.log, cpu, given["unchecked"])
         if logs.dstack is not None or logs.statements is not None:
             replayed = self._judge_dstack(logs, cpu) or replayed
+        judged = judge_attachments(cpu.attachments, cpu.attested(), given["anchors"])
+        self.checks += judged.checks
+        self.failures += judged.failures
         if verified is not None:
-            self.items.append(VerifiedItem(name=cpu.item.name, format=cpu.format, verified=verified, eventlog=replayed))
+            item = VerifiedItem(
+                name=cpu.item.name,
+                format=cpu.format,
+                verified=verified,
+                eventlog=replayed,
+                attached=judged.claims,
+                attached_simulated=judged.simulated,
+            )
+            self.items.append(item)
 
     def _add_peripheral(self, device: _Peripheral, given: _Given, tolerances: DeviceTolerances) -> None:
         verified = self._attempt(

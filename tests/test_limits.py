@@ -252,9 +252,19 @@ LIMITS: dict[str, dict[str, object]] = {
         "MAX_REFERENCE_BYTES": 1_048_576,
         "MAX_VERSION": 9_007_199_254_740_991,
     },
-    "attest.policy.reference_values.tagged_cbor": {
+    "attest.endorsements.tagged_cbor": {
         "MAX_DEPTH": 24,
         "MAX_ITEMS": 200_000,
+    },
+    "attest.evidence.attachment.committed_data": {
+        "MAX_COMMITTED_BYTES": 1_048_576,
+    },
+    "attest.evidence.attachment.uvm_endorsement": {
+        "MAX_UVM_ENDORSEMENT_BYTES": 65_536,
+        "MAX_CHAIN": 8,
+    },
+    "attest.evidence.quote_forms": {
+        "MAX_CERTIFICATES": 8,
     },
     "attest.policy.snp": {
         "_HIGHEST_VMPL": 3,

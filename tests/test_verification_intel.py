@@ -80,7 +80,7 @@ def told(checks: tuple[Check, ...], check_id: str) -> str:
 # -- what verifies
 
 
-@pytest.mark.parametrize(("version", "body_type"), [(4, 2), (5, 2), (5, 3)])
+@pytest.mark.parametrize(("version", "body_type"), [(4, 2), (5, 2), (5, 3), (5, 4)])
 def test_a_td_verifies_and_lists_every_check(version: int, body_type: int) -> None:
     verified = HONEST.verify(TD.quote(ZEROS, version=version, body_type=body_type))
     assert [check.id for check in verified.checks] == ["freshness", *ids("tdx")]
@@ -101,6 +101,15 @@ def test_an_enclave_verifies_and_lists_every_check(version: int) -> None:
     assert set(found.values()) == {Outcome.PASS}
     (item,) = verified.items
     assert (item.kind, item.claims["mr_enclave"]) == ("sgx", HONEST.enclave.mr_enclave.hex())
+
+
+@pytest.mark.parametrize("place", ["initial_service_td_hash", "current_service_td_hash", "mr_service_td"])
+def test_the_extended_report_says_in_three_places_that_a_service_td_is_bound(place: str) -> None:
+    quote = TD.quote(ZEROS, version=5, body_type=4, override={place: b"\x01" * 48})
+    claims = HONEST.verify(quote).items[0].claims
+    assert (claims[place], claims["service_td_bound"]) == ("01" * 48, True)
+    plain = HONEST.verify(TD.quote(ZEROS, version=5, body_type=4)).items[0].claims
+    assert (plain["service_td_bound"], plain["td_id"], plain["vm_id"]) == (False, "00" * 32, 0)
 
 
 def test_claims_say_who_speaks_and_are_complete() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 
-from attest.cli.inspection_azure import azure_evidence, readable
+from attest.cli.inspection_attachments import attested_certificate, committed_data, uvm_endorsement
+from attest.cli.inspection_azure import azure_evidence, hcl_facts, readable
 from attest.cli.inspection_eventlog import event_log
 from attest.cli.inspection_gpu import nvidia_facts, ocsp_facts, rim_facts
 from attest.cli.inspection_intel import intel_quote
@@ -17,11 +18,14 @@ from attest.endorsements.rims import looks_like_rim
 from attest.endorsements.x509 import Certificate, Crl, parse_certificate, parse_crl
 from attest.errors import ChainError, UnsupportedError
 from attest.evidence.azure.forms import parse_azure_evidence
+from attest.evidence.azure.structure import HclReportType, parse_hcl_report
 from attest.evidence.binding import parse_binding
 from attest.evidence.dstack.forms import is_log
 from attest.evidence.envelope import (
+    MEDIA_ATTESTED_CERTIFICATE,
     MEDIA_AZURE_CVM,
     MEDIA_BINDING,
+    MEDIA_COMMITTED_DATA,
     MEDIA_CONFIGFS_TSM,
     MEDIA_DSTACK_LOG,
     MEDIA_ENDORSEMENTS,
@@ -31,6 +35,7 @@ from attest.evidence.envelope import (
     MEDIA_NVIDIA_REPORT,
     MEDIA_SNP_EXTENDED,
     MEDIA_SNP_REPORT,
+    MEDIA_UVM_ENDORSEMENT,
     Evidence,
     EvidenceItem,
 )
@@ -41,7 +46,13 @@ from attest.evidence.recognition import recognise
 from attest.evidence.snp.certificate_table import parse_certificate_table
 from attest.evidence.snp.certificates import kind_of, read_leaf
 from attest.evidence.snp.evidence import ParsedSnpEvidence, parse_configfs_tsm, parse_snp_evidence
-from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS, ParsedSnpReport, layout_of_version
+from attest.evidence.snp.structure import (
+    GUEST_POLICY_BITS,
+    PLATFORM_INFO_BITS,
+    ParsedSnpReport,
+    layout_of_version,
+    parse_report,
+)
 from attest.evidence.snp.tcb import tcb_from_bytes
 from attest.results.token_services import service_of
 
@@ -76,6 +87,8 @@ def _file(name: str, data: bytes) -> _Facts:
         return {**facts, "label": found.label, "event_log": event_log(found.data)}
     if found.form == "token":
         return {**facts, "label": found.label, "token": _token(found.data)}
+    if found.form == "hcl":
+        return {**facts, "label": found.label, **_hcl(found.data)}
     if found.form is not None or found.read is None:
         recognised = read_evidence([(name, data)])  # refuses by name what this version does not read
         return {**facts, "label": recognised.forms[0], "evidence": _evidence(recognised.evidence)}
@@ -189,6 +202,15 @@ def _azure(value: bytes) -> _Facts:
     return {**facts, **_snp_evidence(cpu)} if isinstance(cpu, ParsedSnpEvidence) else facts
 
 
+def _hcl(value: bytes) -> _Facts:
+    """Describe a paravisor's report alone, with the SNP report in it."""
+    hcl = parse_hcl_report(value)
+    facts = hcl_facts(hcl)
+    if hcl.report_type is HclReportType.SNP:
+        facts["report"] = _report(parse_report(hcl.hardware_report))
+    return facts
+
+
 def _binding(value: bytes) -> _Facts:
     binding = parse_binding(value)
     return {
@@ -218,6 +240,9 @@ _ITEMS: Mapping[str, Callable[[bytes], _Facts]] = {
     MEDIA_NVIDIA_REPORT: lambda value: nvidia_facts(parse_nvidia_report(value)),
     MEDIA_EVENT_LOG: lambda value: {"event_log": event_log(value)},
     MEDIA_DSTACK_LOG: lambda value: {"event_log": event_log(value)},
+    MEDIA_ATTESTED_CERTIFICATE: attested_certificate,
+    MEDIA_COMMITTED_DATA: committed_data,
+    MEDIA_UVM_ENDORSEMENT: uvm_endorsement,
 }
 
 

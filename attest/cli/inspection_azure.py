@@ -10,6 +10,7 @@ from attest.encoding import JsonValue
 from attest.errors import EvidenceError
 from attest.evidence.azure.forms import parse_azure_evidence
 from attest.evidence.azure.runtime import parse_runtime_claims
+from attest.evidence.azure.structure import HclReportType, ParsedHclReport
 from attest.evidence.intel.quote import ParsedQuote
 from attest.evidence.tpm.structure import parse_tpm_quote
 
@@ -24,17 +25,21 @@ def azure_evidence(value: bytes) -> _Facts:
     """
     parsed = parse_azure_evidence(value)
     hcl = parsed.hcl
-    facts: _Facts = {
-        "hcl_report": {
-            "version": hcl.version,
-            "report_type": hcl.report_type.platform,
-            "hash_type": hcl.hash_type,
-            "runtime_digest": hcl.runtime_digest.hex(),
-        },
-        "runtime_claims": readable(_runtime, hcl.runtime_data),
-        "tpm_quote": readable(partial(_quote, parsed.tpm.pcrs), parsed.tpm.message),
-    }
+    facts = hcl_facts(hcl) | {"tpm_quote": readable(partial(_quote, parsed.tpm.pcrs), parsed.tpm.message)}
     return facts | (intel_quote(parsed.cpu.raw) if isinstance(parsed.cpu, ParsedQuote) else {})
+
+
+def hcl_facts(hcl: ParsedHclReport) -> _Facts:
+    """Describe the paravisor's report and its runtime claims, without the CPU's report in it."""
+    facts: _Facts = {
+        "version": hcl.version,
+        "report_type": hcl.report_type.platform,
+        "hash_type": hcl.hash_type,
+        "runtime_digest": hcl.runtime_digest.hex(),
+    }
+    if hcl.report_type is HclReportType.TDX:
+        facts |= {"td_report_data": hcl.td_report_data.hex(), "td_info": hcl.td_info.hex()}
+    return {"hcl_report": facts, "runtime_claims": readable(_runtime, hcl.runtime_data)}
 
 
 def readable(describe: Callable[[bytes], _Facts], data: bytes) -> _Facts:

@@ -271,6 +271,13 @@ def _with_log(evidence: Evidence, file: str | None) -> Evidence:
             got=", ".join(kind.kind for kind in kinds) or "none",
             hint="leave --eventlog out; 'attest inspect FILE' shows a log on its own",
         )
+    if any(item.essence in {MEDIA_EVENT_LOG, MEDIA_DSTACK_LOG} for item in evidence.items):
+        raise ConfigurationError(
+            "--eventlog: this evidence carries its own event log",
+            code="option-not-applicable",
+            field="--eventlog",
+            hint="leave --eventlog out: the log that came along must replay to the registers",
+        )
     media_type = MEDIA_DSTACK_LOG if is_dstack_log(log) else MEDIA_EVENT_LOG
     item = EvidenceItem(name="eventlog", media_type=media_type, value=log)
     return replace(evidence, items=(*evidence.items, item))

@@ -151,6 +151,14 @@ class KeyUsageHolder(SimpleNamespace):
 
 
 @asn1.sequence
+class ExtendedKeyUsageHolder(SimpleNamespace):
+    """An ExtKeyUsageSyntax inside another SEQUENCE, for the same reason (section 4.2.1.12)."""
+
+    __init__ = SimpleNamespace.__init__
+    purposes: list[x509.ObjectIdentifier]
+
+
+@asn1.sequence
 class BasicConstraints(SimpleNamespace):
     """BasicConstraints (section 4.2.1.9)."""
 

@@ -48,17 +48,29 @@ class SignatureAlgorithm(enum.Enum):
     """The signature algorithms that vendor certificates use; anything else is refused."""
 
     RSA_PSS_SHA384 = "RSASSA-PSS with SHA-384, MGF1-SHA-384, salt 48"
+    RSA_SHA256 = "RSASSA-PKCS1-v1_5 with SHA-256"
+    RSA_SHA384 = "RSASSA-PKCS1-v1_5 with SHA-384"
+    RSA_SHA512 = "RSASSA-PKCS1-v1_5 with SHA-512"
     ECDSA_SHA256 = "ECDSA with SHA-256"
     ECDSA_SHA384 = "ECDSA with SHA-384"
 
 
 _ALGORITHMS: dict[bytes, SignatureAlgorithm] = {
     **dict.fromkeys(_pss_sha384_identifiers(), SignatureAlgorithm.RSA_PSS_SHA384),
+    bytes.fromhex("300d06092a864886f70d01010b0500"): SignatureAlgorithm.RSA_SHA256,
+    bytes.fromhex("300d06092a864886f70d01010c0500"): SignatureAlgorithm.RSA_SHA384,
+    bytes.fromhex("300d06092a864886f70d01010d0500"): SignatureAlgorithm.RSA_SHA512,
     bytes.fromhex("300a06082a8648ce3d040302"): SignatureAlgorithm.ECDSA_SHA256,
     bytes.fromhex("300a06082a8648ce3d040303"): SignatureAlgorithm.ECDSA_SHA384,
 }
 
 _PSS_SHA384 = padding.PSS(mgf=padding.MGF1(hashes.SHA384()), salt_length=48)
+_RSA: dict[SignatureAlgorithm, tuple[padding.AsymmetricPadding, hashes.HashAlgorithm]] = {
+    SignatureAlgorithm.RSA_PSS_SHA384: (_PSS_SHA384, hashes.SHA384()),
+    SignatureAlgorithm.RSA_SHA256: (padding.PKCS1v15(), hashes.SHA256()),
+    SignatureAlgorithm.RSA_SHA384: (padding.PKCS1v15(), hashes.SHA384()),
+    SignatureAlgorithm.RSA_SHA512: (padding.PKCS1v15(), hashes.SHA512()),
+}
 _ECDSA = {
     SignatureAlgorithm.ECDSA_SHA256: ec.ECDSA(hashes.SHA256()),
     SignatureAlgorithm.ECDSA_SHA384: ec.ECDSA(hashes.SHA384()),
@@ -110,12 +122,13 @@ def signature_holds(signed: bytes, signature: bytes, algorithm: bytes, spki: byt
 
 def _verify(signed: bytes, signature: bytes, algorithm: bytes, spki: bytes) -> bool:
     key, named = load_public_key(spki), _ALGORITHMS.get(algorithm)
-    scheme = None if named is None else _ECDSA.get(named)
+    if named is None:
+        return False
     try:
-        if scheme is not None and isinstance(key, ec.EllipticCurvePublicKey):
-            key.verify(signature, signed, scheme)
-        elif named is SignatureAlgorithm.RSA_PSS_SHA384 and isinstance(key, rsa.RSAPublicKey):
-            key.verify(signature, signed, _PSS_SHA384, hashes.SHA384())
+        if named in _ECDSA and isinstance(key, ec.EllipticCurvePublicKey):
+            key.verify(signature, signed, _ECDSA[named])
+        elif named in _RSA and isinstance(key, rsa.RSAPublicKey):
+            key.verify(signature, signed, *_RSA[named])
         else:
             return False
     except InvalidSignature:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attest.encoding import JsonValue, hex_bytes
+from attest.encoding import JsonValue, base64url_bytes, hex_bytes
 from attest.endorsements.malformed import malformed
 from attest.errors import EvidenceError
 
@@ -50,6 +50,16 @@ class JsonForm:
         if not isinstance(value, str):
             raise self.mistyped(path, expected, value)
         return value
+
+    def base64_of(self, value: JsonValue, path: str) -> bytes:
+        """Return the bytes of base64 of either alphabet, padded to whole groups or not at all."""
+        text = self.text_of(value, path, expected="base64")
+        body = text.rstrip("=")
+        padding = len(text) - len(body)
+        both = set("+/") & set(body) and set("-_") & set(body)
+        if both or padding > 2 or (padding and len(text) % 4):
+            raise self.malformed(path, "base64 or base64url, padded or not", "a mixture")
+        return base64url_bytes(body.replace("+", "-").replace("/", "_"), what=path)
 
     def flag_of(self, value: JsonValue, path: str) -> bool:
         """Return a boolean."""

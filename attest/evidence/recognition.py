@@ -50,7 +50,7 @@ from attest.evidence.input_file import (
     certificate_of_evidence,
     refuse,
 )
-from attest.evidence.recognition_binary import binary_kind, has_version
+from attest.evidence.recognition_binary import attested_certificate_items, attested_tee, binary_kind, has_version
 from attest.evidence.recognition_json import JSON_KINDS
 from attest.evidence.snp.peer_forms import base64_of_either_alphabet
 from attest.evidence.snp.structure import REPORT_BYTES
@@ -90,7 +90,7 @@ def recognise(file: str, data: bytes) -> RecognisedFile:
     if not text.isascii():
         raise _unrecognised(file, data, "binary data")
     if _PEM_BEGIN.search(data):
-        return RecognisedFile(file=file, data=data, form=None, label="PEM", read=_pem)
+        return RecognisedFile(file=file, data=data, form=_pem_form(data), label="PEM", read=_pem)
     if _JWT.fullmatch(text):
         return RecognisedFile(file=file, data=data, form="token", label="token (JWT)", read=None)
     return _recognise_encoded(file, text.decode("ascii"))
@@ -122,6 +122,7 @@ def _recognise_encoded(file: str, text: str) -> RecognisedFile:
 
 
 _PEM_BEGIN = re.compile(rb"^-----BEGIN ", re.MULTILINE)
+_FIRST_PEM = re.compile(rb"^-----BEGIN [^-]*+-----[^-]*+-----END [^-]*+-----", re.MULTILINE)
 _JWT = re.compile(rb"eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 _SHORTEST_ENCODED_CHARACTERS = 64
 """Shorter than any evidence: the error for a word or two does not speak of base64."""
@@ -151,7 +152,20 @@ def _pem(file: RecognisedFile) -> FileContent:
     certificates = tuple(certificate_of_evidence(der, file.file) for label, der in blocks if label == _CERTIFICATE)
     crls = tuple(parse_crl(der) for label, der in blocks if label == _CRL)
     names = [certificate.name for certificate in certificates] + ["CRL"] * len(crls)
-    return FileContent(label=f"PEM: {', '.join(names)}", certificates=certificates, crls=crls)
+    items = () if file.form is None else attested_certificate_items(certificates[0])
+    presented = certificates if file.form is None else certificates[1:]
+    return FileContent(label=f"PEM: {', '.join(names)}", items=items, certificates=presented, crls=crls)
+
+
+def _pem_form(data: bytes) -> str | None:
+    """Return the form of the evidence in the first certificate, the leaf of a chain; None without any."""
+    head = _FIRST_PEM.search(data)
+    try:
+        blocks = () if head is None else pem_blocks(head[0])
+    except EvidenceError:
+        return None
+    tee = attested_tee(blocks[0][1]) if blocks and blocks[0][0] == _CERTIFICATE else None
+    return None if tee is None else f"{tee}-quote"
 
 
 def _require_known_label(label: str, file: str) -> None:

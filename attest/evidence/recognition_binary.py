@@ -6,9 +6,18 @@ import re
 from functools import partial
 
 from attest.endorsements.bundle_reader import is_bundle
-from attest.endorsements.x509 import parse_crl
+from attest.endorsements.x509 import Certificate, parse_certificate, parse_crl
+from attest.errors import EvidenceError
+from attest.evidence.attachment.certificate import carried_quote, carries_evidence
 from attest.evidence.azure.forms import is_raw_tpm_quote
-from attest.evidence.envelope import MEDIA_INTEL_QUOTE, MEDIA_NVIDIA_REPORT, MEDIA_SNP_EXTENDED, MEDIA_SNP_REPORT
+from attest.evidence.envelope import (
+    MEDIA_ATTESTED_CERTIFICATE,
+    MEDIA_INTEL_QUOTE,
+    MEDIA_NVIDIA_REPORT,
+    MEDIA_SNP_EXTENDED,
+    MEDIA_SNP_REPORT,
+    EvidenceItem,
+)
 from attest.evidence.input_file import (
     FileContent,
     FileKind,
@@ -18,6 +27,8 @@ from attest.evidence.input_file import (
     as_piece,
     certificate_of_evidence,
 )
+from attest.evidence.open_enclave import is_open_enclave
+from attest.evidence.quote_forms import TEES, Tee, read_open_enclave_items
 from attest.evidence.snp.certificate_table import KINDS
 from attest.evidence.snp.peer_protobuf import read_protobuf
 from attest.evidence.snp.structure import REPORT_BYTES
@@ -25,7 +36,7 @@ from attest.evidence.snp.structure import REPORT_BYTES
 
 def binary_kind(data: bytes) -> FileKind[bytes] | None:
     """Return the first form that fits, or None."""
-    return next((kind for kind in _BINARY if kind.looks(data)), None)
+    return next((kind for kind in BINARY_KINDS if kind.looks(data)), None)
 
 
 def has_version(data: bytes) -> bool:
@@ -79,6 +90,46 @@ def _protobuf(file: RecognisedFile) -> FileContent:
     return FileContent(label=file.label, items=(read_protobuf(file.data).to_item(),))
 
 
+def _is_attested_certificate(tee: Tee, data: bytes) -> bool:
+    return _is_der(b"\xa0", data) and attested_tee(data) == tee
+
+
+def attested_tee(der: bytes) -> Tee | None:
+    """Return the TEE whose quote a certificate carries; SGX for evidence that cannot be read, None without any."""
+    try:
+        certificate = parse_certificate(der)
+    except EvidenceError:
+        return None
+    if not carries_evidence(certificate):
+        return None
+    try:
+        quote = carried_quote(certificate).quote
+    except EvidenceError:
+        return "sgx"
+    return "tdx" if _is_quote((4, 5), 0x81, quote) else "sgx"
+
+
+def attested_certificate_items(certificate: Certificate) -> tuple[EvidenceItem, ...]:
+    """Return the quote in a certificate, and the certificate, whose key the quote must commit to."""
+    quote = EvidenceItem(name="cpu", media_type=MEDIA_INTEL_QUOTE, value=carried_quote(certificate).quote)
+    return (quote, EvidenceItem(name="certificate", media_type=MEDIA_ATTESTED_CERTIFICATE, value=certificate.der))
+
+
+def _attested_certificate(file: RecognisedFile) -> FileContent:
+    certificate = certificate_of_evidence(file.data, file.file)
+    return FileContent(label=file.label, items=attested_certificate_items(certificate))
+
+
+def _open_enclave(file: RecognisedFile) -> FileContent:
+    return FileContent(label=file.label, items=read_open_enclave_items(file.data).items)
+
+
+def _is_nitro(data: bytes) -> bool:
+    """Recognise COSE_Sign1 of ES384, tagged or not, over a map whose first name is of a Nitro enclave."""
+    head = re.match(rb"\xd2?\x84\x44\xa1\x01\x38\x22\xa0\x59..[\xa0-\xbf]", data, re.DOTALL)
+    return head is not None and b"module_id" in data[:512]
+
+
 def _certificate(file: RecognisedFile) -> FileContent:
     certificate = certificate_of_evidence(file.data, file.file)
     return FileContent(label=f"{file.label} ({certificate.name})", certificates=(certificate,))
@@ -90,7 +141,8 @@ def _crl(file: RecognisedFile) -> FileContent:
 
 _QUOTE = partial(as_item, MEDIA_INTEL_QUOTE)
 
-_BINARY: tuple[FileKind[bytes], ...] = (
+BINARY_KINDS: tuple[FileKind[bytes], ...] = (
+    FileKind(form="sgx-quote", label="Open Enclave evidence", looks=is_open_enclave, read=_open_enclave),
     FileKind(
         form="snp-report",
         label="SEV-SNP report",
@@ -106,6 +158,15 @@ _BINARY: tuple[FileKind[bytes], ...] = (
     FileKind(form=None, label="SEV-SNP certificate table", looks=_is_table, read=partial(as_piece, "table")),
     FileKind(form=None, label="endorsement bundle", looks=is_bundle, read=partial(as_piece, "bundle")),
     FileKind(form="snp-extended", label="go-sev-guest attestation (protobuf)", looks=_is_protobuf, read=_protobuf),
+    *(
+        FileKind(
+            form=f"{tee}-quote",
+            label=f"X.509 certificate with a quote of {tee.upper()}",
+            looks=partial(_is_attested_certificate, tee),
+            read=_attested_certificate,
+        )
+        for tee in TEES
+    ),
     FileKind(form=None, label="X.509 certificate", looks=partial(_is_der, b"\xa0"), read=_certificate),
     FileKind(form=None, label="certificate revocation list", looks=partial(_is_der, b"\x02\x01\x01\x30"), read=_crl),
     FileKind(form="tdx-quote", label="TDX quote", looks=partial(_is_quote, (4, 5), 0x81), read=_QUOTE),
@@ -118,6 +179,13 @@ _BINARY: tuple[FileKind[bytes], ...] = (
         label="NVIDIA attestation report",
         looks=lambda data: data[:2] == b"\x11\xe0",
         read=partial(as_item, MEDIA_NVIDIA_REPORT, name="gpu0"),  # of a switch too: only its certificate would tell
+    ),
+    FileKind(form="envelope", label="AWS Nitro Enclaves attestation document", looks=_is_nitro, read=None),
+    FileKind(
+        form="envelope",
+        label="Arm CCA attestation token",
+        looks=lambda data: data[:3] in (b"\xd9\x01\x8f", b"\xd9\x03\x8b"),
+        read=None,
     ),
     FileKind(
         form="envelope",

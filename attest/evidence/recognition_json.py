@@ -27,6 +27,21 @@ from attest.evidence.envelope import (
 )
 from attest.evidence.gpu.forms import is_nvidia_json, split_nvidia_json
 from attest.evidence.input_file import FileContent, FileKind, RecognisedFile, as_envelope, as_item, as_piece
+from attest.evidence.quote_forms import (
+    TEES,
+    FormContent,
+    is_attestation_rs_quote,
+    is_azure_container,
+    is_ita_request,
+    is_maa_quote,
+    is_maa_report,
+    is_trustee_quote,
+    read_attestation_rs_quote,
+    read_azure_container,
+    read_ita_request,
+    read_maa_request,
+    read_trustee_quote,
+)
 from attest.evidence.snp.peer_forms import PeerSnpEvidence, read_attestation_rs, read_report_json, read_tinfoil
 
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}\s*(?:;.*)?")
@@ -73,6 +88,36 @@ def _dstack(file: RecognisedFile) -> FileContent:
     return FileContent(label=file.label, items=(quote, log), pieces={"dstack-answer": answer.statements})
 
 
+def _quoted(read: Callable[[JsonValue], FormContent], file: RecognisedFile) -> FileContent:
+    content = read(file.document)
+    return FileContent(label=file.label, items=content.items, certificates=content.certificates)
+
+
+def _is_cca(document: JsonValue) -> bool:
+    """Recognise Trustee's array of the bytes of a token, and no token in text."""
+    return isinstance(document, dict) and isinstance(document.get("token"), list)
+
+
+def _is_dpu(document: JsonValue) -> bool:
+    devices = document.get("devices") if isinstance(document, dict) else None
+    return isinstance(devices, list) and any(isinstance(one, dict) and "device_id_cert" in one for one in devices)
+
+
+_NAMED: tuple[FileKind[JsonValue], ...] = tuple(
+    FileKind(form="coco-json", label=f"{name} (JSON)", looks=looks, read=None)
+    for name, looks in (
+        ("Trustee evidence of Hygon CSV", _has("attestation_report", "serial_number")),
+        ("Trustee evidence of a Hygon DCU", _has("attestation_reports")),
+        ("Trustee evidence of a TPM alone", _has("ak_public", "tpm_quote")),
+        ("Trustee evidence of IBM Secure Execution", _has("cuid", "encr_measurement_key")),
+        ("Trustee evidence of Arm CCA", _is_cca),
+        ("Trustee evidence of an NVIDIA DPU", _is_dpu),
+        ("Trustee sample evidence", _has("svn", "report_data")),
+    )
+)
+"""Evidence that this version recognises and does not verify."""
+
+
 def _nvidia(file: RecognisedFile) -> FileContent:
     """Make an item of each device, numbered among its like; ``input_files.py`` numbers those of several files."""
     items: list[EvidenceItem] = []
@@ -95,6 +140,13 @@ JSON_KINDS: tuple[FileKind[JsonValue], ...] = (
         looks=_has("provider", "outblob"),
         read=partial(as_item, MEDIA_CONFIGFS_TSM),
     ),
+    *_NAMED,
+    FileKind(
+        form="snp-extended",
+        label="Azure container group evidence (JSON)",
+        looks=is_azure_container,
+        read=partial(_quoted, read_azure_container),
+    ),
     FileKind(
         form="coco-json",
         label="SEV-SNP evidence (JSON)",
@@ -106,6 +158,12 @@ JSON_KINDS: tuple[FileKind[JsonValue], ...] = (
         label="Azure confidential VM evidence (JSON)",
         looks=is_azure_json,
         read=partial(as_item, MEDIA_AZURE_CVM),
+    ),
+    FileKind(
+        form="coco-json",
+        label="attestation-rs evidence with a quote (JSON)",
+        looks=is_attestation_rs_quote,
+        read=partial(_quoted, read_attestation_rs_quote),
     ),
     FileKind(
         form="coco-json",
@@ -126,6 +184,34 @@ JSON_KINDS: tuple[FileKind[JsonValue], ...] = (
     FileKind(form=None, label="app-compose (JSON)", looks=is_app_compose, read=partial(as_piece, "app-compose")),
     FileKind(form="nvidia-json", label="NVIDIA evidence (JSON)", looks=is_nvidia_json, read=_nvidia),
     FileKind(form="token", label="token (JSON)", looks=_is_token, read=None),
-    FileKind(form="coco-json", label="Trustee evidence with a quote (JSON)", looks=_has("quote"), read=None),
-    FileKind(form="coco-json", label="Trustee sample evidence (JSON)", looks=_has("svn", "report_data"), read=None),
+    *(
+        FileKind(
+            form=f"{tee}-quote",
+            label=f"request to Microsoft Azure Attestation with a quote of {tee.upper()} (JSON)",
+            looks=partial(is_maa_quote, tee),
+            read=partial(_quoted, read_maa_request),
+        )
+        for tee in TEES
+    ),
+    FileKind(
+        form="snp-extended",
+        label="request to Microsoft Azure Attestation with a report (JSON)",
+        looks=is_maa_report,
+        read=partial(_quoted, read_maa_request),
+    ),
+    *(
+        FileKind(
+            form=f"{tee}-quote",
+            label=f"request to Intel Trust Authority with a quote of {tee.upper()} (JSON)",
+            looks=partial(is_ita_request, tee),
+            read=partial(_quoted, partial(read_ita_request, tee)),
+        )
+        for tee in TEES
+    ),
+    FileKind(
+        form="coco-json",
+        label="Trustee evidence with a quote (JSON)",
+        looks=is_trustee_quote,
+        read=partial(_quoted, read_trustee_quote),
+    ),
 )

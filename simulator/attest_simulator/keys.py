@@ -125,12 +125,12 @@ def _small_primes_product() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedRsaKey:
-    """An RSA key pair of 4,096 bits with a publicly derivable private half.
+    """An RSA key pair with a publicly derivable private half, of 4,096 bits in every authority of AMD.
 
     Attributes:
         label: origin of its primes.
-        p: first prime, 2,048 bits.
-        q: second prime, 2,048 bits.
+        p: first prime, half of the bits.
+        q: second prime, likewise.
     """
 
     label: str
@@ -153,22 +153,23 @@ class SimulatedRsaKey:
         ``pow``: timing reveals nothing about a public key.
 
         Returns:
-            512 bytes, big-endian.
+            as many bytes as the modulus has, big-endian.
 
         Spec: RFC 8017, sections 8.1.1 and 9.1.1.
         """
         salt = shake_256(_DOMAIN + b"PSS salt\0" + self.label.encode("ascii") + b"\0" + message).digest(SALT_BYTES)
-        encoded = int.from_bytes(_pss_encode(message, salt), "big")
+        size = (self.p * self.q).bit_length() // 8
+        encoded = int.from_bytes(_pss_encode(message, salt, size), "big")
         of_p = pow(encoded, pow(PUBLIC_EXPONENT, -1, self.p - 1), self.p)
         of_q = pow(encoded, pow(PUBLIC_EXPONENT, -1, self.q - 1), self.q)
         signature = of_q + self.q * ((of_p - of_q) * pow(self.q, -1, self.p) % self.p)
-        return signature.to_bytes(RSA_BITS // 8, "big")
+        return signature.to_bytes(size, "big")
 
 
-def _pss_encode(message: bytes, salt: bytes) -> bytes:
-    """Return EMSA-PSS-ENCODE for a modulus of 4,096 bits: emBits 4095, so the highest bit of 512 bytes is zero."""
+def _pss_encode(message: bytes, salt: bytes, size: int) -> bytes:
+    """Return EMSA-PSS-ENCODE for a modulus of so many whole bytes: the highest bit is zero."""
     digest = sha384(bytes(8) + sha384(message).digest() + salt).digest()
-    block = (b"\x01" + salt).rjust(RSA_BITS // 8 - len(digest) - 1, b"\0")
+    block = (b"\x01" + salt).rjust(size - len(digest) - 1, b"\0")
     masked = bytes(a ^ b for a, b in zip(block, _mgf1(digest, len(block)), strict=True))
     return bytes([masked[0] & 0x7F]) + masked[1:] + digest + b"\xbc"
 

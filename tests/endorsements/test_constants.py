@@ -44,6 +44,10 @@ CONSTANTS: dict[str, dict[str, object]] = {
         "_LARGE_BYTES": 0x4000,
         "_RSA_BITS": range(2048, 8193),
     },
+    "attest.endorsements.tagged_cbor": {
+        "_SIMPLE": {20: False, 21: True, 22: None},
+        "_BREAK": 255,
+    },
     "attest.endorsements.x509": {
         "_LONG_FORM": 128,
         "_SHORT_CRL_BYTES": 512,

@@ -10,6 +10,16 @@ import pytest
 from tests.constants import plain, plain_constants
 
 CONSTANTS: dict[str, dict[str, object]] = {
+    "attest.evidence.attachment.certificate": {
+        "_INTEL_QUOTE_TAG": 60000,
+    },
+    "attest.evidence.attachment.uvm_endorsement": {
+        "_COSE_SIGN1": 18,
+        "_ALGORITHM": 1,
+        "_CRITICAL": 2,
+        "_CONTENT_TYPE": 3,
+        "_X5CHAIN": 33,
+    },
     "attest.evidence.azure.claims": {
         "RESETTABLE_PCRS": (16, 23),
     },
@@ -205,7 +215,6 @@ CONSTANTS: dict[str, dict[str, object]] = {
     "attest.evidence.intel.claims": {
         "_UNDER_DEBUG": 255,
         "_NAMED_TD_BITS": 0x80000000F0000001,
-        "_NO_SERVICE_TD": bytes(48),
     },
     "attest.evidence.intel.collateral_forms": {
         "_LONG_FORM": 128,
@@ -224,8 +233,8 @@ CONSTANTS: dict[str, dict[str, object]] = {
         "PCK_CHAIN": 5,
         "_TEES": {0: "sgx", 129: "tdx"},
         "_VERSIONS": {3: ("sgx",), 4: ("sgx", "tdx"), 5: ("sgx", "tdx")},
-        "_BODY_SIZES": {1: 384, 2: 584, 3: 648},
-        "_BODY_TYPES": {"sgx": (1,), "tdx": (2, 3)},
+        "_BODY_SIZES": {1: 384, 2: 584, 3: 648, 4: 885},
+        "_BODY_TYPES": {"sgx": (1,), "tdx": (2, 3, 4)},
         "_ECDSA_P256": 2,
         "_QE_REPORT_CERTIFICATION": 6,
         "_CERTIFICATION_SIZES": {1: 36, 2: 276, 3: 404, 4: None, 5: None},
@@ -241,6 +250,20 @@ CONSTANTS: dict[str, dict[str, object]] = {
         "_KECCAK_SUFFIX": 1,
         "_LAST_PADDING": 128,
         "_FIRST_LANE": 1,
+    },
+    "attest.evidence.open_enclave": {
+        "_REPORT": 1,
+        "_OLDER_EVIDENCE": 2,
+        "_EVIDENCE": 3,
+        "_LOCAL": 1,
+        "_REMOTE": 2,
+        "_REPORT_HEAD_BYTES": 16,
+        "_EVIDENCE_HEAD_BYTES": 32,
+        "_ALIGNMENT_BYTES": 4,
+    },
+    "attest.evidence.quote_forms": {
+        "_HEADER_LETTERS": 12,
+        "_TDX_TEE_TYPE": 129,
     },
     "attest.evidence.reader": {
         "_UNSIGNED": {"u8": ("B", 1), "u16": ("H", 2), "u32": ("I", 4), "u64": ("Q", 8)},
@@ -261,6 +284,7 @@ CONSTANTS: dict[str, dict[str, object]] = {
     "attest.evidence.tdx.structure": {
         "_TDX_1_0": 2,
         "_TDX_1_5": 3,
+        "_TDX_1_5_EXTENDED": 4,
         "TD_ATTRIBUTE_BITS": (
             ("debug", 0),
             ("sept_ve_disable", 28),

@@ -430,6 +430,7 @@ def test_a_defect_of_a_recognised_form_is_told_as_such(data: bytes, code: str) -
 
 JWT = b"eyJhbGciOiJFUzM4NCJ9.eyJpc3MiOiJ4In0.c2ln"
 QUOTE = bytes.fromhex("0400020081000000") + bytes(600)
+NITRO = bytes.fromhex("d28444a1013822a0590400a969") + b"module_id" + bytes(1024)
 UNSUPPORTED: list[tuple[bytes, str]] = [
     (b"\1\0\0\0\3\0\0\0" + bytes(20) + b"\x21\0\0\0Spec ID Event03\0" + bytes(40), "ccel"),
     (JWT + b"\n", "token"),
@@ -437,12 +438,28 @@ UNSUPPORTED: list[tuple[bytes, str]] = [
     (jsons([["JWT", "x"], {"GPU-0": "x"}]), "token"),
     (jsons({"payload": "x", "signatures": []}), "token"),
     (jsons({"payload": "x", "protected": "x", "signature": "x"}), "token"),
-    (jsons({"quote": "x", "cc_eventlog": None}), "coco-json"),
-    (jsons({"quote": {"x": 1}}), "coco-json"),
-    (jsons({"quote": "x", "report": "x"}), "coco-json"),
     (jsons({"svn": "1", "report_data": "x"}), "coco-json"),
-    (jsons({"platform": "tdx", "evidence": {"quote": "x"}}), "coco-json"),
+    (jsons({"attestation_report": {"data": []}, "cert_chain": {}, "serial_number": []}), "coco-json"),
+    (jsons({"attestation_reports": []}), "coco-json"),
+    (jsons({"ak_public": "x", "tpm_quote": {}}), "coco-json"),
+    (jsons({"measurement": "x", "user_data": "x", "cuid": "x", "encr_measurement_key": "x"}), "coco-json"),
+    (jsons({"token": [217, 1, 143]}), "coco-json"),
+    (jsons({"version": 1, "devices": [{"device_id_cert": "x"}]}), "coco-json"),
+    (NITRO, "envelope"),
+    (NITRO[1:], "envelope"),
+    (NITRO.hex().encode(), "envelope"),
+    (bytes.fromhex("d9018fa1") + bytes(60), "envelope"),
+    (bytes.fromhex("d9038ba1") + bytes(60), "envelope"),
 ]
+NAMES = {
+    "serial_number": "Hygon CSV",
+    "attestation_reports": "Hygon DCU",
+    "ak_public": "a TPM alone",
+    "cuid": "IBM Secure Execution",
+    "token": "Arm CCA",
+    "devices": "NVIDIA DPU",
+}
+"""What is said of evidence with a member of this name."""
 
 
 @pytest.mark.parametrize(
@@ -509,6 +526,19 @@ def test_a_known_form_that_this_version_does_not_verify_is_refused_by_name(data:
         assert isinstance(error, UnsupportedError)
         assert (error.code, error.exit_code) == ("evidence-unsupported", 3)
     assert refused(data, form="snp-report").code == "evidence-form-mismatch"
+
+
+@pytest.mark.parametrize("member", NAMES)
+def test_evidence_of_another_technology_is_called_by_its_name(member: str) -> None:
+    (data,) = (data for data, _ in UNSUPPORTED if f'"{member}"'.encode() in data)
+    error = refused(data)
+    assert (error.code, NAMES[member] in (error.got or "")) == ("evidence-unsupported", True)
+    assert NAMES[member] in error.message
+
+
+def test_an_attestation_document_of_nitro_is_called_by_its_name() -> None:
+    assert refused(NITRO).got == "AWS Nitro Enclaves attestation document"
+    assert refused(NITRO.replace(b"module_id", b"module_ie")).code != "evidence-unsupported"
 
 
 @pytest.mark.parametrize(

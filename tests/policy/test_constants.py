@@ -233,10 +233,6 @@ CONSTANTS: dict[str, dict[str, object]] = {
             "azure-pcr23": 32,
         },
     },
-    "attest.policy.reference_values.tagged_cbor": {
-        "_SIMPLE": {20: False, 21: True, 22: None},
-        "_BREAK": 255,
-    },
     "attest.policy.references": {
         "_SHA256_BYTES": 32,
         "SHA384_BYTES": 48,

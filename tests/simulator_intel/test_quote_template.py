@@ -93,10 +93,9 @@ def refusal(quote: bytes, collateral: IntelCollateral | None = None) -> str:
 
 
 def test_our_layouts_and_the_parsers_have_the_same_fields_in_the_same_places() -> None:
-    for body_type in (2, 3):
+    for body_type in (2, 3, 4):
         theirs = [(f.offset, f.size) for f in layout_of_type(body_type)]
         assert [(f.offset, f.size) for f in TD_REPORTS[body_type]] == theirs
-    assert [TD_REPORTS[kind].size for kind in (2, 3, 4)] == [584, 648, 885]
     assert (SGX_REPORT.size, HEADER_V3.size, HEADER_V4.size) == (384, 48, 48)
 
 

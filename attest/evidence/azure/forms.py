@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from attest.encoding import JsonValue, base64url_bytes, base64url_text, hex_bytes, json_value
+from attest.encoding import JsonValue, base64url_text, hex_bytes, json_value
 from attest.endorsements.x509 import Certificate, parse_certificate, pem_blocks
 from attest.errors import BindingError, EvidenceError, UnsupportedError
 from attest.evidence.azure.runtime import parse_runtime_claims
@@ -251,17 +251,6 @@ def _hex_of(value: JsonValue, path: str) -> bytes:
     return hex_bytes(_FORM.text_of(value, path, expected="hex"), what=path)
 
 
-def _base64_of(value: JsonValue, path: str) -> bytes:
-    """Decode base64 of either alphabet, padded to whole groups or not at all; no text is of both alphabets."""
-    text = _FORM.text_of(value, path, expected="base64")
-    body = text.rstrip("=")
-    padding = len(text) - len(body)
-    both = set("+/") & set(body) and set("-_") & set(body)
-    if both or padding > 2 or (padding and len(text) % 4):
-        raise _FORM.malformed(path, "base64 or base64url, padded or not", "a mixture")
-    return base64url_bytes(body.replace("+", "-").replace("/", "_"), what=path)
-
-
 def _unwrapped(document: JsonValue) -> tuple[str | None, JsonValue]:
     """Return the platform that an outer object states, and the inner value."""
     if not isinstance(document, dict) or "platform" not in document:
@@ -289,7 +278,9 @@ def _form_of(inner: JsonValue) -> _Form:
             got=repr(version)[:40],
             clause=_CLAUSE,
         )
-    return _Form(version=int(version), quote="tpm_quote", report="hcl_report", read_bytes=_base64_of, read_tpm=_hex_of)
+    return _Form(
+        version=int(version), quote="tpm_quote", report="hcl_report", read_bytes=_FORM.base64_of, read_tpm=_hex_of
+    )
 
 
 def _tpm_quote(members: dict[str, JsonValue], form: _Form) -> RawTpmQuote:
@@ -326,7 +317,7 @@ def _report(hcl: ParsedHclReport, members: dict[str, JsonValue], form: _Form) ->
 def _certificates(value: JsonValue, form: _Form) -> tuple[bytes, tuple[Certificate, ...]]:
     """Return the DER of the VCEK, and the certificates that stand behind it in PEM."""
     if form.version:
-        return _base64_of(value, "vcek"), ()
+        return _FORM.base64_of(value, "vcek"), ()
     blocks = pem_blocks(_FORM.text_of(value, "vcek", expected="certificates in PEM").encode("utf-8"))
     if not 0 < len(blocks) <= _MAX_CERTIFICATES or any(label != "CERTIFICATE" for label, _ in blocks):
         raise _FORM.malformed("vcek", f"1 to {_MAX_CERTIFICATES} certificates in PEM", f"{len(blocks)} blocks")

@@ -9,7 +9,13 @@ from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin, claim_f
 from attest.evidence.intel.evaluation import TcbEvaluation
 from attest.evidence.intel.verify import VerifiedIntelQuote
 from attest.evidence.sgx.structure import ATTRIBUTE_BITS, ParsedEnclaveReport
-from attest.evidence.tdx.structure import TD_ATTRIBUTE_BITS, XFAM_FIXED_ONE, XFAM_KNOWN, ParsedTdReport
+from attest.evidence.tdx.structure import (
+    EXTENDED_FIELDS,
+    TD_ATTRIBUTE_BITS,
+    XFAM_FIXED_ONE,
+    XFAM_KNOWN,
+    ParsedTdReport,
+)
 
 _Get = Callable[[VerifiedIntelQuote], ClaimValue]
 _TD = "Intel TDX DCAP, TD report body; intel-tdx-sgx.md 3"
@@ -19,7 +25,7 @@ _TCB = "Intel PCS, TCB info and QE identity; intel-tdx-sgx.md 11"
 _TD_ATTRIBUTES = "Intel TDX, TDATTRIBUTES; intel-tdx-sgx.md 16"
 _UNDER_DEBUG = 0xFF
 _NAMED_TD_BITS = sum(1 << bit for _, bit in TD_ATTRIBUTE_BITS)
-_NO_SERVICE_TD = bytes(48)
+_NUMBERS = ("vm_id", "initial_service_td_attributes", "current_service_td_attributes")
 
 
 def _claim(name: str, kind: ClaimType, origin: Origin, get: _Get, clause: str) -> Claim:
@@ -40,12 +46,16 @@ def _enclave(v: VerifiedIntelQuote) -> ParsedEnclaveReport:
     return body
 
 
-def _td_bytes(name: str, origin: Origin) -> Claim:
+def _td_value(name: str, kind: ClaimType, origin: Origin) -> Claim:
     def get(v: VerifiedIntelQuote) -> ClaimValue:
-        value: bytes | None = getattr(_td(v), name)
+        value: bytes | int | None = getattr(_td(v), name)
         return value
 
-    return _claim(name, ClaimType.BYTES, origin, get, _TD)
+    return _claim(name, kind, origin, get, _TD)
+
+
+def _td_bytes(name: str, origin: Origin) -> Claim:
+    return _td_value(name, ClaimType.BYTES, origin)
 
 
 def _enclave_value(name: str, kind: ClaimType, origin: Origin) -> Claim:
@@ -103,7 +113,7 @@ TDX_CLAIMS: tuple[Claim, ...] = (
         "service_td_bound",
         ClaimType.BOOLEAN,
         Origin.HARDWARE,
-        lambda v: (_td(v).mr_service_td or _NO_SERVICE_TD) != _NO_SERVICE_TD,
+        lambda v: _td(v).service_td_bound,
         _TD,
     ),
     *(
@@ -138,6 +148,10 @@ TDX_CLAIMS: tuple[Claim, ...] = (
     _td_bytes("seam_attributes", Origin.HARDWARE),
     _td_bytes("tee_tcb_svn", Origin.HARDWARE),
     _td_bytes("tee_tcb_svn_2", Origin.HARDWARE),
+    *(
+        _td_value(name, ClaimType.INTEGER if name in _NUMBERS else ClaimType.BYTES, Origin.HARDWARE)
+        for name in EXTENDED_FIELDS
+    ),
     _claim("tdx_module.svn", ClaimType.INTEGER, Origin.HARDWARE, lambda v: _td(v).tee_tcb_svn[0], _TD),
     _claim("tdx_module.major_version", ClaimType.INTEGER, Origin.HARDWARE, lambda v: _td(v).tee_tcb_svn[1], _TD),
     *_SHARED,

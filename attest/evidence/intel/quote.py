@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, cast
 from attest.errors import EvidenceError, UnsupportedError
 from attest.evidence.reader import Field, Layout
 from attest.evidence.sgx.structure import ENCLAVE_REPORT_BYTES, ParsedEnclaveReport, parse_enclave_report
-from attest.evidence.tdx.structure import ParsedTdReport, layout_of_type, parse_td_report
+from attest.evidence.tdx.structure import TD_REPORT_TYPES, ParsedTdReport, layout_of_type, parse_td_report
 
 MAX_QUOTE_BYTES = 64 * 1024
 """Real quotes have 4,600 to 8,000 bytes with their padding; configfs hands out up to 32 KiB."""
@@ -28,8 +28,8 @@ PCK_CHAIN = 5
 Tee = Literal["sgx", "tdx"]
 _TEES: dict[int, Tee] = {0x00: "sgx", 0x81: "tdx"}
 _VERSIONS: dict[int, tuple[Tee, ...]] = {3: ("sgx",), 4: ("sgx", "tdx"), 5: ("sgx", "tdx")}
-_BODY_SIZES = {1: ENCLAVE_REPORT_BYTES, 2: layout_of_type(2).size, 3: layout_of_type(3).size}
-_BODY_TYPES: dict[Tee, tuple[int, ...]] = {"sgx": (1,), "tdx": (2, 3)}
+_BODY_SIZES = {1: ENCLAVE_REPORT_BYTES, **{kind: layout_of_type(kind).size for kind in TD_REPORT_TYPES}}
+_BODY_TYPES: dict[Tee, tuple[int, ...]] = {"sgx": (1,), "tdx": TD_REPORT_TYPES}
 _ECDSA_P256 = 2
 _QE_REPORT_CERTIFICATION = 6
 _CERTIFICATION_SIZES = {1: 36, 2: 276, 3: 404, 4: None, PCK_CHAIN: None}
@@ -107,7 +107,8 @@ class ParsedQuote:
 
     Attributes:
         raw: the quote as received, padding included.
-        body_type: 1 enclave report, 2 TD report 1.0, 3 TD report 1.5; before version 5 it follows from the TEE.
+        body_type: 1 enclave report, 2 TD report 1.0, 3 TD report 1.5, 4 the same extended; before version 5 it follows
+            from the TEE.
         signed_bytes: header, descriptor and body as received: what the attestation key signed.
         signature: r and s, 64 bytes, big-endian.
         attestation_key: x and y, 64 bytes, big-endian; any bytes, perhaps no point of the curve.

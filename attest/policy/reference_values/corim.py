@@ -19,8 +19,8 @@ from hashlib import sha256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from attest.endorsements.cose import CoseKey, algorithm_numbers, cose_signature_holds
+from attest.endorsements.tagged_cbor import Tagged, TaggedKey, TaggedValue, read_tagged
 from attest.errors import EvidenceError, SignatureError
-from attest.policy.reference_values.tagged_cbor import Tagged, TaggedKey, TaggedValue, read_tagged
 
 MAX_CORIM_BYTES = 4 * 1024 * 1024
 CONTENT_TYPE = "application/rim+cbor"
@@ -172,9 +172,10 @@ def verify_corim(parsed: ParsedCorim, *, key: CoseKey) -> bytes:
     """
     if parsed.protected is None:
         raise _unsigned("a CoRIM without a signature")
-    if parsed.algorithm not in algorithm_numbers(key):
+    if parsed.algorithm is None or parsed.algorithm not in algorithm_numbers(key):
         raise _unsigned(f"COSE algorithm {parsed.algorithm}, which is not the key's")
-    if not cose_signature_holds(key, protected=parsed.protected, payload=parsed.payload, signature=parsed.signature):
+    signed = {"protected": parsed.protected, "payload": parsed.payload, "signature": parsed.signature}
+    if not cose_signature_holds(key, algorithm=parsed.algorithm, **signed):
         raise _unsigned("a signature that does not verify")
     return sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest()
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from attest.endorsements.tagged_cbor import Tagged, TaggedKey, TaggedValue
 from attest.errors import EvidenceError
 from attest.policy.decoder import RelaxedDemand
 from attest.policy.reference_values.corim import (
@@ -21,7 +22,6 @@ from attest.policy.reference_values.reference_documents import (
     ReferenceEntry,
     make_reference_document,
 )
-from attest.policy.reference_values.tagged_cbor import Tagged, TaggedKey, TaggedValue
 
 MAX_TRIPLES = 5_000
 AMD_PROFILE = "tag:amd.com,2024:snp-corim-profile"

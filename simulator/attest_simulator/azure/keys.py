@@ -14,7 +14,7 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from attest_simulator.keys import PUBLIC_EXPONENT, expand_prime_candidate, find_prime_counter
+from attest_simulator.keys import PUBLIC_EXPONENT, SimulatedRsaKey, expand_prime_candidate, find_prime_counter
 
 KEY_BITS: Final = 2048
 
@@ -51,6 +51,13 @@ def tpm_key(*labels: str) -> rsa.RSAPrivateKey:
         iqmp=rsa.rsa_crt_iqmp(p, q),
         public_numbers=rsa.RSAPublicNumbers(PUBLIC_EXPONENT, p * q),
     ).private_key()
+
+
+@lru_cache(maxsize=8)
+def rsa_key(*labels: str) -> SimulatedRsaKey:
+    """Return a key likewise, which signs with RSASSA-PSS and SHA-384, deterministically."""
+    p, q = (_prime(f"RSA-{KEY_BITS}", *labels, half) for half in "pq")
+    return SimulatedRsaKey(label=" ".join(labels), p=p, q=q)
 
 
 def _prime(*labels: str) -> int:

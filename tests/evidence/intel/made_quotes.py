@@ -192,7 +192,7 @@ class MadeQuote:
 
     def signed(self) -> bytes:
         size = {0: 384, 0x81: 584}.get(self.tee_type, 584)
-        size = {1: 384, 2: 584, 3: 648}.get(self.body_type, size) if self.version == 5 else size
+        size = {1: 384, 2: 584, 3: 648, 4: 885}.get(self.body_type, size) if self.version == 5 else size
         body = bytes(i % 251 for i in range(size)) if self.body is None else self.body
         head = u16(self.version) + u16(self.key_type) + u32(self.tee_type) + b"\1\0\2\0" + self.vendor + bytes(20)
         described = u16(self.body_type) + u32(size if self.body_size is None else self.body_size)
@@ -225,4 +225,5 @@ FORMS = {
     "TDX version 4": MadeQuote(),
     "TDX 1.0 version 5": MadeQuote(version=5, body_type=2),
     "TDX 1.5 version 5": MadeQuote(version=5),
+    "TDX 1.5 extended": MadeQuote(version=5, body_type=4),
 }

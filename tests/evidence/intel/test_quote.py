@@ -129,7 +129,7 @@ def test_a_recorded_quote_says_what_its_manifest_says(vector: Recorded, vectors_
         (MadeQuote(tee_type=0x82), "quote-tee-type-unsupported", 4),
         (MadeQuote(version=3), "quote-tee-type-unsupported", 4),
         (MadeQuote(vendor=bytes(16)), "quote-vendor-unsupported", 12),
-        (MadeQuote(version=5, body_type=4), "quote-body-type-unsupported", 48),
+        (MadeQuote(version=5, body_type=5), "quote-body-type-unsupported", 48),
         (MadeQuote(version=5, body_type=0), "quote-body-type-unsupported", 48),
         (MadeQuote(version=5, body_type=1), "quote-body-type-unsupported", 48),
         (MadeQuote(version=5, tee_type=0, body_type=2), "quote-body-type-unsupported", 48),

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attest.errors import EvidenceError
-from attest.policy.reference_values.tagged_cbor import (
+from attest.endorsements.tagged_cbor import (
     MAX_DEPTH,
     MAX_ITEMS,
     Tagged,
     TaggedValue,
     read_tagged,
 )
+from attest.errors import EvidenceError
 
 scalars = (
     st.none() | st.booleans() | st.integers(-(1 << 64), (1 << 64) - 1) | st.binary(max_size=40) | st.text(max_size=40)
