@@ -59,9 +59,8 @@ class Section:
 
     Attributes:
         address: guest physical address, whole pages, as is ``size``.
-        data: its content from the firmware image; the rest is zeros.
+        data: its content from the firmware image; empty for memory, which starts as zeros.
         extends: its content is measured, not only its place.
-        late: the host adds its pages after the start, which measures nothing.
     """
 
     kind: SectionKind
@@ -69,7 +68,6 @@ class Section:
     size: int
     data: bytes
     extends: bool
-    late: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,14 +123,14 @@ def _section(data: bytes, reader: ByteReader, name: str) -> Section:
     address, size = reader.unsigned(8, "memory_address"), reader.unsigned(8, "memory_data_size")
     kind, attributes = reader.unsigned(4, "type"), reader.unsigned(4, "attributes")
     where = f"type {kind:#x}, {size:#x} bytes at {address:#x}"
-    if kind not in _KINDS or attributes >> 2:
+    if kind not in _KINDS or attributes >> 1:
         _refuse(name, f"a section of its TDVF metadata is of an unknown kind ({where}, attributes {attributes:#x})")
     if not size or size % PAGE_BYTES or address % PAGE_BYTES or address + size > _HIGHEST_ADDRESS:
         _refuse(name, f"a section of its TDVF metadata has no whole pages ({where})")
-    if raw_size > size or offset + raw_size > len(data):
+    # QEMU takes what follows in the image where the content is shorter than the section, other hosts zeros.
+    expected = size if kind <= SectionKind.CONFIGURATION_VOLUME else 0
+    if raw_size != expected or offset + raw_size > len(data):
         _refuse(name, f"a section of its TDVF metadata has {raw_size:#x} bytes at {offset:#x} of the image ({where})")
-    if bool(raw_size) is not (kind <= SectionKind.CONFIGURATION_VOLUME):
-        _refuse(name, f"a section of its TDVF metadata has content where it must not, or none ({where})")
     if kind == SectionKind.TD_HOB and attributes & 1:
         _refuse(name, "its TDVF metadata measures the TD HOB into MRTD, as no firmware for QEMU does")
     return Section(
@@ -141,7 +139,6 @@ def _section(data: bytes, reader: ByteReader, name: str) -> Section:
         size=size,
         data=data[offset : offset + raw_size],
         extends=bool(attributes & 1),
-        late=bool(attributes & 2),
     )
 
 
@@ -166,17 +163,17 @@ def mr_td(tdvf: Tdvf, order: PageOrder) -> bytes:
         pages = range(section.address, section.address + section.size, PAGE_BYTES)
         if order is PageOrder.BY_SECTION:
             for address in pages:
-                digest.update(_page_add(section, address))
+                digest.update(_page_add(address))
         for address in pages:
             if order is PageOrder.BY_PAGE:
-                digest.update(_page_add(section, address))
+                digest.update(_page_add(address))
             for step in _extensions(section, address):
                 digest.update(step)
     return digest.digest()
 
 
-def _page_add(section: Section, address: int) -> bytes:
-    return b"" if section.late else _step(b"MEM.PAGE.ADD", address)
+def _page_add(address: int) -> bytes:
+    return _step(b"MEM.PAGE.ADD", address)
 
 
 def _extensions(section: Section, address: int) -> Iterator[bytes]:

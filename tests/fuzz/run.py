@@ -57,6 +57,11 @@ from attest.evidence.input_files import read_evidence
 from attest.evidence.intel.quote import parse_quote
 from attest.evidence.snp.certificate_table import parse_certificate_table
 from attest.evidence.snp.structure import parse_report
+from attest.measure import PageOrder, parse_launch_endorsement, parse_vm_config
+from attest.measure.acpi_tables import table_loader
+from attest.measure.linux_image import authenticode_sha384, patched_kernel
+from attest.measure.td_hob import td_hob
+from attest.measure.tdvf import mr_td, parse_tdvf
 from attest.policy import load_policy
 from attest.policy.decoder import RelaxedDemand
 from attest.policy.document import MAX_POLICY_BYTES
@@ -82,6 +87,8 @@ from tests.channel.support import Service as ChannelService
 from tests.channel.whole_messages import decode_request, decode_response
 from tests.fuzz.bodies import INTERNAL, Service, open_harness
 from tests.kms.support import Harness
+from tests.measure.made import BOOT_VOLUME, EXTEND, OVMF_MEMORY, acpi_tables, firmware, kernel
+from tests.measure.made_endorsements import endorsement
 from tests.policy.corim_made import amd, intel, launch_measurement
 from tests.results import services
 from tests.results.token_chains import GOOD, ROOTS, SIGNER, encoded
@@ -134,6 +141,16 @@ def _token_claims(data: bytes) -> None:
     """Read claims behind a signature that holds, which no fuzzer would find."""
     audience = "https://kms.example" if b'"aud"' in data else None
     _token(services.SERVICE.sign(data.decode(errors="replace")), audience=audience)
+
+
+def _tdvf(data: bytes) -> None:
+    tdvf = parse_tdvf(data, name="firmware")
+    td_hob(tdvf, 4 << 30)
+    mr_td(tdvf, PageOrder.BY_SECTION)
+
+
+def _kernel(data: bytes) -> None:
+    authenticode_sha384(patched_kernel(data, initrd_size=4096, memory=4 << 30, name="kernel"), name="kernel")
 
 
 @cache
@@ -229,6 +246,11 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "corim": lambda data: references_from_corim(parse_corim(data), at=AT),
     "references": read_reference_document,
     "rego": read_rego_policy,
+    "tdvf": _tdvf,
+    "kernel": _kernel,
+    "acpi-tables": table_loader,
+    "launch-endorsement": parse_launch_endorsement,
+    "vm-config": parse_vm_config,
     "policy": lambda data: load_policy(data[:MAX_POLICY_BYTES]),
     "jwks": read_jwks,
     "token-roots": read_token_roots,
@@ -269,6 +291,11 @@ def seeds(target: str) -> Iterator[bytes]:
         "ocsp": [answer.der for answer in DEVICES.ocsp[:2]],
         "corim": [amd(launch_measurement(bytes(48))), intel({-83: [7, bytes(48)], 14: {0: [[7, bytes(48)]]}})],
         "references": [json.dumps(reference_json(REFERENCES)).encode()],
+        "tdvf": [firmware(((0, 4096, 0xFFFFF000, 4096, BOOT_VOLUME, EXTEND), *OVMF_MEMORY), content=bytes(4096))],
+        "kernel": [kernel()],
+        "acpi-tables": [acpi_tables(("APIC", 120), ("MCFG", 60), dsdt=100, size=1024)],
+        "launch-endorsement": [endorsement()],
+        "vm-config": [b'{"memory_size": 1, "qemu_version": "9.2.1"}'],
         "jwks": [services.SERVICE.jwks(), services.SERVICE.jwks(use="sig", alg="RS256")],
         "token-roots": [certificate.public_bytes(Encoding.DER) for certificate in GOOD],
         "token": [

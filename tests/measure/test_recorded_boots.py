@@ -1,13 +1,12 @@
 """Recorded boots: each measured event whose digest follows from what is recorded is computed again.
 
 Not shown, because no record holds it: MRTD (no firmware), the kernel's digest (no kernel), command line and initial RAM
-disk of RTMR2 (no image of dstack), the digest of the ACPI tables themselves (no record has AML), and the TD HOB of
-``live1``, ``live2`` and ``alibaba-aael`` (neither firmware nor memory size is recorded).
+disk of RTMR2 (no image of dstack; of Tinfoil's RAM disk only SHA-256), the digest of the ACPI tables themselves (no
+record has AML), and the TD HOB of ``live1``, ``live2`` and ``alibaba-aael`` (neither firmware nor memory size).
 """
 
 import json
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha384
 from pathlib import Path
@@ -73,40 +72,42 @@ def quoted(quote: str) -> dict[str, bytes]:
     return {f"rtmr{index}": body[328 + 48 * index : 376 + 48 * index] for index in range(3)}
 
 
-def boots(vectors: Path) -> Iterator[tuple[str, Boot]]:
-    direct = document(vectors, "near-direct/getquote.json")
-    nanogpt = document(vectors, "nanogpt/report.json")
-    gateway = document(vectors, "near-cloud/report.json")["gateway_attestation"]
-    machines = (
-        ("near-direct", direct["event_log"], direct["quote"], direct["vm_config"], apic_length(64), 0x38FE),
-        (
-            "nanogpt",
-            nanogpt["event_log"],
-            nanogpt["intel_quote"],
-            nanogpt["info"]["vm_config"],
-            apic_length(24),
-            0x2902,
-        ),
-        (
-            "near-gateway",
-            gateway["event_log"],
-            gateway["intel_quote"],
-            gateway["info"]["vm_config"],
-            apic_length(4, 16),
-            0x239F,
-        ),
+SHAPES = {64: (apic_length(64), 0x38FE), 24: (apic_length(24), 0x2902), 4: (apic_length(4, 16), 0x239F)}
+"""Length of the APIC table and offset of the RSDT by number of processors."""
+
+BOOTS = (
+    "near-direct/getquote.json",
+    "near-direct/report.json",
+    "near-direct/report.json compose_manager_attestation",
+    "near-cloud/report.json gateway_attestation",
+    "near-cloud/report.json model_attestations 0",
+    "near-cloud/report.json model_attestations 0 compose_manager_attestation",
+    "nanogpt/report.json",
+    "venice/report.json",
+    "venice/report.json compose_manager_attestation",
+)
+
+
+def boot_of(vectors: Path, place: str) -> Boot:
+    """Read a machine: a file and the members that lead to it."""
+    name, *path = place.split()
+    machine = document(vectors, name)
+    for step in path:
+        machine = machine[int(step)] if step.isdigit() else machine[step]
+    config = json.loads(machine.get("vm_config") or machine["info"]["vm_config"])
+    apic, rsdt = SHAPES[config["cpu_count"]]
+    return Boot(
+        log=entries(machine["event_log"]),
+        registers=quoted(machine.get("intel_quote") or machine["quote"]),
+        memory=config["memory_size"],
+        apic=apic,
+        rsdt=rsdt,
     )
-    for name, log, quote, config, apic, rsdt in machines:
-        memory = json.loads(config)["memory_size"]
-        yield name, Boot(log=entries(log), registers=quoted(quote), memory=memory, apic=apic, rsdt=rsdt)
-
-
-BOOTS = ("near-direct", "nanogpt", "near-gateway")
 
 
 @pytest.fixture(params=BOOTS)
 def boot(vectors_dir: Path, request: pytest.FixtureRequest) -> Boot:
-    return dict(boots(vectors_dir))[request.param]
+    return boot_of(vectors_dir, request.param)
 
 
 def digests(boot: Boot, register: int) -> list[bytes]:
@@ -226,6 +227,6 @@ def test_firmware_with_secure_boot_and_no_keys_measures_the_variable_as_off(vect
 def test_the_configuration_volume_of_every_direct_boot_is_the_blank_one(vectors_dir: Path) -> None:
     volume = blank_variables()
     assert holds_no_variables(volume)
-    recorded = {digests(boot, 0)[1] for _, boot in boots(vectors_dir)}
+    recorded = {digests(boot_of(vectors_dir, place), 0)[1] for place in BOOTS}
     recorded |= {ccel(vectors_dir, name)[1][2] for name in ("live1", "live2")}
     assert recorded == {sha384(volume).digest()}
