@@ -183,7 +183,7 @@ def test_a_dead_worker_is_replaced_while_the_other_answers(config: Path, service
     os.kill(first, signal.SIGKILL)
     service.challenge()
     assert service.wait_for_workers(2, other_than=[first])[0] == second
-    assert "was killed by signal 9; it is started again in 0.1 s" in log_of(config)
+    assert "was killed by signal 9; restarting in 0.1 s" in log_of(config)
     assert service.terminate() == 0
 
 
