@@ -203,7 +203,7 @@ class FailedCheckModel(Edge):
     id: str
     outcome: str
     expected: Annotated[str | None, Field(description="Present if the key's disclosure includes it.")] = None
-    got: Annotated[str | None, Field(description="Likewise.")] = None
+    got: Annotated[str | None, Field(description="Present if the key's disclosure includes it.")] = None
     clause: str
     item: str | None
 

@@ -97,7 +97,7 @@ class Frontier:
         self._edge = dict(edge or {})
 
     def copy(self) -> Frontier:
-        """Return the same tree, which grows by itself."""
+        """Return an independent copy of the tree."""
         return Frontier(self.size, self._edge)
 
     def add(self, leaf: bytes) -> list[tuple[Node, bytes]]:

@@ -222,7 +222,7 @@ def missing(rule: QuorumRule, proposal: Proposal, people: Iterable[Person]) -> s
             return f"{rule.kind}: {proposal.person}, who proposes it, has not signed"
         counted -= {proposal.person}
     if len(counted) < rule.threshold:
-        names = ", ".join(sorted(counted)) or "nobody"
+        names = ", ".join(sorted(counted)) or "none"
         return f"{rule.kind}: {rule.threshold} of {', '.join(rule.people)}; so far {names}"
     return None
 

@@ -299,7 +299,7 @@ def _require_signed(
         code="quorum-not-reached",
         field=proposal.digest,
         expected="; ".join(lacking),
-        got=", ".join(sorted(one.name for one in people)) or "nobody",
+        got=", ".join(sorted(one.name for one in people)) or "no signatures",
         hint="'kms proposal show --export FILE', 'kms proposal sign FILE', 'kms proposal approve'",
     )
 
