@@ -378,7 +378,7 @@ def test_leases_are_listed_at_the_command_line(harness: Harness, at_shell: Calla
     second = json.loads(at_shell("list", "--all", "--after", first["next"], "--json")[0])
     assert [one["state"] for one in first["leases"] + second["leases"]] == ["superseded", "live"]
     assert second["next"] is None
-    assert "go on with --after" in at_shell("list", "--all", "--limit", "1")[1]
+    assert "continue with --after" in at_shell("list", "--all", "--limit", "1")[1]
     assert "expected the mark" in at_shell("list", "--after", "x", code=2)[1]
 
 
@@ -393,9 +393,9 @@ def test_renewals_are_stopped_at_the_command_line(
     assert "policy.snp.minimum_tcb" in at_shell("affected", "--policy", str(strict))[0]
     assert at_shell("affected", "--policy", str(shell.policy))[0] == ""
     stop = ("affected", "--tcb-below", "Genoa:snp=255", "--stop-renewals")
-    assert "needs a --reason" in at_shell(*stop, code=2)[1]
+    assert "requires --reason" in at_shell(*stop, code=2)[1]
     assert "require --stop-renewals" in at_shell("affected", "--chip", "x", "--yes", code=2)[1]
-    assert "leave --after out" in at_shell(*stop, "--reason", "x", "--after", "1:x", code=2)[1]
+    assert "omit --after" in at_shell(*stop, "--reason", "x", "--after", "1:x", code=2)[1]
     assert "nothing was stopped" in at_shell(*stop, "--reason", "AMD-SB-3023")[1]
     release(harness)
     assert "renewal stopped for 1 lease;" in at_shell(*stop, "--reason", "AMD-SB-3023", "--yes")[1]

@@ -281,7 +281,7 @@ def test_settings_that_do_not_fit_together_name_no_flag_that_there_is_not(shell:
     assert "belong together" in err
     assert "--settings" not in err
     _, err = shell.with_config("serve", "--port", "99999", code=2)
-    assert "change it where it comes from" in err
+    assert "change it at its source" in err
     assert "hint: name a file that is there" in shell.run("key", "list", "--config", "none.toml", code=2)[1]
 
 
@@ -365,7 +365,7 @@ def test_serve_says_who_it_is_warns_of_simulation_and_ends_with_0(shell: Shell) 
         assert service.terminate() == 0
     log = (shell.config.parent / "serve.log").read_text(encoding="utf-8")
     assert "warning: SIMULATED evidence is accepted" in log
-    assert "endorsements were read again" in log
+    assert "endorsements were reloaded" in log
 
 
 @pytest.mark.loopback

@@ -35,13 +35,13 @@ def test_freezing_takes_one_command_and_thawing_more(shell: Shell) -> None:
         _, err = shell.with_config("thaw", "all", "--reason", "x", *more, code=1)
         assert "[quorum-required]" in err
         assert "hint: no rules are set up while something is frozen." in err
-        assert "thaw under allow_thaw_by_one = true" in err
+        assert "lift the freeze under allow_thaw_by_one = true" in err
     assert json.loads(shell.with_config("freeze", "list", "--json")[0])["thaw"] == "none"
     shell.config.write_text(shell.config.read_text() + "\nallow_thaw_by_one = true\n")
     assert json.loads(shell.with_config("freeze", "list", "--json")[0])["thaw"] == "one"
     done = json.loads(shell.with_config("thaw", "all", "--reason", "x", "--json")[0])
     assert (done["schema"], done["proposal"]) == ("kms.change/1", None)
-    assert "not frozen any more" in done["done"]
+    assert "no longer frozen" in done["done"]
     assert "[not-frozen]" in shell.with_config("thaw", "all", "--reason", "x", code=1)[1]
     shell.with_config("freeze", "key", "none", "--reason", "x", code=1)
     assert "[freeze-target-invalid]" in shell.with_config("freeze", "product", "milann", "--reason", "x", code=2)[1]
@@ -67,9 +67,9 @@ def test_a_freeze_says_before_it_acts_who_can_end_it(shell: Shell) -> None:
     assert (code, "Freeze key model?" in err) == (1, True)
     assert "nothing is frozen" in shell.with_config("freeze", "list")[1]
     code, _, err = shell.tried(*wanted, "--yes", "--config", str(shell.config), terminal=True)
-    assert (code, "nobody can thaw this" in err, "Freeze key model?" in err) == (0, True, False)
+    assert (code, "nobody can lift this freeze" in err, "Freeze key model?" in err) == (0, True, False)
     shell.config.write_text(shell.config.read_text() + "\nallow_thaw_by_one = true\n")
-    assert "note: one person can thaw it" in shell.with_config("freeze", "all", "--reason", "x")[1]
+    assert "note: one person can lift this freeze" in shell.with_config("freeze", "all", "--reason", "x")[1]
     for what in (("key", "model"), ("all",)):
         shell.with_config("thaw", *what, "--reason", "x")
     entries = [json.loads(line)["entry"] for line in shell.with_config("log", "list", "--json")[0].splitlines()]

@@ -173,13 +173,13 @@ ATTACKS = {
         "key model: schedule every 864000 s, overlap 86400 s in the database, every 86400 s, overlap 86400 s since"
     ),
     "DELETE FROM key_schedules": "key model: schedule none in the database",
-    "DELETE FROM leases": "missing in the database, there since entry",
-    "DELETE FROM leases NEWEST": "missing in the database, there since entry",
-    "UPDATE leases SET holder = instance": "not what entry",
-    "UPDATE leases SET chip = NULL": "not what entry",
-    "UPDATE leases SET log_seq = 2 NEWEST": "not what entry",
+    "DELETE FROM leases": "missing in the database, granted by entry",
+    "DELETE FROM leases NEWEST": "missing in the database, granted by entry",
+    "UPDATE leases SET holder = instance": "differs from entry",
+    "UPDATE leases SET chip = NULL": "differs from entry",
+    "UPDATE leases SET log_seq = 2 NEWEST": "differs from entry",
     "UPDATE leases SET log_seq = 4711 NEWEST": "in the database, but not granted by entry 4711 of the log",
-    "DELETE FROM lease_ends": "live in the database, ended since entry",
+    "DELETE FROM lease_ends": "live in the database, ended by entry",
     "INSERT INTO lease_ends SELECT lease_id, 0, 'superseded', 3 FROM leases NEWEST": (
         "ended in the database, but not by entry 3 of the log"
     ),
@@ -210,7 +210,7 @@ ATTACKS = {
     "INSERT INTO tenants VALUES ('evil', '2026-06-01T12:00:00Z')": (
         "tenant evil: in the database, but not created by an entry of the log"
     ),
-    "DELETE FROM reference_documents": "missing in the database, there since entry",
+    "DELETE FROM reference_documents": "missing in the database, created by entry",
     "DELETE FROM reference_signatures": "signers [] in the database",
     "UPDATE keks SET state = 'entering'": "state entering in the database, active since entry 1",
     "DELETE FROM secrets WHERE name = 'challenge-mac'": "key challenge-mac: missing in the database, there since",

@@ -210,7 +210,7 @@ def test_workers_do_not_outlive_the_process_that_watches_them(config: Path, serv
 def test_sighup_reaches_every_worker(config: Path, service: ServedProcess) -> None:
     wait_until(config, "Started server process", times=2)
     service.process.send_signal(signal.SIGHUP)
-    wait_until(config, "endorsements were read again", times=2)
+    wait_until(config, "endorsements were reloaded", times=2)
     assert service.terminate() == 0
 
 
