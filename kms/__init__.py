@@ -1,1 +1,1 @@
-"""The key-release service: challenge, proof, decision, sealed keys, and a log of all of it."""
+"""Key-release service: challenge, proof, decision, sealed keys, and a log of all of them."""

@@ -1,4 +1,4 @@
-"""`kms serve` from settings to the end: sockets first, then one process or several, each with services of its own."""
+"""Implementation of `kms serve`: it opens the sockets, then runs one or more processes, each with its own services."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ from kms.running.workers import Worker, supervise
 class ProcessContext:
     """Clock, randomness and output of a running service.
 
-    ``announce`` is called once, when the service answers, with its identity, its port, and that of the administration
-    API, if there is one.
+    ``announce`` is called once, when the service is ready, with its identity, its port, and the port of the
+    administration API, if there is one.
     """
 
     clock: Clock
@@ -59,7 +59,7 @@ class ProcessContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
-    """Sockets that were opened before any worker started, and the folder of the metrics that several workers share."""
+    """Sockets, opened before any worker starts, and the folder of the metrics that several workers share."""
 
     release: socket.socket
     admin: socket.socket | None
@@ -75,7 +75,7 @@ class _Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Life:
-    """The particulars of one serving process; ``ready`` is called when it accepts connections."""
+    """Parameters of one serving process; ``ready`` is called when it accepts connections."""
 
     ready: Callable[[], None]
     meaning: Meaning
@@ -90,8 +90,8 @@ def run(settings: Settings, process: ProcessContext) -> int:
 
     Raises:
         ConfigurationError: as ``open_services``, ``open_tls``, ``weigh_channel``, ``harden`` and ``listen``.
-        IntegrityError: one of the service's own keys does not open.
-        UnavailableError: the database is in use by something else.
+        IntegrityError: one of the service's own keys cannot be unwrapped.
+        UnavailableError: the database is in use.
     """
     started = process.clock()
     set_up_logs(settings.log_format)
@@ -144,7 +144,7 @@ def _opened(settings: Settings) -> Iterator[_Opened]:
 
 @contextmanager
 def _shared_folder() -> Iterator[Path]:
-    """Make a folder that its maker removes, and none of the processes that it forked."""
+    """Create a folder that only the creating process removes, not the processes that it forks."""
     maker, folder = os.getpid(), Path(tempfile.mkdtemp(prefix="kms-metrics-"))
     try:
         yield folder
@@ -157,9 +157,9 @@ def _shared_folder() -> Iterator[Path]:
 def _services(
     settings: Settings, process: ProcessContext, started: datetime, verdict: SharedVerdict, *, number: int = 1
 ) -> Iterator[tuple[Services, Meaning, GuardWatch]]:
-    """Open the services; challenges from before the start of all workers are refused, see ``refused_before``."""
+    """Open the services; challenges issued before the start of all workers are refused, see ``refused_before``."""
     if not harden(lock_memory=settings.lock_memory):  # in this process, before any key is read
-        process.report("warning: this system does not keep other processes of the same user out of its memory")
+        process.report("warning: this system does not protect memory from other processes of the same user")
     services = open_services(
         settings,
         clock=process.clock,
@@ -238,7 +238,7 @@ def _serve(settings: Settings, services: Services, opened: _Opened, life: _Life,
 
 @contextmanager
 def _traced(settings: Settings, watching: Watching) -> Iterator[Watching]:
-    """Send traces to the address in the settings, while this process serves; the rest is sent at the end."""
+    """Send traces to the address of the settings while this process serves; the rest is sent at the end."""
     if settings.otlp_endpoint is None:
         yield watching
         return
@@ -246,7 +246,7 @@ def _traced(settings: Settings, watching: Watching) -> Iterator[Watching]:
         from kms.running.tracing import RequestTracer, exporter_to, make_provider  # noqa: PLC0415  of the extra 'otel'
     except ImportError as exc:
         raise ConfigurationError(
-            "traces need packages that are not installed",
+            "traces require packages that are not installed",
             code="tracing-unavailable",
             field="otlp_endpoint",
             expected="opentelemetry-sdk and opentelemetry-exporter-otlp-proto-http",

@@ -1,8 +1,8 @@
 """Telemetry of a request: stages with their time, decisions, limits.
 
-Observers are named once, at the edge of the request, and reached from anywhere below it, its threads included. Without
-observers, as at the command line, nothing is observed. They get names from closed sets; never a key's id, a tenant, a
-chip, a token or a secret (MC-33).
+Observers are set once, at the start of the request, and are available in all of its code, including its threads.
+Without observers, as at the command line, nothing is observed. They receive names from closed sets; never a key's id, a
+tenant, a chip, a token or a secret (MC-33).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Stage = Literal["challenge", "verify", "decide", "unwrap", "wrap", "log", "prove
 """``read`` and ``write`` are transactions of the database; ``wrap`` seals to the workload, within ``log``."""
 Outcome = Literal["allow", "deny", "refused", "undecided", "failed"]
 RELEASED: Final = "released"
-"""What stands for a code where nothing was wrong."""
+"""Placeholder for a code if there was no error."""
 
 _CPUS: Final = {
     MEDIA_SNP_REPORT: "snp",
@@ -59,15 +59,15 @@ class Observer(Protocol):
     """An observer of requests. It must not raise, and must not wait."""
 
     def stage(self, name: Stage, *, tee: str | None) -> AbstractContextManager[None]:
-        """Return what is entered when a stage begins and left when it ends."""
+        """Return a context manager that spans a stage."""
         ...
 
     def decided(self, outcome: Outcome, code: str) -> None:
-        """Take note of the end of a request for keys."""
+        """Record the end of a request for keys."""
         ...
 
     def state_refused(self, code: str) -> None:
-        """Take note of stored state that is not what this service stored last."""
+        """Record stored state that differs from the state that this service stored last."""
         ...
 
 
@@ -75,13 +75,13 @@ _observers: ContextVar[tuple[Observer, ...]] = ContextVar("kms_observers", defau
 
 
 def observe(observers: tuple[Observer, ...]) -> None:
-    """Set the observers of everything that this task, and the threads it starts, does from now on."""
+    """Set the observers of this task and of the threads that it starts."""
     _observers.set(observers)
 
 
 @contextmanager
 def stage(name: Stage, *, tee: str | None = None) -> Iterator[None]:
-    """Observe a stage, with one of ``TEES`` where it reads evidence."""
+    """Observe a stage, with one of ``TEES`` if it reads evidence."""
     with ExitStack() as stack:
         for observer in _observers.get():
             stack.enter_context(observer.stage(name, tee=tee))
@@ -89,7 +89,7 @@ def stage(name: Stage, *, tee: str | None = None) -> Iterator[None]:
 
 
 def state_refused(code: str) -> bool:
-    """Report stored state that is not what was stored last; return True if anybody observes, as in a service."""
+    """Report stored state that differs from the state stored last; return True if there are observers."""
     observers = _observers.get()
     for observer in observers:
         observer.state_refused(code)

@@ -1,1 +1,1 @@
-"""Administration over HTTP, on a listener and with credentials of its own (MC-31). Nobody is anonymous here."""
+"""Administration over HTTP, on a separate listener with separate credentials; every caller is identified (MC-31)."""

@@ -1,4 +1,4 @@
-"""The administration application, made from settings and services; importing this makes nothing."""
+"""Administration application, created from settings and services; an import has no side effects."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ ADMIN_STATUS: Final[tuple[tuple[type[AttestError], HTTPStatus], ...]] = (
     (PolicyUnknownError, HTTPStatus.NOT_FOUND),
     (GrantConflictError, HTTPStatus.CONFLICT),
     (KeyConflictError, HTTPStatus.CONFLICT),
-    # Faults of a request; those of the database arrive as ``UnavailableError``.
+    # Faults of a request; those of the database are raised as ``UnavailableError``.
     (ConfigurationError, HTTPStatus.UNPROCESSABLE_ENTITY),
     *STATUS,
 )
 _DESCRIPTION = """Administers the key-release service: keys, policies, reference values, roles and the log.
 
-Every request is made by somebody: the subject of a bearer token of a configured issuer, or the owner of a client
-certificate. What they may do is said by roles, which administrators grant for one tenant or for all."""
+Every request is authenticated by a bearer token of a configured issuer or by a client certificate. Administrators grant
+the caller's identity roles, for one tenant or for all; the roles determine which operations are permitted."""
 _ROOMS = (
     tenants,
     keys,
@@ -83,7 +83,7 @@ _SCHEMES = {
 
 
 def describe_admin() -> FastAPI:
-    """Make the application without anything behind it, for its OpenAPI document."""
+    """Create the application without services, for its OpenAPI document."""
     routers = [module.router for module in _ROOMS]
     app = application_of("Key-release service: administration", _DESCRIPTION, routers)
     app.openapi = lambda: document_of(app, also=_bodies(), security=_SCHEMES)  # type: ignore[method-assign]  # the way FastAPI documents
@@ -91,7 +91,7 @@ def describe_admin() -> FastAPI:
 
 
 def _bodies() -> tuple[type[BaseModel], ...]:
-    """Return the models of bodies, which handlers read themselves."""
+    """Return the models of the bodies that handlers read themselves."""
     routes = (route for module in _ROOMS for route in module.router.routes)
     models = (route.body_model for route in routes if isinstance(route, AdminRoute))
     return tuple(dict.fromkeys(one for one in models if one is not None))
@@ -100,7 +100,7 @@ def _bodies() -> tuple[type[BaseModel], ...]:
 def create_admin_app(
     settings: Settings, services: Services, authenticator: Authenticator, *, watching: Watching | None = None
 ) -> FastAPI:
-    """Make the application as a listener serves it; the caller opened the services and closes them."""
+    """Create the application for a listener; the caller opens and closes the services."""
     app = describe_admin()
     room = Workroom(settings=settings, limiter=CapacityLimiter(settings.max_concurrent))
     app.state.context = AdminContext(room=room, services=of_running(services), authenticator=authenticator)
@@ -110,9 +110,9 @@ def create_admin_app(
 
 
 def create_local_app(settings: Settings, services: AdminServices) -> FastAPI:
-    """Make the application of the command line, for the user of this machine; no socket reaches it.
+    """Create the application for the command line, for the user of this machine; it has no socket.
 
-    It has no limits on requests, and raises a refusal with its whole context. The caller closes the services.
+    It has no limits on requests, and raises a refusal with its full context. The caller closes the services.
     """
     app = describe_admin()
     room = OwnThread(settings=settings)

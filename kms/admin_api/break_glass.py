@@ -1,4 +1,4 @@
-"""``/v1/break-glass``: relaxations, and their end. To open one is a change, ``/v1/changes``."""
+"""``/v1/break-glass``: list and close relaxations. Opening one is a change, see ``/v1/changes``."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ router = APIRouter(route_class=AdminRoute, prefix="/v1/break-glass", tags=["brea
 Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
 
 
-@router.get("", summary="What was ever relaxed, and how it stands", responses=reads())
+@router.get("", summary="List relaxations", responses=reads())
 def list_break_glass(caller: WithCaller) -> BreakGlassListModel:
-    """List every relaxation; one that the service did not seal itself is void."""
+    """List every relaxation, past and present, and its state; one without a seal of the service is void."""
     caller.require(Operation.GLASS_READ)
     service, at = BreakGlassService(caller.vault.kek), caller.now()
     with caller.vault.store.reading() as reader:
@@ -33,11 +33,11 @@ def list_break_glass(caller: WithCaller) -> BreakGlassListModel:
     return BreakGlassListModel(break_glass=rows)
 
 
-@router.post("/{number}/close", summary="End it before its time", responses=changes(409))
+@router.post("/{number}/close", summary="Close a relaxation", responses=changes(409))
 def close_break_glass(
     number: Number, caller: WithCaller, given: Annotated[ReasonModel, body(ReasonModel)]
 ) -> BreakGlassListModel:
-    """End a relaxation, at once. One person suffices: it makes the service stricter."""
+    """End a relaxation immediately. One person suffices, because this makes the service stricter."""
     caller.demand(partial(_require_close, identity=caller.identity, number=number))
     close_glass(caller.vault.store, number, reason=given.reason, actor=caller.identity, at=caller.now())
     with caller.vault.store.reading() as reader:
@@ -50,7 +50,7 @@ def _row(one: BreakGlass, state: str) -> dict[str, object]:
 
 
 def _require_close(reader: ReadTransaction, *, identity: Actor, number: int) -> None:
-    """Demand the right in the tenant of the key; to others the relaxation does not exist."""
+    """Require the permission in the key's tenant; for other callers the relaxation does not exist."""
     tenants = {one.key.tenant for one, _ in reader.break_glass.all() if one.number == number}
     grants = reader.grants.held_by(identity)
     if any(may(identity, grants=grants, operation=Operation.GLASS_CLOSE, tenant=one) is not None for one in tenants):

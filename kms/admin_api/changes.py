@@ -1,7 +1,7 @@
-"""``/v1/changes`` and ``/v1/proposals``: changes that may take the signatures of several people.
+"""``/v1/changes`` and ``/v1/proposals``: changes that may require the signatures of several people.
 
-A role allows a caller to make, propose and execute a change; a rule may demand signatures besides. Any caller that may
-see a proposal may hand a signature in; only its signer counts.
+A role permits a caller to make, propose and execute a change; a rule may also require signatures. Any caller who can
+see a proposal can submit a signature; only the signer counts.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from kms.references.intake import reach_of
 from kms.store import ReadTransaction
 
 router = APIRouter(route_class=AdminRoute, tags=["changes"])
-Which = Annotated[str, Path(max_length=64, description="The SHA-256 of a proposal, hex, or its number.")]
+Which = Annotated[str, Path(max_length=64, description="SHA-256 of a proposal in hex, or its number.")]
 _OPERATIONS: Final = {
     KeyPolicySet.action: Operation.POLICIES_CHANGE,
     KeyLimitsSet.action: Operation.LIMITS_CHANGE,
@@ -68,7 +68,7 @@ _OPERATIONS: Final = {
 
 
 def demanded_by(change: ProposedChange) -> tuple[Operation, str | None] | None:
-    """Return the operation that a change is, and the tenant that it concerns; None where this API does not make it."""
+    """Return the operation and the tenant of a change; None if this API does not make it."""
     operation = _OPERATIONS.get(change.action)
     if operation is None:
         return None
@@ -85,9 +85,9 @@ def demanded_by(change: ProposedChange) -> tuple[Operation, str | None] | None:
 
 @router.post("/v1/changes", summary="Make or propose a change", responses=changes(404, 409))
 def make_change(caller: WithCaller, wanted: Annotated[ChangeRequestModel, body(ChangeRequestModel)]) -> ChangeModel:
-    """Make a change for which one person suffices, or write it down for others to sign."""
+    """Make a change for which one person suffices, or propose it for others to sign."""
     operation = _OPERATIONS.get(wanted.action)
-    if operation is not None:  # before policies and signatures in the arguments take time to read
+    if operation is not None:  # before the costly parsing of policies and signatures in the arguments
         caller.demand(partial(require_anywhere, identity=caller.identity, operation=operation))
     change = read_change(wanted.action, wanted.arguments)
     caller.demand(partial(_require_change, identity=caller.identity, change=change))
@@ -101,30 +101,30 @@ def make_change(caller: WithCaller, wanted: Annotated[ChangeRequestModel, body(C
     return ChangeModel(proposal=made.digest, serial=made.serial)
 
 
-@router.get("/v1/proposals", summary="Every proposal", responses=reads())
+@router.get("/v1/proposals", summary="List proposals", responses=reads())
 def list_proposals(caller: WithCaller) -> ProposalListModel:
-    """List every proposal and how it stands."""
+    """List all proposals and their states."""
     caller.require(Operation.PROPOSALS_READ)
     with caller.vault.store.reading() as reader:
         found = [_members(caller, reader, digest) for digest in reader.proposals.digests()]
     return ProposalListModel(proposals=[ProposalModel.model_validate(one) for one in found])
 
 
-@router.get("/v1/proposals/{digest}", summary="A proposal and how it stands", responses=reads(404, 422))
+@router.get("/v1/proposals/{digest}", summary="Get a proposal", responses=reads(404, 422))
 def read_proposal(digest: Which, caller: WithCaller) -> ProposalModel:
-    """Show a proposal, who signed it, and what it lacks; to those who may see all, or may make this change."""
+    """Return a proposal, its signers and what is missing, to callers who may see all proposals or make this change."""
     return _model(caller, _require_proposal(caller, digest, seeing=True))
 
 
-@router.post("/v1/proposals/{digest}/approve", summary="Hand a signature in", responses=changes(404, 409))
+@router.post("/v1/proposals/{digest}/approve", summary="Submit a signature", responses=changes(404, 409))
 def approve_proposal(
     digest: Which, caller: WithCaller, given: Annotated[ApprovalModel, body(ApprovalModel)]
 ) -> ProposalModel:
-    """Take in a signature over this proposal, as 'kms proposal sign' makes it."""
+    """Submit a signature over this proposal, as written by 'kms proposal sign'."""
     found = _require_proposal(caller, digest, seeing=True)
     approval = read_approval(given.approval.encode())
     if approval.proposal != found:
-        raise ForbiddenError("the signature is over another proposal", code="not-permitted", field="proposal")
+        raise ForbiddenError("the signature is over a different proposal", code="not-permitted", field="proposal")
     approve(_service(caller), approval, actor=caller.identity, at=caller.now())
     return _model(caller, found)
 
@@ -132,36 +132,36 @@ def approve_proposal(
 @router.post(
     "/v1/proposals/{digest}/execute",
     dependencies=[body(ConfirmModel)],
-    summary="Do what was approved",
+    summary="Execute an approved proposal",
     responses=changes(404, 409),
 )
 def execute_proposal(digest: Which, caller: WithCaller) -> ExecutedModel:
-    """Do what enough people signed, once; for those who may make such a change."""
+    """Execute a proposal once, after enough people signed it. The caller needs permission for such a change."""
     found = _require_proposal(caller, digest)
     done = execute(_service(caller), found, actor=caller.identity, at=caller.now())
     with caller.vault.store.reading() as reader:
         return ExecutedModel.model_validate({**_members(caller, reader, found), "done": done})
 
 
-@router.post("/v1/proposals/{digest}/withdraw", summary="End it without doing it", responses=changes(404, 409))
+@router.post("/v1/proposals/{digest}/withdraw", summary="Withdraw a proposal", responses=changes(404, 409))
 def withdraw_proposal(
     digest: Which, caller: WithCaller, given: Annotated[ReasonModel, body(ReasonModel)]
 ) -> ProposalModel:
-    """End a proposal without doing it; for those who may make such a change."""
+    """End a proposal without executing it. The caller needs permission for such a change."""
     found = _require_proposal(caller, digest)
     withdraw(_service(caller), found, reason=given.reason, actor=caller.identity, at=caller.now())
     return _model(caller, found)
 
 
 def _require_proposal(caller: Caller, which: str, *, seeing: bool = False) -> str:
-    """Refuse unless the caller may make the proposal's own change, or see it, and return its digest."""
+    """Refuse unless the caller may see the proposal or make its change, and return its digest."""
     digest = _digest(caller, which)
     caller.demand(partial(_require_sight, identity=caller.identity, digest=digest, seeing=seeing))
     return digest
 
 
 def _digest(caller: Caller, which: str) -> str:
-    """Return the digest for a number; anything else is taken for a digest."""
+    """Return the digest for a number; any other text is treated as a digest."""
     number = int(which) if which.isascii() and which.isdigit() and len(which) < 10 else 0
     if not number:
         return which
@@ -185,23 +185,23 @@ def _require_change(reader: ReadTransaction, *, identity: Actor, change: Propose
     demanded = demanded_by(change)
     if demanded is None:
         raise ForbiddenError(
-            f"{identity_text(identity)} may not do this here: {change.action}",
+            f"{identity_text(identity)} is not permitted to do this here: {change.action}",
             code="not-permitted",
             field="action",
-            hint="'kms' on the service's machine makes changes that this API does not",
+            hint="run 'kms' on the service's machine for changes that this API does not make",
         )
     operation, tenant = demanded
     require(reader, identity, operation, tenant=tenant)
-    # The first rule decides who agrees to everything later, so it is not set up over the network (MC-31).
+    # The first rule determines who approves all later changes, so it is not set over the network (MC-31).
     if isinstance(change, QuorumSet) and reader.quorum.current().rule(ChangeKind.QUORUM) is None:
         raise ForbiddenError(
-            "who agrees to changes is first set up on the service's machine",
+            "the first quorum rule must be set on the service's machine",
             code="not-permitted",
             field="action",
             expected="a rule for 'quorum'",
-            hint="'kms people add' and 'kms quorum set quorum' there; later changes of it can come over the network",
+            hint="run 'kms people add' and 'kms quorum set quorum' there; later changes can be made over the network",
         )
-    # Documents come along with a policy for the key that gets it; what counts for others too is service-wide.
+    # Documents may accompany a policy for the key that gets it; documents that affect other keys are service-wide.
     if isinstance(change, KeyPolicySet) and any(
         set(reach_of(reader, one)) - {str(change.name)} for one in change.references
     ):
@@ -209,7 +209,7 @@ def _require_change(reader: ReadTransaction, *, identity: Actor, change: Propose
 
 
 def _require_sight(reader: ReadTransaction, *, identity: Actor, digest: str, seeing: bool) -> None:
-    """Demand what the proposal's own change demands; to see it, the right to see all of them suffices."""
+    """Require the permission for the proposal's change; to see it, permission to see all proposals suffices."""
     grants = reader.grants.held_by(identity)
     if seeing and may(identity, grants=grants, operation=Operation.PROPOSALS_READ, tenant=None) is not None:
         return

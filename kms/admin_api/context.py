@@ -1,4 +1,4 @@
-"""Context of the handlers: the services, the caller, and the database as far as the caller may use it."""
+"""Context of the handlers: the services, the caller, and the database with the caller's permissions."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from kms.store import ReadTransaction
 
 T = TypeVar("T")
 MAX_BODY_BYTES: Final = 2 * 1024 * 1024
-"""A policy, or a document of reference values with its signatures; the command line reads no more either."""
+"""Maximum size of a policy, or of a document of reference values with its signatures; as on the command line."""
 MAX_VALUES: Final = 200_000
-"""Commas and brackets of a body; a policy is one long text in it, with its own."""
+"""Maximum number of commas and brackets of a body; a policy is a single string in it."""
 MATERIAL: Final = "kms.material"
-"""Extension of a request made in this process: the material of a key that its owner brings. No message carries it."""
+"""Extension of a request made in this process: material of an owner's key. It is never part of a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminServices:
-    """Services of the handlers, open or opened by a call; the caller that opened ``vault`` closes it.
+    """Services of the handlers, open or opened on call; the caller that opened ``vault`` closes it.
 
-    ``log`` signs checkpoints. Only trials need ``releases``: keys can be frozen while a file of endorsements cannot be
-    read.
+    ``log`` signs checkpoints. Only trials need ``releases``: keys can be frozen even if an endorsement file is
+    unreadable.
     """
 
     vault: Vault
@@ -50,7 +50,7 @@ class AdminServices:
 
 
 def of_running(services: Services) -> AdminServices:
-    """Return what a service that serves has opened already."""
+    """Return the services that a running service has opened."""
     return AdminServices(
         vault=Vault(store=services.store, kek=services.kek),
         clock=services.clock,
@@ -62,18 +62,18 @@ def of_running(services: Services) -> AdminServices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnThread:
-    """A room for one request at a time, in the thread of the command line."""
+    """Runner of one request at a time, in the thread of the command line."""
 
     settings: Settings
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Do blocking work; nothing else waits for the event loop."""
+        """Do blocking work in the event loop, which has no other work."""
         return work()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminContext:
-    """One running administration application: where it works, with what, and how it identifies callers."""
+    """A running administration application: its runner, services and authentication."""
 
     room: Workroom | OwnThread
     services: AdminServices
@@ -84,7 +84,7 @@ class AdminContext:
 class Caller:
     """An identified caller, in one request.
 
-    ``material`` is that of a key, from a request made in this process; ``demands`` are those made so far.
+    ``material`` is key material, from a request made in this process; ``demands`` are the requirements made so far.
     """
 
     identity: Actor
@@ -93,9 +93,9 @@ class Caller:
     demands: list[Demand] = field(default_factory=list)
 
     def require(self, operation: Operation, *, tenant: str | None = None, key: KeyName | None = None) -> None:
-        """Refuse unless the caller has a role that allows an operation, now and in each later transaction.
+        """Refuse unless the caller has a role that permits an operation, now and in each later transaction.
 
-        It concerns the tenant of ``key``, else ``tenant``, else the whole service.
+        The scope is the tenant of ``key``, else ``tenant``, else the whole service.
 
         Raises:
             ForbiddenError: ``not-permitted``.
@@ -112,7 +112,7 @@ class Caller:
 
     @property
     def vault(self) -> Vault:
-        """The database and the key. Each transaction begins with everything that was required so far."""
+        """The database and the key. Each transaction begins with a check of all requirements made so far."""
         plain = self.context.services.vault
         return Vault(store=GuardedStore(plain.store, demand=self._demand), kek=plain.kek)
 
@@ -132,19 +132,19 @@ class Caller:
 
     def _demand(self, reader: ReadTransaction) -> None:
         if not self.demands:
-            raise RuntimeError("a handler requires an operation before it opens a transaction")
+            raise RuntimeError("a handler must require an operation before it opens a transaction")
         for demand in self.demands:
             demand(reader)
 
 
 def certificate_of(request: Request) -> bytes | None:
-    """Return the client certificate that the TLS listener verified, in DER; no header can name one."""
+    """Return the client certificate verified by the TLS listener, in DER; headers cannot supply one."""
     found = request.scope.get("extensions", {}).get("tls", {}).get("client_certificate")
     return found if isinstance(found, bytes) else None
 
 
 async def _caller(request: Request) -> Caller:
-    """Identify the caller before anything else of the request is read."""
+    """Identify the caller before the rest of the request is read."""
     context: AdminContext = request.app.state.context
     identify = partial(
         context.authenticator.identify,
@@ -156,7 +156,7 @@ async def _caller(request: Request) -> Caller:
 
 
 def _material_of(request: Request, identity: Actor) -> SecretBytes | None:
-    """Return the material that a request made in this process brings; no other request has any."""
+    """Return the key material of a request made in this process; other requests have none."""
     found = request.scope.get("extensions", {}).get(MATERIAL)
     return found if identity.means is Means.LOCAL and isinstance(found, SecretBytes) else None
 
@@ -167,4 +167,4 @@ async def _key(tenant: Tenant, key_id: KeyId) -> KeyName:
 
 WithCaller = Annotated[Caller, Depends(_caller)]
 WithKey = Annotated[KeyName, Depends(_key)]
-"""The key that the path of a request names."""
+"""Key named in the path of a request."""

@@ -1,4 +1,4 @@
-"""``/v1/freezes``: stop releases at once. To lift a freeze is a change, ``/v1/changes``."""
+"""``/v1/freezes``: stop releases immediately. Lifting a freeze is a change, see ``/v1/changes``."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ router = APIRouter(route_class=AdminRoute, prefix="/v1/freezes", tags=["freezes"
 
 
 def tenant_of(what: Target) -> str | None:
-    """Return whose releases a freeze concerns; None for those of every tenant."""
+    """Return the tenant whose releases a freeze affects; None for every tenant."""
     if what.scope is Scope.KEY:
         return KeyName.parse(what.name).tenant
     return what.name if what.scope is Scope.TENANT else None
 
 
-@router.get("", summary="What is frozen", responses=reads())
+@router.get("", summary="List freezes", responses=reads())
 def list_freezes(caller: WithCaller) -> FreezeListModel:
-    """List what is frozen, since when, by whom and why, and who can thaw it."""
+    """List all freezes with time, person and reason, and who can lift them."""
     caller.require(Operation.FREEZES_READ)
     with caller.vault.store.reading() as reader:
         found, mode = reader.freezes.all(), thaw_mode(reader, alone=caller.settings.allow_thaw_by_one)
     return FreezeListModel(freezes=[dict(one.members()) for one in found], thaw=mode)
 
 
-@router.post("", summary="Stop releases, at once", responses=changes(404, 409))
+@router.post("", summary="Stop releases immediately", responses=changes(404, 409))
 def create_freeze(
     caller: WithCaller, wanted: Annotated[FreezeRequestModel, body(FreezeRequestModel)]
 ) -> FreezeListModel:
     """Stop the release of a key, of a tenant's keys, to a product, or of everything. One person suffices.
 
-    To thaw it takes more, and where nobody can, the answer says so; with ``dry_run`` before anything is stopped.
+    Lifting a freeze requires more. The response states who can lift it; use ``dry_run`` to check this first.
     """
     what = target(wanted.scope, wanted.name)
     key = KeyName.parse(what.name) if what.scope is Scope.KEY else None

@@ -1,4 +1,4 @@
-"""``/v1/grants``: the roles of every identity. ``/v1/whoami``: the caller's own identity and roles."""
+"""``/v1/grants``: roles of every identity. ``/v1/whoami``: the caller's own identity and roles."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from kms.auth.names import identity_text, parse_identity
 from kms.domain.permissions import Grant, Operation
 
 router = APIRouter(route_class=AdminRoute)
-Revoked = Annotated[bool, Query(description="Those that were revoked, too.")]
+Revoked = Annotated[bool, Query(description="Include revoked grants.")]
 
 
-@router.get("/v1/grants", summary="Who has which role", tags=["grants"], responses=reads(422))
+@router.get("/v1/grants", summary="List grants of roles", tags=["grants"], responses=reads(422))
 def list_grants(caller: WithCaller, *, revoked: Revoked = False) -> GrantListModel:
-    """List the grants that count, or all that were ever given."""
+    """List the grants in force, or also the revoked ones."""
     caller.require(Operation.GRANTS_READ)
     with caller.vault.store.reading() as reader:
         found = list(reader.grants.all())
     return GrantListModel(grants=[_model(grant) for grant in found if revoked or grant.counts])
 
 
-@router.post("/v1/grants", summary="Give somebody a role", tags=["grants"], responses=changes(409))
+@router.post("/v1/grants", summary="Grant a role", tags=["grants"], responses=changes(409))
 def create_grant(caller: WithCaller, wanted: Annotated[RoleRequestModel, body(RoleRequestModel)]) -> GrantModel:
-    """Give a role to somebody else."""
+    """Grant a role to another identity."""
     caller.require(Operation.GRANTS_CHANGE)
     given = give_role(
         caller.vault.store,
@@ -47,19 +47,19 @@ def create_grant(caller: WithCaller, wanted: Annotated[RoleRequestModel, body(Ro
 @router.post(
     "/v1/grants/{number}/revoke",
     dependencies=[body(ConfirmModel)],
-    summary="Take a role away",
+    summary="Revoke a grant",
     tags=["grants"],
     responses=changes(404, 409),
 )
 def revoke_grant(number: int, caller: WithCaller) -> GrantModel:
-    """Take a role away, from the next transaction on. The last administrator stays."""
+    """Revoke a grant, effective with the next transaction. The last administrator cannot be revoked."""
     caller.require(Operation.GRANTS_CHANGE)
     return _model(revoke_role(caller.vault.store, number, actor=caller.identity, at=caller.now()))
 
 
-@router.get("/v1/whoami", summary="Who you are, and what you may", tags=["whoami"], responses=refusals(401, 500, 503))
+@router.get("/v1/whoami", summary="Get your identity and roles", tags=["whoami"], responses=refusals(401, 500, 503))
 def who_am_i(caller: WithCaller) -> WhoAmIModel:
-    """Return the identity of the token or the certificate, and its roles. It takes none of them."""
+    """Return the identity of the token or the certificate, and its roles. This requires no role."""
     with opened(caller.context.services.vault.store.reading()) as reader:
         grants = [_model(grant) for grant in reader.grants.held_by(caller.identity)]
     return WhoAmIModel(identity=identity_text(caller.identity), grants=grants)

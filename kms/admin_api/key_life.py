@@ -1,4 +1,4 @@
-"""``/v1/keys/TENANT/KEY/…``: rotate, schedule, destroy, restore, tag, and how a key is released."""
+"""``/v1/keys/TENANT/KEY/…``: rotate, schedule, destroy, restore, tag, and release settings."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ router = APIRouter(route_class=AdminRoute, tags=["keys"])
 
 
 class _Failures(list[FailureModel]):
-    """What failed, of several things that are done one after another."""
+    """Failures of several operations that are made one after another."""
 
     def __call__(self, what: object, error: AttestError) -> None:
-        """Take one in."""
+        """Add a failure."""
         self.append(FailureModel(what=str(what), detail=error.message, code=error.code))
 
 
 @router.post(
     "/v1/keys/rotate-due",
     dependencies=[body(ConfirmModel)],
-    summary="Make the rotations that are due",
+    summary="Make rotations that are due",
     responses=changes(),
 )
 def rotate_due_keys(caller: WithCaller) -> RotatedModel:
-    """Make the rotations that schedules say are due, as the service does by itself; for owners of all keys."""
+    """Make the scheduled rotations that are due, as the running service does. For key owners of all tenants."""
     caller.require(Operation.KEYS_CHANGE)
     failed, at = _Failures(), caller.now()
     made = rotate_due(_rotator(caller), at=at, failed=failed)
@@ -65,21 +65,22 @@ def rotate_due_keys(caller: WithCaller) -> RotatedModel:
 
 
 @router.post(
-    "/v1/keys/destroy-due", dependencies=[body(ConfirmModel)], summary="Destroy what is due", responses=changes()
+    "/v1/keys/destroy-due",
+    dependencies=[body(ConfirmModel)],
+    summary="Destroy what is due",
+    responses=changes(),
 )
 def destroy_due_keys(caller: WithCaller) -> DestroyedModel:
-    """Destroy the versions whose moment has come, as the service does by itself; for owners of all keys."""
+    """Destroy the versions that are due, as the running service does. For key owners of all tenants."""
     caller.require(Operation.KEYS_DESTROY)
     failed = _Failures()
     done = destroy_due(caller.vault.store, at=caller.now(), failed=failed)
     return DestroyedModel(destroyed=list(map(str, done)), failed=failed)
 
 
-@router.post(
-    f"{KEY_PATH}/rotate", operation_id="rotateKey", summary="Make a new version current", responses=changes(404, 409)
-)
+@router.post(f"{KEY_PATH}/rotate", operation_id="rotateKey", summary="Rotate a key", responses=changes(404, 409))
 def rotate(caller: WithCaller, name: WithKey, wanted: Annotated[RotateModel, body(RotateModel)]) -> KeyModel:
-    """Make a new version of a key the current one; the one before is released by its number for a while."""
+    """Make a new version of a key current. The previous one is still released by number for the overlap time."""
     caller.require(Operation.KEYS_CHANGE, key=name)
     vault, at = caller.vault, caller.now()
     overlap = DEFAULT_OVERLAP if wanted.overlap_seconds is None else timedelta(seconds=wanted.overlap_seconds)
@@ -91,9 +92,9 @@ def rotate(caller: WithCaller, name: WithKey, wanted: Annotated[RotateModel, bod
     return key_model(vault.store, name, at)
 
 
-@router.post(f"{KEY_PATH}/schedule", summary="Rotate it by itself, or no more", responses=changes(404, 409))
+@router.post(f"{KEY_PATH}/schedule", summary="Set the rotation schedule", responses=changes(404, 409))
 def schedule_key(caller: WithCaller, name: WithKey, wanted: Annotated[ScheduleModel, body(ScheduleModel)]) -> KeyModel:
-    """Let the running service rotate a key by itself; without a time it does not any more."""
+    """Schedule automatic rotation by the running service, or without a time remove the schedule."""
     caller.require(Operation.KEYS_CHANGE, key=name)
     store, at = caller.vault.store, caller.now()
     if wanted.every_seconds is None:
@@ -106,11 +107,11 @@ def schedule_key(caller: WithCaller, name: WithKey, wanted: Annotated[ScheduleMo
     return key_model(store, name, at)
 
 
-@router.post(f"{KEY_PATH}/destroy", summary="Destroy it after a delay", responses=changes(404, 409))
+@router.post(f"{KEY_PATH}/destroy", summary="Destroy a key after a delay", responses=changes(404, 409))
 def destroy_key(
     caller: WithCaller, name: WithKey, wanted: Annotated[DestroyModel, body(DestroyModel)]
 ) -> DestructionModel:
-    """Release a key, or an old version, to nobody from now on, and destroy it later; or say what would be done."""
+    """Stop releasing a key or an old version, and destroy it after a delay; or show what would be done."""
     reference = KeyReference(name=name, version=wanted.version)
     caller.require(Operation.KEYS_DESTROY, key=name)
     store, at = caller.vault.store, caller.now()
@@ -129,7 +130,7 @@ def destroy_key(
     f"{KEY_PATH}/restore", operation_id="restoreKey", summary="Cancel a destruction", responses=changes(404, 409)
 )
 def restore(caller: WithCaller, name: WithKey, wanted: Annotated[VersionModel, body(VersionModel)]) -> RestoredModel:
-    """Cancel a destruction before its moment."""
+    """Cancel a pending destruction."""
     reference = KeyReference(name=name, version=wanted.version)
     caller.require(Operation.KEYS_DESTROY, key=name)
     store, at = caller.vault.store, caller.now()
@@ -139,9 +140,9 @@ def restore(caller: WithCaller, name: WithKey, wanted: Annotated[VersionModel, b
     return RestoredModel.model_validate({**members, "restored": [record.version for record in saved]})
 
 
-@router.post(f"{KEY_PATH}/tags", summary="Put tags on it and take others away", responses=changes(404, 409))
+@router.post(f"{KEY_PATH}/tags", summary="Set and remove tags", responses=changes(404, 409))
 def tag_key(caller: WithCaller, name: WithKey, wanted: Annotated[TagsModel, body(TagsModel)]) -> TagListModel:
-    """Change the tags of a key; the answer lists all that it has now."""
+    """Change the tags of a key; the response lists all its tags."""
     caller.require(Operation.KEYS_CHANGE, key=name)
     put = parse_tags(f"{one}={value}" for one, value in wanted.put.items())
     store = caller.vault.store
@@ -152,13 +153,13 @@ def tag_key(caller: WithCaller, name: WithKey, wanted: Annotated[TagsModel, body
 @router.post(
     f"{KEY_PATH}/release-settings",
     operation_id="setReleaseSettings",
-    summary="How it is released",
+    summary="Set the release settings",
     responses=changes(404, 409),
 )
 def release_settings(
     caller: WithCaller, name: WithKey, wanted: Annotated[ReleaseSettingsModel, body(ReleaseSettingsModel)]
 ) -> KeyModel:
-    """Say what a refused workload is told, and how long leases last; both, for every version."""
+    """Set the disclosure to refused workloads and the duration of leases, for every version of a key."""
     caller.require(Operation.KEYS_CHANGE, key=name)
     store, at = caller.vault.store, caller.now()
     then = ReleaseSettings(disclosure=_disclosure(wanted.disclosure), lease_seconds=wanted.lease_seconds)
@@ -175,7 +176,7 @@ def _disclosure(text: str) -> Disclosure:
         return Disclosure(text)
     except ValueError as exc:
         raise ConfigurationError(
-            f"there is no level of disclosure {text!r}",
+            f"there is no disclosure level {text!r}",
             code="request-schema",
             field="disclosure",
             expected=", ".join(Disclosure),

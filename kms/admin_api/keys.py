@@ -1,4 +1,4 @@
-"""``/v1/keys``: the keys of a tenant, made here or imported sealed. No message carries one in the clear."""
+"""``/v1/keys``: keys of a tenant, created here or imported sealed. No message carries a key in plaintext."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from kms.references.resolution import find_guard, named_by
 from kms.store import ReadTransaction, Store
 
 router = APIRouter(route_class=AdminRoute, tags=["keys"])
-Tags = Annotated[list[str], Query(max_length=32, description="Only keys with this tag, NAME=VALUE; with all of them.")]
+Tags = Annotated[list[str], Query(max_length=32, description="Only keys with all of these tags, each NAME=VALUE.")]
 
 
-@router.get("/v1/keys", summary="The keys of a tenant", responses=reads(422))
+@router.get("/v1/keys", summary="List keys", responses=reads(422))
 def list_keys(caller: WithCaller, tenant: Tenant | None = None, tag: Tags = []) -> KeyListModel:  # noqa: B006  FastAPI copies it
-    """List every version of every key of a tenant; without one, of all tenants, for those who see all."""
+    """List every version of every key of a tenant, or of all tenants for callers who may see all."""
     caller.require(Operation.KEYS_READ, tenant=tenant)
     wanted, at = parse_tags(tag), caller.now()
     with caller.vault.store.reading() as reader:
@@ -56,11 +56,11 @@ def list_keys(caller: WithCaller, tenant: Tenant | None = None, tag: Tags = []) 
     return KeyListModel(keys=[key_state(record, at) for record in records])
 
 
-@router.post("/v1/keys", summary="Make a key", responses=changes(404, 409))
+@router.post("/v1/keys", summary="Create a key", responses=changes(404, 409))
 def create_key(caller: WithCaller, wanted: Annotated[KeyRequestModel, body(KeyRequestModel)]) -> KeyStateModel:
-    """Make a new key, which only this service and conforming workloads ever see.
+    """Create a key that only this service and conforming workloads can see.
 
-    The command line on the service's machine brings the material itself, where its owner made it.
+    The command line on the service's machine can supply the key material of an owner.
     """
     documents = require_creation(caller, wanted)
     algorithm = algorithm_of(wanted)
@@ -70,11 +70,12 @@ def create_key(caller: WithCaller, wanted: Annotated[KeyRequestModel, body(KeyRe
     return keep_key(caller, wanted, material, documents, kind=KEY_CREATED)
 
 
-@router.get(
-    "/v1/import-key", summary="What owners seal their keys to", response_class=NoteResponse, responses=reads(409, 422)
-)
+@router.get("/v1/import-key", summary="Get the import key", response_class=NoteResponse, responses=reads(409, 422))
 def read_import_key(tenant: Tenant, caller: WithCaller) -> Response:
-    """Return the import key, signed by the service, to those who may bring a key into the tenant."""
+    """Return the import key, to which owners seal their keys, signed by the service.
+
+    The caller needs permission to create keys in the tenant.
+    """
     caller.require(Operation.KEYS_CREATE, tenant=tenant)
     found = find_import_key(caller.vault.store, caller.vault.kek, service=caller.service)
     if found is None:
@@ -86,12 +87,12 @@ def read_import_key(tenant: Tenant, caller: WithCaller) -> Response:
     "/v1/import-key",
     operation_id="makeImportKey",
     dependencies=[body(ConfirmModel)],
-    summary="The same; the first time it is made",
+    summary="Create or get the import key",
     response_class=NoteResponse,
     responses=changes(),
 )
 def create_import_key(tenant: Tenant, caller: WithCaller) -> Response:
-    """Make the import key, once for the whole service, and return it."""
+    """Return the import key; the first call creates it, once for the whole service."""
     caller.require(Operation.KEYS_CREATE, tenant=tenant)
     made = make_import_key(
         caller.vault.store,
@@ -104,9 +105,9 @@ def create_import_key(tenant: Tenant, caller: WithCaller) -> Response:
     return _note(caller, made)
 
 
-@router.post("/v1/keys/import", summary="Bring a sealed key in", responses=changes(409))
+@router.post("/v1/keys/import", summary="Import a sealed key", responses=changes(409))
 def import_key(caller: WithCaller, wanted: Annotated[KeyImportModel, body(KeyImportModel)]) -> KeyStateModel:
-    """Keep a key that was sealed to this service, as this key and under this policy alone."""
+    """Import a key that was sealed to this service, with the name and the policy that it was sealed for."""
     documents = require_creation(caller, wanted)
     name = KeyName(tenant=wanted.tenant, key_id=wanted.key_id)
     terms = first_terms(name, algorithm=algorithm_of(wanted), policy=wanted.policy.encode())
@@ -116,7 +117,7 @@ def import_key(caller: WithCaller, wanted: Annotated[KeyImportModel, body(KeyImp
 
 
 def require_creation(caller: Caller, wanted: KeyRequestModel) -> tuple[StoredDocument, ...]:
-    """Refuse unless the caller may make a key in its tenant, and bring the documents along that come with it."""
+    """Refuse unless the caller may create a key in its tenant and add the documents that accompany it."""
     caller.require(Operation.KEYS_CREATE, tenant=wanted.tenant)
     named_by(wanted.policy.encode())
     documents = stored_documents(wanted.references)
@@ -125,10 +126,10 @@ def require_creation(caller: Caller, wanted: KeyRequestModel) -> tuple[StoredDoc
 
 
 def algorithm_of(wanted: KeyRequestModel) -> str:
-    """Return the algorithm of a key to be made: the one that is named, or that of its purpose.
+    """Return the algorithm of a new key: the one that is named, or the default of its purpose.
 
     Raises:
-        ConfigurationError: there is no such algorithm, or it is not for this purpose.
+        ConfigurationError: there is no such algorithm, or it does not fit the purpose.
     """
     known = ALGORITHMS.get(wanted.algorithm or "")
     implied = KeyPurpose.MODEL_KEY if known is None else known.purpose
@@ -139,7 +140,7 @@ def algorithm_of(wanted: KeyRequestModel) -> str:
 def keep_key(
     caller: Caller, wanted: KeyRequestModel, material: SecretBytes, documents: tuple[StoredDocument, ...], *, kind: str
 ) -> KeyStateModel:
-    """Keep a key that ``require_creation`` lets the caller make; the log tells of it by its ``kind``."""
+    """Store a key that the caller may create by ``require_creation``; ``kind`` is that of its log entry."""
     at = caller.now()
     record = add_key(
         caller.vault.store,
@@ -157,29 +158,29 @@ def keep_key(
 
 
 def _require_reach(identity: Actor, documents: tuple[StoredDocument, ...], reader: ReadTransaction) -> None:
-    """Let a document come in with a key where it counts for that key alone; else it is what policy owners do."""
+    """Permit a document that accompanies a key if it affects only that key; otherwise require a policy owner."""
     if any(reach_of(reader, one) for one in documents):
         require(reader, identity, Operation.REFERENCES_CHANGE, tenant=None)
 
 
-@router.get(KEY_PATH, summary="A key and what guards it", responses=reads(404, 422))
+@router.get(KEY_PATH, summary="Get a key", responses=reads(404, 422))
 def read_key(caller: WithCaller, name: WithKey) -> KeyModel:
-    """Show a key's versions, its policy, and the documents of reference values in force for it."""
+    """Return a key's versions, its policy, and the documents of reference values in force for it."""
     caller.require(Operation.KEYS_READ, key=name)
     return key_model(caller.vault.store, name, caller.now())
 
 
-@router.post(f"{KEY_PATH}/disable", summary="Release a key to nobody", responses=changes(404, 409))
+@router.post(f"{KEY_PATH}/disable", summary="Disable a key", responses=changes(404, 409))
 def disable_key(caller: WithCaller, name: WithKey, wanted: Annotated[VersionModel, body(VersionModel)]) -> KeyModel:
-    """Stop a key, or one version of it, from being released, at once. Workloads that have it already keep it."""
+    """Immediately stop the release of a key or one version of it. Workloads that already hold it keep it."""
     reference = KeyReference(name=name, version=wanted.version)
     caller.require(Operation.KEYS_DISABLE, key=name)
     return _set(caller, reference, enabled=False)
 
 
-@router.post(f"{KEY_PATH}/enable", summary="Let a disabled key be released again", responses=changes(404, 409))
+@router.post(f"{KEY_PATH}/enable", summary="Enable a disabled key", responses=changes(404, 409))
 def enable_key(caller: WithCaller, name: WithKey, wanted: Annotated[VersionModel, body(VersionModel)]) -> KeyModel:
-    """Let a disabled key, or one version of it, be released again; a version needs its key enabled, too."""
+    """Allow the release of a disabled key or version again; to release a version, its key must be enabled, too."""
     reference = KeyReference(name=name, version=wanted.version)
     caller.require(Operation.KEYS_ENABLE, key=name)
     return _set(caller, reference, enabled=True)
@@ -196,18 +197,18 @@ def _set(caller: Caller, reference: KeyReference, *, enabled: bool) -> KeyModel:
 
 
 def key_model(store: Store, name: KeyName, at: datetime) -> KeyModel:
-    """Return a key as it is now."""
+    """Return the present state of a key."""
     with store.reading() as reader:
         return KeyModel.model_validate(key_members(reader, require_key(reader, name), at))
 
 
 def key_state(record: KeyRecord, at: datetime) -> KeyStateModel:
-    """Return one version of a key as it is now."""
+    """Return the present state of one version of a key."""
     return KeyStateModel.model_validate(record_members(record, at=at))
 
 
 def key_members(reader: ReadTransaction, record: KeyRecord, at: datetime) -> dict[str, object]:
-    """Return the members of a ``KeyModel``, of one version."""
+    """Return one version as members of a ``KeyModel``."""
     guard = find_guard(reader, record.policy_digest)
     policy = reader.policies.document(record.policy_digest) or b""
     schedule = reader.schedules.find(record.name)

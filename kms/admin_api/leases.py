@@ -1,4 +1,4 @@
-"""``/v1/leases``: the holders of keys, those that an advisory or another policy concerns, and stops of renewals."""
+"""``/v1/leases``: holders of keys, leases affected by an advisory or another policy, and stops of renewals."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from kms.store import ReadTransaction
 router = APIRouter(route_class=AdminRoute, prefix="/v1/leases", tags=["leases"])
 
 
-@router.post("/query", summary="Who holds what, and whom news concerns", responses=changes(404, 409))
+@router.post("/query", summary="Find leases", responses=changes(404, 409))
 def query_leases(caller: WithCaller, request: Annotated[LeaseQueryModel, body(LeaseQueryModel)]) -> LeaseListModel:
-    """Find leases in the order in which they were granted; with concerns, those that one of them concerns."""
+    """Find leases, oldest first. With advisories, levels or policies, only leases that at least one of them affects."""
     caller.require(Operation.RELEASES_READ, tenant=request.tenant)
     at, wanted, mark = caller.now(), _wanted(request), _mark(request.after)
     with caller.vault.store.reading() as reader:
@@ -41,9 +41,9 @@ def query_leases(caller: WithCaller, request: Annotated[LeaseQueryModel, body(Le
     return _listed(page, at, more=more)
 
 
-@router.post("/stop", operation_id="stopRenewals", summary="Renew them no more", responses=changes(404, 409))
+@router.post("/stop", operation_id="stopRenewals", summary="Stop the renewal of leases", responses=changes(404, 409))
 def stop(caller: WithCaller, request: Annotated[LeaseStopModel, body(LeaseStopModel)]) -> LeaseListModel:
-    """Refuse the renewal of every lease that is found, and the release of its key to that machine with that image."""
+    """Stop the renewal of every lease found, and the release of its key to the same machine with the same image."""
     caller.require(Operation.RENEWALS_STOP, tenant=request.tenant)
     at, wanted, store = caller.now(), _wanted(request), caller.vault.store
     with store.reading() as reader:
@@ -54,9 +54,9 @@ def stop(caller: WithCaller, request: Annotated[LeaseStopModel, body(LeaseStopMo
     return _listed(list(done), at, more=False)
 
 
-@router.post("/resume", operation_id="resumeRenewals", summary="Let them be renewed again", responses=changes(409))
+@router.post("/resume", operation_id="resumeRenewals", summary="Allow renewals again", responses=changes(409))
 def resume(caller: WithCaller, request: Annotated[LeaseResumeModel, body(LeaseResumeModel)]) -> LeaseListModel:
-    """Take stops back; for those who own the keys of every tenant."""
+    """Remove stops. For key owners of all tenants."""
     caller.require(Operation.RENEWALS_RESUME)
     ids = tuple(dict.fromkeys(request.lease_ids))
     resume_renewals(caller.vault.store, ids, reason=request.reason, actor=caller.identity, at=caller.now())
@@ -64,7 +64,7 @@ def resume(caller: WithCaller, request: Annotated[LeaseResumeModel, body(LeaseRe
 
 
 def _require_known(reader: ReadTransaction, wanted: LeaseFilter) -> None:
-    """Refuse a key and a tenant that do not exist: an empty list would read as "no lease is concerned"."""
+    """Refuse a key or tenant that does not exist: an empty list would look like "no lease is affected"."""
     if wanted.name is not None:
         require_key(reader, wanted.name)
     if wanted.tenant is not None and wanted.tenant not in reader.tenants.all():
@@ -75,7 +75,7 @@ def _require_known(reader: ReadTransaction, wanted: LeaseFilter) -> None:
 
 def _wanted(request: LeaseQueryModel) -> LeaseFilter:
     if request.key_id is not None and request.tenant is None:
-        raise _invalid("key_id", "a tenant beside a key id")
+        raise _invalid("key_id", "a tenant together with a key id")
     name = None if request.key_id is None else KeyName(tenant=request.tenant or "", key_id=request.key_id)
     digest, measurement = request.policy_sha256, request.measurement
     return LeaseFilter(
@@ -105,10 +105,10 @@ def _concerns(reader: ReadTransaction, request: LeaseQueryModel, at: datetime) -
 
 
 def _require_narrow(request: LeaseQueryModel, concerns: tuple[Concern, ...]) -> None:
-    """Refuse to stop everything by leaving everything out."""
+    """Refuse a stop without conditions, which would affect all leases."""
     narrowed = (request.tenant, request.policy_sha256, request.measurement, request.chip, request.product)
     if not concerns and all(one is None for one in narrowed):
-        raise _invalid("body", "what concerns them: a tenant, key, policy, chip, advisory, …")
+        raise _invalid("body", "a condition: a tenant, key, policy, chip, advisory, …")
 
 
 def _listed(page: list[Affected], at: datetime, *, more: bool) -> LeaseListModel:
@@ -121,7 +121,7 @@ def _mark(text: str | None) -> tuple[int, str]:
         return 0, ""
     seq, _, lease_id = text.partition(":")
     if not (seq.isascii() and seq.isdigit() and len(seq) < 19 and lease_id):
-        raise _invalid("after", "the mark that a page before ended with")
+        raise _invalid("after", "the mark 'next' of the previous page")
     return int(seq), lease_id
 
 

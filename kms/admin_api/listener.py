@@ -1,4 +1,4 @@
-"""The administration listener: its own address, its own TLS, its own credentials."""
+"""Administration listener, with an address, TLS settings and credentials of its own."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from kms.running.reload import key_sets_again
 from kms.store import Store
 
 CONNECTIONS: Final = 64
-"""Connections of administrators that may be open at once."""
+"""Maximum number of open connections."""
 
 
 def with_certificate(app: ASGIApp) -> ASGIApp:
-    """Return an application that finds the client certificate that the handshake verified in the scope of a request.
+    """Return an application that gets the client certificate, as verified by the handshake, in the scope of a request.
 
-    It stands there as ``extensions.tls.client_certificate``, in DER, and is of the connection: no header can bring one.
+    Its member is ``extensions.tls.client_certificate``, in DER. It belongs to the connection; headers cannot set it.
     """
 
     async def extended(scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,10 +56,10 @@ def administration(
     report: Callable[[str], None],
     noted: Noted = lambda *_: None,
 ) -> Iterator[tuple[Listener, ...]]:
-    """Open the administration API on a listening socket; without one there is nothing to open.
+    """Open the administration API on a listening socket; do nothing without a socket.
 
     Raises:
-        ConfigurationError: ``no-administrator``; a file that the settings name is missing or wrong.
+        ConfigurationError: ``no-administrator``, or a file of the settings is missing or invalid.
     """
     if sock is None:
         yield ()
@@ -90,13 +90,13 @@ def administration(
 
 
 def admin_tls(settings: Settings, *, at: datetime, report: Callable[[str], None]) -> ServerTls:
-    """Read the certificate, the key, and the authorities of clients.
+    """Read the certificate, the key, and the CA certificates of clients.
 
     Raises:
-        ConfigurationError: one cannot be read, or could not be served.
+        ConfigurationError: one is unreadable or unusable.
     """
     if settings.admin_certificate_file is None or settings.admin_key_file is None:
-        raise ValueError("an administration listener has a certificate and a key")
+        raise ValueError("an administration listener requires a certificate and a key")
     tls = ServerTls(
         settings.admin_certificate_file,
         settings.admin_key_file,
@@ -110,28 +110,28 @@ def admin_tls(settings: Settings, *, at: datetime, report: Callable[[str], None]
 
 
 def require_administrator(store: Store) -> None:
-    """Refuse to serve without an administrator: the first comes from the machine, never over the network."""
+    """Refuse to serve without an administrator: the first one is added on the machine, never over the network."""
     with store.reading() as reader:
         if any(grant.counts and grant.role is Role.ADMINISTRATOR for grant in reader.grants.all()):
             return
     raise ConfigurationError(
-        "the administration listener is configured, and there is no administrator",
+        "the administration listener is configured, but there is no administrator",
         code="no-administrator",
         field="admin_port",
-        hint="name one on this machine: 'kms admin grant IDENTITY administrator'",
+        hint="add one on this machine: 'kms admin grant IDENTITY administrator'",
     )
 
 
 def _client_ca(path: Path | None, *, at: datetime) -> bytes | None:
-    """Read the authorities of clients; a file without a valid certificate would admit no client, and is refused."""
+    """Read the CA certificates of clients; a file without a valid one would admit no client and is refused."""
     if path is None:
         return None
     certificates = parse_certificates(read_named(path, "admin_client_ca_file"), file=path)
     if all(one.not_valid_after_utc < at for one in certificates):
         raise ConfigurationError(
-            f"every certificate in {path} has ended",
+            f"every certificate in {path} has expired",
             code="tls-certificate-expired",
             field="admin_client_ca_file",
-            hint="name the certificate of the authority that issues certificates to administrators",
+            hint="give the certificate of the CA that issues certificates to administrators",
         )
     return b"".join(one.public_bytes(Encoding.PEM) for one in certificates)

@@ -1,4 +1,4 @@
-"""``/v1/log``: the log with its entries, for auditors of the whole service."""
+"""``/v1/log``: the log and its entries, for auditors of the whole service."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ MAX_PAGE = 500
 router = APIRouter(route_class=AdminRoute, prefix="/v1/log", tags=["log"])
 
 
-@router.get("/entries", summary="Entries, oldest first", responses=reads(422))
+@router.get("/entries", summary="List entries of the log", responses=reads(422))
 def list_log_entries(
     caller: WithCaller,
-    after: Annotated[int, Query(ge=0, le=MAX_SIZE, description="Only entries behind this number.")] = 0,
+    after: Annotated[int, Query(ge=0, le=MAX_SIZE, description="Only entries after this number.")] = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
 ) -> LogPageModel:
-    """Return entries in their order; ask again with the number of the last one for those behind it."""
+    """Return entries, oldest first. For the next page, pass the number of the last entry as ``after``."""
     caller.require(Operation.LOG_READ)
     with caller.vault.store.reading() as reader:
         return _page(reader, after, limit)
 
 
-@router.get("/tail", summary="The newest entries", responses=reads(422))
+@router.get("/tail", summary="List the newest entries", responses=reads(422))
 def tail_log(caller: WithCaller, lines: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 10) -> LogPageModel:
-    """Return the newest entries in their order."""
+    """Return the newest entries, oldest first."""
     caller.require(Operation.LOG_READ)
     with caller.vault.store.reading() as reader:
         return _page(reader, max(0, reader.log.size() - lines), lines)
 
 
-@router.get("/checkpoint", summary="The state of the log, signed", response_class=NoteResponse, responses=reads())
+@router.get("/checkpoint", summary="Get the checkpoint of the log", response_class=NoteResponse, responses=reads())
 def read_checkpoint(caller: WithCaller) -> Response:
-    """Return a C2SP checkpoint, with the cosignatures of the witnesses that answered, to be kept elsewhere."""
+    """Return a signed C2SP checkpoint with the cosignatures of the witnesses that responded. Store it elsewhere."""
     caller.require(Operation.LOG_READ)
     return NoteResponse(caller.context.services.log().checkpoint().note)
 

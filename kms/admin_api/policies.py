@@ -1,4 +1,4 @@
-"""``/v1/policies``: what guards the keys of a tenant."""
+"""``/v1/policies``: policies that guard the keys of a tenant."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kms.store import ReadTransaction
 router = APIRouter(route_class=AdminRoute, prefix="/v1/policies", tags=["policies"])
 
 
-@router.get("", summary="The policies of a tenant's keys", responses=reads(422))
+@router.get("", summary="List policies", responses=reads(422))
 def list_policies(tenant: Tenant, caller: WithCaller) -> PolicyListModel:
     """List the policies that guard any version of a key of the tenant."""
     caller.require(Operation.POLICIES_READ, tenant=tenant)
@@ -25,9 +25,9 @@ def list_policies(tenant: Tenant, caller: WithCaller) -> PolicyListModel:
         return PolicyListModel(policies=[_summary(reader, digest, keys) for digest, keys in held.items()])
 
 
-@router.get("/{tenant}/{digest}", summary="A policy document", responses=reads(404, 422))
+@router.get("/{tenant}/{digest}", summary="Get a policy document", responses=reads(404, 422))
 def read_policy(tenant: Tenant, digest: Digest, caller: WithCaller) -> PolicyModel:
-    """Return a policy document that guards a key of the tenant; those of other tenants alone are none here."""
+    """Return a policy document that guards a key of the tenant; policies used only by other tenants are not found."""
     caller.require(Operation.POLICIES_READ, tenant=tenant)
     wanted = bytes.fromhex(digest)
     with caller.vault.store.reading() as reader:

@@ -1,4 +1,4 @@
-"""``/v1/references``: documents of reference values, which count for every key whose policy names them."""
+"""``/v1/references``: documents of reference values, which apply to every key whose policy names them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from kms.references.intake import GivenFile, add_document, list_documents, read_
 router = APIRouter(route_class=AdminRoute, prefix="/v1/references", tags=["references"])
 
 
-@router.get("", summary="Documents of reference values", responses=reads())
+@router.get("", summary="List documents of reference values", responses=reads())
 def list_references(caller: WithCaller) -> ReferenceListModel:
-    """List every version of every document, whether it counts, and for which keys it is in force."""
+    """List every version of every document, its state, and the keys for which it is in force."""
     caller.require(Operation.REFERENCES_READ)
     at = caller.now()
     with caller.vault.store.reading() as reader:
@@ -37,7 +37,7 @@ def list_references(caller: WithCaller) -> ReferenceListModel:
 def add_references(
     caller: WithCaller, given: Annotated[ReferencesRequestModel, body(ReferencesRequestModel)]
 ) -> ReferencesAddedModel:
-    """Put a newer version of a document into force, for every key whose policy accepts it, from the next request on."""
+    """Put a newer version of a document into force for every key whose policy accepts it, from the next request on."""
     caller.require(Operation.REFERENCES_CHANGE)
     (document,) = stored_documents([given])
     done = add_document(caller.vault.store, document, actor=caller.identity, at=caller.now())
@@ -52,10 +52,10 @@ def add_references(
 
 
 def stored_documents(given: Sequence[GivenReferencesModel]) -> tuple[StoredDocument, ...]:
-    """Read documents, each with the proofs of its signers.
+    """Read documents with their signatures.
 
     Raises:
-        ConfigurationError: one cannot be read, or is not signed by its keys.
+        ConfigurationError: one is unreadable, or is not signed by its keys.
     """
     found: list[StoredDocument] = []
     for index, one in enumerate(given):

@@ -1,4 +1,4 @@
-"""Declaration of routes: how a handler runs, the body that it takes, and the refusals of each kind of request."""
+"""Declaration of routes: execution of handlers, their bodies, and the refusals of each kind of request."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 
 class BodyReader(Generic[Model]):
-    """Reads the body of a request, strict JSON of a model's shape, once the caller is identified."""
+    """Reader of the body of a request, strict JSON in the shape of a model, after the caller is identified."""
 
     def __init__(self, model: type[Model]) -> None:
-        """Read nothing yet."""
+        """Create a reader; the body is read later."""
         self.model = model
 
     async def __call__(self, request: Request, caller: WithCaller) -> Model:
@@ -40,29 +40,29 @@ class BodyReader(Generic[Model]):
 
 
 def body(model: type[Model]) -> Depends:
-    """Make a handler's parameter the body of the request."""
+    """Return a dependency that passes the body of the request to a handler."""
     return Depends(BodyReader(model))
 
 
 class AdminRoute(APIRoute):
-    """A route with a handler that blocks; the body that it takes stands in the OpenAPI document."""
+    """Route with a blocking handler; the OpenAPI document describes its body."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:  # noqa: ANN401  as FastAPI's own
-        """Move the handler into a thread, and describe its body."""
-        # FastAPI may make a route anew from its parts.
+        """Wrap the handler to run in a thread, and describe its body."""
+        # FastAPI may create a route again from its parts.
         super().__init__(path, endpoint if iscoroutinefunction(endpoint) else _in_thread(endpoint), **options)
         if self.body_model is not None:
             self.openapi_extra = request_body(self.body_model)
 
     @property
     def body_model(self) -> type[BaseModel] | None:
-        """The shape of the body; None where there is none."""
+        """The model of the body; None without a body."""
         readers = (one.call for one in self.dependant.dependencies)
         return next((one.model for one in readers if isinstance(one, BodyReader)), None)
 
 
 def _in_thread(handler: Callable[P, T]) -> Callable[P, Awaitable[T]]:
-    """Run a handler, which takes a ``caller``, in a thread and within the limits of number and time."""
+    """Run a handler, which takes a ``caller``, in a thread, within the limits of concurrency and time."""
 
     @wraps(handler)
     async def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -74,7 +74,7 @@ def _in_thread(handler: Callable[P, T]) -> Callable[P, Awaitable[T]]:
 
 
 def reads(*more: int) -> dict[int | str, dict[str, Any]]:  # Any: a piece of an OpenAPI document
-    """Describe the refusals of a request that reads."""
+    """Describe the refusals of a read request."""
     return refusals(401, 403, 500, 503, *more)
 
 

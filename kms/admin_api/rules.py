@@ -1,4 +1,4 @@
-"""Rules in force: the limits of a key, the quorum, the trust anchors. To change them is a change, ``/v1/changes``."""
+"""Rules in force: limits of a key, floors, quorum, trust anchors. To change them, see ``/v1/changes``."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from kms.store import ReadTransaction
 router = APIRouter(route_class=AdminRoute, tags=["changes"])
 
 
-@router.get(f"{KEY_PATH}/limits", summary="The limits of a key", responses=reads(404, 422))
+@router.get(f"{KEY_PATH}/limits", summary="Get the limits of a key", responses=reads(404, 422))
 def read_limits(caller: WithCaller, name: WithKey) -> LimitsModel:
-    """Show the limits of a key, and what was used of them up to now."""
+    """Return the limits of a key and their use so far."""
     caller.require(Operation.KEYS_READ, key=name)
     with caller.vault.store.reading() as reader:
         require_key(reader, name)
@@ -36,9 +36,9 @@ def read_limits(caller: WithCaller, name: WithKey) -> LimitsModel:
         return limits_model(reader, name, found, at=caller.now())
 
 
-@router.get("/v1/floors", summary="The floors in force", responses=reads(409, 422))
+@router.get("/v1/floors", summary="List floors", responses=reads(409, 422))
 def list_floors(caller: WithCaller, tenant: Tenant | None = None) -> FloorListModel:
-    """List the floor of the service and that of a tenant; without one, those of all tenants. Version 0 is no floor."""
+    """List the floors of the service and of one tenant, or of all tenants. Version 0 means that there is no floor."""
     caller.require(Operation.FLOORS_READ, tenant=tenant)
     with caller.vault.store.reading() as reader:
         tenants = reader.tenants.all()
@@ -48,20 +48,18 @@ def list_floors(caller: WithCaller, tenant: Tenant | None = None) -> FloorListMo
     return FloorListModel(floors=[{**one.members(), "sha256": one.digest} for one in found])
 
 
-@router.get("/v1/quorum", summary="Who can sign, and what changes take", responses=reads())
+@router.get("/v1/quorum", summary="Get the quorum rules", responses=reads())
 def read_quorum(caller: WithCaller) -> QuorumModel:
-    """Show the registered people and the rules, as a change of them starts from."""
+    """Return the registered people and the rules, as the base of a change."""
     caller.require(Operation.PROPOSALS_READ)
     with caller.vault.store.reading() as reader:
         found = reader.quorum.current()
     return QuorumModel(quorum=dict(found.members()), sha256=found.digest)
 
 
-@router.get(
-    "/v1/anchors", operation_id="readAnchors", summary="The trust anchors of the settings", responses=reads(422)
-)
+@router.get("/v1/anchors", operation_id="readAnchors", summary="Get the configured trust anchors", responses=reads(422))
 def read_trust_anchors(caller: WithCaller) -> AnchorsModel:
-    """Show the roots that the settings accept now, as a change that approves them names them."""
+    """Return the roots that the settings accept, in the form of a change that approves them."""
     caller.require(Operation.ANCHORS_READ)
     change = AnchorsApprove(lines=trust_lines(caller.settings, read_anchors(caller.settings)))
     with caller.vault.store.reading() as reader:
@@ -75,7 +73,7 @@ def read_trust_anchors(caller: WithCaller) -> AnchorsModel:
 
 
 def limits_model(reader: ReadTransaction, name: KeyName, limits: KeyLimits, *, at: datetime) -> LimitsModel:
-    """Return limits of a key, and what was used of them up to a moment."""
+    """Return limits of a key and their use up to a moment."""
     used = usage_of(reader, name, limits, holder=None, chip=None, at=at)
     releases = {str(budget): count for budget, count in used.releases.items()}
     return LimitsModel(limits=dict(limits.members()), releases=releases, holders=used.other_holders)

@@ -1,4 +1,4 @@
-"""``GET /v1/settings``: the settings in force, to be read and not to be changed."""
+"""``GET /v1/settings``: the effective settings, read-only."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kms.domain.permissions import Operation
 router = APIRouter(route_class=AdminRoute, prefix="/v1/settings", tags=["settings"])
 
 
-@router.get("", summary="The settings in force", responses=reads())
+@router.get("", summary="Get the effective settings", responses=reads())
 def read_settings(caller: WithCaller) -> SettingsModel:
-    """Return every setting. None of them is a secret: keys and passwords are named by the files that hold them."""
+    """Return all settings. No setting is a secret: keys and passwords are in files that the settings name."""
     caller.require(Operation.SETTINGS_READ)
     return SettingsModel(settings=caller.settings.model_dump(mode="json"))

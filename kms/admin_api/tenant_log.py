@@ -1,4 +1,4 @@
-"""``/v1/log/tenants/{tenant}``: the entries of the log that concern one tenant, for its auditors."""
+"""``/v1/log/tenants/{tenant}``: entries of the log that concern one tenant, for its auditors."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from kms.store import ReadTransaction
 
 MAX_PAGE: Final = 200
 MAX_LOOKED_AT: Final = 2000
-"""Entries of any tenant that one request reads: it takes no longer where a tenant has few."""
+"""Entries of all tenants that one request reads; this bounds its time if a tenant has few of them."""
 
 router = APIRouter(route_class=AdminRoute, prefix="/v1/log/tenants", tags=["log"])
 
 
 @router.get(
     "/{tenant}/entries",
-    summary="A tenant's entries, oldest first",
+    summary="List log entries of a tenant",
     responses=reads(422),
 )
 def list_tenant_log_entries(
     tenant: Tenant,
     caller: WithCaller,
-    after: Annotated[int, Query(ge=0, le=MAX_SIZE, description="Only entries behind this number.")] = 0,
+    after: Annotated[int, Query(ge=0, le=MAX_SIZE, description="Only entries after this number.")] = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
 ) -> TenantLogPageModel:
-    """Return what concerns the tenant; ask again with ``next`` until ``at_end``. Pages may be empty."""
+    """Return entries that concern the tenant. Repeat with ``after=next`` until ``at_end``; pages may be empty."""
     caller.require(Operation.TENANT_LOG_READ, tenant=tenant)
     with caller.vault.store.reading() as reader:
         return _page(reader, tenant, after=after, limit=limit)
@@ -64,7 +64,7 @@ def _page(reader: ReadTransaction, tenant: str, *, after: int, limit: int) -> Te
 
 
 def _owners(reader: ReadTransaction) -> Owners:
-    """Return look-ups of owners in the page's own transaction; what cannot be read has no owner."""
+    """Return look-ups of owners in the page's transaction; unreadable records have no owner."""
 
     @cache
     def relaxations() -> Mapping[int, str]:
@@ -81,12 +81,12 @@ def _owners(reader: ReadTransaction) -> Owners:
 
 
 def _proposed_for(reader: ReadTransaction, digest: str) -> str | None:
-    """Return the tenant whom a proposal concerns alone."""
+    """Return the only tenant that a proposal concerns, or None."""
     try:
         found = reader.proposals.find(digest)
         change = None if found is None else read_change(found.action, found.arguments)
     except AttestError:
-        return None  # altered, or of an action of another version: its owner is unknown
+        return None  # altered, or an action of another version: its owner is unknown
     demanded = None if change is None else demanded_by(change)
     if demanded is None:
         return None

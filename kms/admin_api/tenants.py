@@ -1,4 +1,4 @@
-"""``/v1/tenants``: the tenants of the service."""
+"""``/v1/tenants``: tenants of the service."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from kms.keys.tenants import create_tenant
 router = APIRouter(route_class=AdminRoute, prefix="/v1/tenants", tags=["tenants"])
 
 
-@router.get("", summary="Every tenant", responses=reads())
+@router.get("", summary="List tenants", responses=reads())
 def list_tenants(caller: WithCaller) -> TenantListModel:
-    """List every tenant with the moment at which it was made."""
+    """List all tenants with their creation times."""
     caller.require(Operation.TENANTS_READ)
     with caller.vault.store.reading() as reader:
         found = reader.tenants.all()
     return TenantListModel(tenants={name: rfc3339_text(at) for name, at in found.items()})
 
 
-@router.post("", operation_id="createTenant", summary="Make a tenant", responses=changes(409))
+@router.post("", operation_id="createTenant", summary="Create a tenant", responses=changes(409))
 def make_tenant(caller: WithCaller, wanted: Annotated[TenantRequestModel, body(TenantRequestModel)]) -> TenantListModel:
-    """Make a tenant; nobody has a role in it yet. One that was made stays."""
+    """Create a tenant, without any roles in it. A tenant cannot be removed."""
     caller.require(Operation.TENANTS_CREATE)
     at = caller.now()
     create_tenant(caller.vault.store, wanted.tenant, actor=caller.identity, at=at)

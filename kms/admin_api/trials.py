@@ -1,4 +1,4 @@
-"""``/v1/releases/try`` and ``…/try`` of a key: the outcome that something would have. Nothing is changed."""
+"""``/v1/releases/try`` and ``…/try`` of a key: dry runs, which change nothing."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from kms.release.service import ReleaseService
 router = APIRouter(route_class=AdminRoute, tags=["releases"])
 
 
-@router.post("/v1/releases/try", summary="What a release would come to", responses=changes())
+@router.post("/v1/releases/try", summary="Try a release", responses=changes())
 def try_release(caller: WithCaller, request: Annotated[TrialRequestModel, body(TrialRequestModel)]) -> TrialModel:
-    """Judge evidence as a release would, tell every reason and check, and change nothing.
+    """Appraise evidence as for a release, return every reason and check, and change nothing.
 
-    The caller needs to see the tenant of each key. A lease can be named on the service's machine alone: what an id
-    that somebody knows is good for is told to its holder.
+    The caller needs permission to see the tenant of each key. Leases are accepted only on the service's machine, so
+    that the state of a lease is disclosed only to its holder.
     """
     references = tuple(dict.fromkeys(map(KeyReference.parse, request.keys)))
     for tenant in sorted({one.name.tenant for one in references}):
         caller.require(Operation.RELEASES_TRY, tenant=tenant)
     if request.renews and caller.identity.means is not Means.LOCAL:
         raise ForbiddenError(
-            "a lease is named in a trial on the service's machine alone", code="not-permitted", field="renews"
+            "a trial accepts leases only on the service's machine", code="not-permitted", field="renews"
         )
     evidence, at = _evidence(request.evidence), caller.now() if request.at is None else rfc3339(request.at, what="at")
     services = replace(caller.context.services.releases(), store=caller.vault.store)
@@ -58,11 +58,11 @@ def try_release(caller: WithCaller, request: Annotated[TrialRequestModel, body(T
     return TrialModel(trial=trial.members(), failed=[_failed(key, check) for key, check in trial.failed()])
 
 
-@router.post(f"{KEY_PATH}/policy/try", summary="What another policy would change", responses=changes(404, 409))
+@router.post(f"{KEY_PATH}/policy/try", summary="Try a policy", responses=changes(404, 409))
 def try_policy(
     caller: WithCaller, name: WithKey, request: Annotated[PolicyTrialRequestModel, body(PolicyTrialRequestModel)]
 ) -> PolicyTrialModel:
-    """Compare a policy with the one that guards a key, and judge recorded evidence by both."""
+    """Compare a policy with the present one of a key, and appraise recorded evidence with both."""
     caller.require(Operation.POLICIES_READ, key=name)
     documents = stored_documents(request.references)
     change = KeyPolicySet(name=name, policy=request.policy.encode(), references=documents)
@@ -80,11 +80,11 @@ def try_policy(
     )
 
 
-@router.post(f"{KEY_PATH}/limits/try", summary="What would be used of other limits", responses=changes(404, 409))
+@router.post(f"{KEY_PATH}/limits/try", summary="Try limits", responses=changes(404, 409))
 def try_limits(
     caller: WithCaller, name: WithKey, request: Annotated[LimitsTrialModel, body(LimitsTrialModel)]
 ) -> LimitsModel:
-    """Count what was used up to now of limits that are not in force yet; they are the next version."""
+    """Return the use so far of limits that are not yet in force; they would be the next version."""
     caller.require(Operation.KEYS_READ, key=name)
     change = KeyLimitsSet(name=name, limits=read_limits(request.limits))
     with caller.vault.store.reading() as reader:

@@ -1,1 +1,1 @@
-"""The service over HTTP: one router a noun, edge models, problem details, limits."""
+"""HTTP API of the service: one router per noun, edge models, problem details, limits."""

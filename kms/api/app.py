@@ -1,4 +1,4 @@
-"""The web application, made from settings and services; importing this makes nothing."""
+"""Web application, created from settings and services; an import has no side effects."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from kms.release.services import Services
 from kms.running.fsck_verdict import FsckVerdict
 from kms.running.self_evidence import EvidenceSource, open_attestation
 
-_DESCRIPTION = """Releases keys to workloads that prove themselves by attestation.
+_DESCRIPTION = """Releases keys to workloads that prove their identity by attestation.
 
-Ask for a challenge, collect evidence whose binding commits to its nonce, to this service's verifier key and to a key
-of your own, and send it back with the ids of the keys you need. Keys come back sealed to your key, with a signed
-receipt."""
+Request a challenge. Collect evidence whose binding commits to the nonce, to the verifier key of this service and to
+your own public key. Send the evidence with the ids of the keys that you need. The response contains the keys, sealed to
+your public key, and a signed receipt."""
 
 
 def describe() -> FastAPI:
-    """Make the application without anything behind it, for its OpenAPI document."""
+    """Create the application without services, for its OpenAPI document."""
     modules = (challenges, releases, prompt_keys, identity, log, health)
     app = application_of("Key-release service", _DESCRIPTION, [module.router for module in modules])
     app.openapi = lambda: document_of(app)  # type: ignore[method-assign]  # the way FastAPI documents
@@ -51,16 +51,16 @@ def create_app(
     meaning: Callable[[], Configuration] | None = None,
     fsck: Callable[[], FsckVerdict | None] = lambda: None,
 ) -> FastAPI:
-    """Make the application; its caller opens and closes the services.
+    """Create the application; the caller opens and closes the services.
 
-    The service's own evidence commits to ``tls`` and to the configuration that ``meaning`` returns, else to that of
-    this call. ``callers`` is there exactly where the settings demand identified callers.
+    The service's own evidence commits to ``tls`` and to the configuration that ``meaning`` returns, or by default to
+    the one of this call. ``callers`` is required if, and only if, the settings require identified callers.
 
     Raises:
         ValueError: the settings and ``callers`` disagree.
     """
     if (settings.callers == "identified") is not (callers is not None):
-        raise ValueError("the settings say whether callers are identified, and what identifies them has to be there")
+        raise ValueError("callers must be given if, and only if, the settings require identified callers")
     app = describe()
     add_problem_handlers(app, simulated=settings.allow_simulated)
     equip(app, settings, watching=watching or Watching())
@@ -81,6 +81,6 @@ def create_app(
 
 
 def equip(app: FastAPI, settings: Settings, *, watching: Watching) -> None:
-    """Add the middleware that every application of this service has: limits, headers, request ids and observers."""
+    """Add the middleware of every application of this service: limits, headers, request ids and observers."""
     app.add_middleware(RequestLimits, settings=settings, limited=watching.limited)
     app.add_middleware(Observing, watching=watching)  # the outermost

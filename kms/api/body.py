@@ -1,4 +1,4 @@
-"""Reading a request's body: JSON and nothing else, within limits of size and time, one reading of every text."""
+"""Reader of request bodies: strict JSON, within limits of size and time."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from kms.domain.errors import BodyTooLargeError, MediaTypeError, RequestError, S
 Model = TypeVar("Model", bound=BaseModel)
 _JSON = "application/json"
 MAX_VALUES: Final = 10_000
-"""Of a request. Evidence is long strings: the largest machine's has some hundred values."""
+"""Maximum values of a request. Evidence is long strings: that of the largest machine has some hundred values."""
 INLINE_BYTES: Final = 16 * 1024
-"""A longer body is parsed in a thread."""
+"""Longer bodies are parsed in a thread."""
 
 
 async def read_json(
@@ -40,7 +40,7 @@ async def read_json(
     content = await _read(request, limit=limit, seconds=seconds)
     if len(content) <= INLINE_BYTES:
         return _parsed(content, model, values)
-    # Longer ones take milliseconds, in which the event loop answers others.
+    # Longer ones take milliseconds, during which the event loop serves other requests.
     return await anyio.to_thread.run_sync(_parsed, content, model, values)
 
 
@@ -89,7 +89,7 @@ async def _read(request: Request, *, limit: int, seconds: float) -> bytes:
             f"the body did not arrive within {seconds:.0f} s", code="request-timeout", field="body"
         ) from exc
     except ClientDisconnect as exc:
-        raise RequestError("the caller went away", code="request-aborted", field="body") from exc
+        raise RequestError("the caller closed the connection", code="request-aborted", field="body") from exc
     return b"".join(pieces)
 
 
@@ -100,7 +100,7 @@ def _too_large(limit: int) -> BodyTooLargeError:
 
 
 def _of_schema(exc: ValidationError) -> SchemaError:
-    """Say where it differs; what was sent is not repeated."""
+    """Return the error with the place of the difference, without the content that was sent."""
     first = exc.errors(include_url=False, include_input=False, include_context=False)[0]
     path = ".".join(str(part) for part in first["loc"])[:200]
     return SchemaError(

@@ -1,4 +1,4 @@
-"""``POST /v1/challenges``: what to prove oneself under."""
+"""``POST /v1/challenges``: issue a challenge for fresh evidence."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ router = APIRouter(prefix="/v1/challenges", tags=["challenges"])
 
 
 @router.post(
-    "", summary="Ask for a challenge", openapi_extra=request_body(EmptyModel), responses=refusals(400, 413, 415, 422)
+    "", summary="Request a challenge", openapi_extra=request_body(EmptyModel), responses=refusals(400, 413, 415, 422)
 )
 async def create_challenge(request: Request, context: WithContext) -> ChallengeModel:
-    """Issue a challenge. Nothing is stored; the challenge counts once, until it expires."""
+    """Issue a challenge, which can be used once before it expires. The service stores nothing for it."""
     await read_json(request, EmptyModel, limit=MAX_BODY_BYTES, seconds=context.settings.request_seconds)
     return ChallengeModel.model_validate(context.releases.challenge().to_json())

@@ -32,39 +32,39 @@ T = TypeVar("T")
 
 
 class _Place:
-    """A place of a limiter: taken in the event loop, and given back when the thread has ended."""
+    """A token of a limiter: acquired in the event loop, and released when the thread ends."""
 
     def __init__(self, limiter: CapacityLimiter) -> None:
-        """Take none yet."""
+        """Create it without a token."""
         self._limiter = limiter
         self._loop = asyncio.get_running_loop()
         self._begun = threading.Lock()
 
     async def take(self) -> None:
-        """Wait for a place."""
+        """Wait for a token."""
         await self._limiter.acquire_on_behalf_of(self)
 
     def filled(self, work: Callable[[], T]) -> T:
-        """Do the work, in the thread, unless its request was given up."""
+        """Do the work in the thread, unless its request was abandoned."""
         if not self._begun.acquire(blocking=False):
-            raise UnavailableError("given up before it began", code="request-timeout", retryable=True)
+            raise UnavailableError("timed out before the work began", code="request-timeout", retryable=True)
         try:
             return work()
         finally:
-            with contextlib.suppress(RuntimeError):  # the loop has ended, and everything with it
+            with contextlib.suppress(RuntimeError):  # the event loop has ended
                 self._loop.call_soon_threadsafe(self._limiter.release_on_behalf_of, self)
 
     def give_up(self) -> None:
-        """Give the place back, in the event loop, if the thread has not begun; else it does that when it ends."""
+        """Release the token in the event loop if the thread has not begun; otherwise the thread does at its end."""
         if self._begun.acquire(blocking=False):
             self._limiter.release_on_behalf_of(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workroom:
-    """Settings of a running application, and its room for work that blocks.
+    """Settings of a running application, and its threads for blocking work.
 
-    ``limiter`` bounds the work done at the same time; ``threads`` bounds nothing, since each place has a thread.
+    ``limiter`` bounds concurrent work; ``threads`` sets no further bound, because each token has a thread.
     """
 
     settings: Settings
@@ -72,10 +72,10 @@ class Workroom:
     threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(math.inf))
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Do blocking work in a thread, within the limits of number and time.
+        """Do blocking work in a thread, within the limits of concurrency and time.
 
-        Work that has begun is not broken off: it ends by itself, and what it decided stays in the log. Until then it
-        keeps its place, so that abandoned work is bounded too.
+        Work that has begun is not interrupted, and its decisions stay in the log. Until it ends it keeps its token, so
+        that abandoned work is bounded, too.
 
         Raises:
             UnavailableError: ``request-timeout``.
@@ -95,14 +95,14 @@ class Workroom:
             raise UnavailableError(
                 f"no answer within {self.settings.request_seconds} s",
                 code="request-timeout",
-                hint="ask for a new challenge; this one may be used up",
+                hint="request a new challenge; this one may be used up",
                 retryable=True,
             ) from exc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context(Workroom):
-    """The running release plane; ``draining`` returns True when the process is about to end.
+    """The running release plane; ``draining`` returns True when the process is shutting down.
 
     ``callers`` identifies callers; None where any caller may request keys. ``fsck`` returns the result of the last
     scheduled examination.
@@ -117,7 +117,7 @@ class Context(Workroom):
     fsck: Callable[[], FsckVerdict | None] = lambda: None
 
     async def caller(self, request: Request) -> Actor | None:
-        """Return the identified caller, or None where any may request keys; nothing else of the request is read before.
+        """Return the identified caller, or None if any may request keys, before the rest of the request is read.
 
         Raises:
             UnauthenticatedError: no known identity.

@@ -1,4 +1,4 @@
-"""``GET /healthz`` and ``GET /readyz``: alive, and able to work."""
+"""``GET /healthz`` and ``GET /readyz``: liveness and readiness."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ _DATABASE, _KEK, _ENDORSEMENTS, _STATE = "database", "key-encryption-key", "endo
 PARTS = (_DATABASE, _KEK, _ENDORSEMENTS, _STATE)
 
 
-@router.get("/healthz", summary="Whether the process answers", responses=refusals())
+@router.get("/healthz", summary="Check liveness", responses=refusals())
 async def read_health(context: WithContext) -> HealthModel:
-    """Answer, without touching the database."""
+    """Respond without access to the database."""
     return HealthModel(status="ok", simulated=context.settings.allow_simulated)
 
 
-@router.get("/readyz", summary="Whether it can work", responses=refusals(500))
+@router.get("/readyz", summary="Check readiness", responses=refusals(500))
 async def read_readiness(context: WithContext) -> ReadinessModel:
-    """Try what a release needs. Where something is missing, ``field`` of the problem names the part."""
+    """Check everything that a release needs. On failure, ``field`` of the problem names the part."""
     if context.draining():
-        raise UnavailableError("the process is about to end", code="draining", field="process", retryable=True)
+        raise UnavailableError("the process is shutting down", code="draining", field="process", retryable=True)
     await context.run(partial(_try_everything, context))
     return ReadinessModel(status="ok", simulated=context.settings.allow_simulated, ready=list(PARTS))
 
 
 def _try_everything(context: Context) -> None:
     services, settings = context.services, context.settings
-    with _part(_DATABASE), services.store.writing() as tx:  # takes and gives back the write lock
+    with _part(_DATABASE), services.store.writing() as tx:  # acquires and releases the write lock
         tx.log.require_time(services.clock())
     with _part(_KEK):
         open_identity(Vault(store=services.store, kek=services.kek), settings)
@@ -52,7 +52,7 @@ def _try_everything(context: Context) -> None:
 
 
 def _require_sound(verdict: FsckVerdict | None) -> None:
-    """Refuse a database that differs from its log. Before the first examination nothing is known of it."""
+    """Refuse a database that differs from its log. Before the first examination this is unknown."""
     if verdict is not None and verdict.findings:
         raise IntegrityError(
             f"the database differs from its log in {verdict.findings} places",
@@ -63,7 +63,7 @@ def _require_sound(verdict: FsckVerdict | None) -> None:
 
 @contextmanager
 def _part(name: str) -> Iterator[None]:
-    """Say of a refusal which part it is about."""
+    """Add the part to a refusal."""
     try:
         yield
     except AttestError as exc:

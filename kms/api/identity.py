@@ -1,4 +1,4 @@
-"""``GET /v1/identity`` and ``/v1/attestation``: the identity that the service states, and its proof."""
+"""``GET /v1/identity`` and ``/v1/attestation``: identity of the service and its attestation."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Nonce = Annotated[
 ]
 Audience = Annotated[
     str,
-    Query(min_length=1, max_length=MAX_TEXT_CHARACTERS, description="How the client calls itself in the evidence."),
+    Query(min_length=1, max_length=MAX_TEXT_CHARACTERS, description="Audience of the evidence, chosen by the client."),
 ]
 
 
-@router.get("/identity", summary="Who the service is", responses=refusals())
+@router.get("/identity", summary="Get the service's identity", responses=refusals())
 async def read_identity(context: WithContext) -> IdentityModel:
-    """Say who this is. A client compares it with the verifier key that it was configured with."""
+    """Return the identity of the service. A client compares it with the verifier key in its own configuration."""
     public = context.services.identity.public
     return IdentityModel(
         origin=public.name,
@@ -43,11 +43,9 @@ async def read_identity(context: WithContext) -> IdentityModel:
     )
 
 
-@router.get(
-    "/attestation", summary="Evidence of the machine that the service runs on", responses=refusals(404, 422, 500, 503)
-)
+@router.get("/attestation", summary="Get evidence of the service's machine", responses=refusals(404, 422, 500, 503))
 async def read_attestation(context: WithContext, nonce: Nonce, audience: Audience = ANYBODY) -> AttestationModel:
-    """Prove that this identity, this TLS key and this configuration live on a machine that says what it is."""
+    """Return evidence that commits to the identity, the TLS key and the configuration of the service."""
     try:
         raw = base64url_bytes(nonce, what="nonce")
     except EvidenceError as exc:

@@ -1,4 +1,4 @@
-"""Limits that hold before a route is reached: length of address and headers, rate of a caller, requests at a time."""
+"""Limits that apply before routing: length of URL and headers, rate of a caller, concurrent requests."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from kms.config.settings import Settings
 
 URL_BYTES: Final = 2048
 HEADER_BYTES: Final = 16 * 1024
-"""All names and values of a request together."""
+"""Total size of all names and values of a request."""
 BODIES_SHARE: Final = 1 / 4
-"""Part of ``max_bodies_bytes`` that one address may send in a second; after a pause, all of it at once."""
+"""Part of ``max_bodies_bytes`` that one address may send per second; the burst is all of it."""
 _DIGITS: Final = 20
 Limit = Literal["url", "headers", "rate", "concurrency", "bodies"]
 _ANSWERS: Final[dict[Limit, tuple[HTTPStatus, str]]] = {
@@ -33,12 +33,12 @@ _ANSWERS: Final[dict[Limit, tuple[HTTPStatus, str]]] = {
     "bodies": (HTTPStatus.SERVICE_UNAVAILABLE, "too-busy"),
 }
 LIMITS: Final = (*_ANSWERS, "connections")
-"""Every limit that is counted; connections above their rate are reset and get no answer."""
+"""Every limit that is counted; connections above their rate are reset without a response."""
 Group = Literal["releases", "challenges", "log", "health", "other"]
 _PROBES: Final = frozenset({"/healthz", "/readyz"})
 _SHARES: Final[dict[Group, float]] = {"releases": 8, "challenges": 8, "log": 0.5, "health": 1, "other": 1}
-"""Requests at a time, for each release that is worked on at a time. What waits beyond that had better come again;
-readers of the log must not take the threads that releases need."""
+"""Concurrent requests per concurrent release. Further requests are refused and can be repeated; readers of the log must
+not take the threads that releases need."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +49,9 @@ class _Refusal:
 
 
 class RequestLimits:
-    """Refuse requests that are too long, too many or too often, before anything is read of them.
+    """Refuse requests that are too long, too many or too frequent, before they are read.
 
-    ``limited`` is called with the one of ``LIMITS`` that refused a request.
+    ``limited`` is called with the member of ``LIMITS`` that refused a request.
     """
 
     def __init__(
@@ -92,29 +92,29 @@ class RequestLimits:
             turn.callback(self._limits[group].release)
 
             async def answering(message: Message) -> None:
-                # The work is done: a client that does not read its answer keeps a connection, and no turn.
+                # The work is done: a client that does not read its response occupies a connection, but no slot.
                 turn.close()
                 await send(message)
 
             await self._app(scope, receive, answering)
 
     def _refusal(self, scope: Scope, group: Group) -> _Refusal | None:
-        """Return the refusal of a request; one that is not refused has taken a turn of its group."""
+        """Return the refusal of a request; one that is not refused has taken a slot of its group."""
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > URL_BYTES:
-            return _Refusal(limit="url", detail=f"the address is longer than {URL_BYTES} bytes")
+            return _Refusal(limit="url", detail=f"the URL is longer than {URL_BYTES} bytes")
         if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_BYTES:
             return _Refusal(limit="headers", detail=f"the headers have more than {HEADER_BYTES} bytes")
         wait = math.ceil(self._wait(scope))
         if wait > 0:
-            text = f"too many requests, or bytes of requests, from this address; wait {wait} s"
+            text = f"too many requests or request bytes from this address; wait {wait} s"
             return _Refusal(limit="rate", detail=text, retry_seconds=wait)
         if not self._limits[group].acquire():
-            text = f"{self._limits[group].total} requests of this kind are being worked on; nothing was decided"
+            text = f"{self._limits[group].total} requests of this kind are in progress; nothing was decided"
             return _Refusal(limit="concurrency", detail=text, retry_seconds=1)
         return None
 
     def _wait(self, scope: Scope) -> float:
-        """Return the seconds that a caller has to wait; probes do not count."""
+        """Return the seconds that a caller must wait; probes are exempt."""
         if self._rates is None or scope["path"] in _PROBES:
             return 0.0
         client, now = scope.get("client"), self._monotonic()
@@ -127,14 +127,14 @@ class RequestLimits:
 
     def _refuse_body(self) -> ASGIApp:
         self._limited("bodies")
-        text = "requests of more bytes than this service takes at a time are on their way; nothing was decided"
+        text = "the requests in progress have more bytes than this service accepts at a time; nothing was decided"
         return self._answer(_Refusal(limit="bodies", detail=text, retry_seconds=1))
 
     def _answer(self, refusal: _Refusal) -> ASGIApp:
         retry, (status, code) = refusal.retry_seconds, _ANSWERS[refusal.limit]
         headers = {"Retry-After": str(retry)} if retry else {}
         if refusal.limit == "rate":
-            headers["Connection"] = "close"  # a client that goes on sending has to connect again, at the rate of that
+            headers["Connection"] = "close"  # to send more, the client must reconnect, which has a rate limit
         return problem(
             status=status,
             code=code,
@@ -146,7 +146,7 @@ class RequestLimits:
 
 
 def _body_bytes(scope: Scope, longest: int) -> int:
-    """Return the length of a body as its head states it, at most ``longest``; that is the length of one in chunks."""
+    """Return the stated length of a body, at most ``longest``, which is also the value for a chunked body."""
     headers = dict(scope["headers"])
     stated = headers.get(b"content-length", b"0")
     if b"transfer-encoding" in headers or not stated.isdigit() or len(stated) > _DIGITS:
@@ -155,7 +155,7 @@ def _body_bytes(scope: Scope, longest: int) -> int:
 
 
 def group_of(path: str) -> Group:
-    """Return the group of requests that share a bound with one for this path."""
+    """Return the group of requests that share a limit with this path."""
     if path in _PROBES:
         return "health"
     head = "/".join(path.split("/", 3)[:3])

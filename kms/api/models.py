@@ -1,4 +1,4 @@
-"""Bodies of the API, as the OpenAPI document describes them. Strict, frozen, closed; not the domain types."""
+"""Bodies of the API, described in the OpenAPI document. Strict, frozen and closed; not the domain types."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ class Edge(BaseModel):
 
 
 class EmptyModel(Edge):
-    """Nothing is sent."""
+    """An empty body."""
 
 
 class ChallengeModel(Edge):
-    """What to prove oneself under."""
+    """A challenge for fresh evidence."""
 
-    challenge: Annotated[str, Field(description="Token to send back with the evidence; opaque.", pattern=_BASE64URL)]
+    challenge: Annotated[str, Field(description="Opaque token to send with the evidence.", pattern=_BASE64URL)]
     nonce: Annotated[str, Field(description="32 bytes, base64url without padding, for the binding.")]
-    audience: Annotated[str, Field(description="The service's verifier key; compare it with the one configured.")]
-    expires_at: Annotated[str, Field(description="First moment at which the challenge no longer counts, RFC 3339.")]
+    audience: Annotated[str, Field(description="Verifier key of the service; compare it with the configured one.")]
+    expires_at: Annotated[str, Field(description="Expiry of the challenge (exclusive), RFC 3339.")]
 
 
 class PassportModel(Edge):
-    """A Verifier's word about the workload, and the signature of the key that it vouches for."""
+    """A Verifier's Attestation Result about the workload, and a signature by the key that it confirms."""
 
     ear: Annotated[str, Field(description="The EAR (JWT or CWT), base64url.", pattern=_BASE64URL, min_length=1)]
-    key: Annotated[str, Field(description="What the evidence's binding has as key, base64url.", pattern=_BASE64URL)]
+    key: Annotated[str, Field(description="Key in the evidence's binding, base64url.", pattern=_BASE64URL)]
     signature: Annotated[str, Field(description="Ed25519 over this request, base64url.", pattern=_BASE64URL)]
 
 
@@ -47,11 +47,11 @@ def _without_default(schema: dict[str, Any]) -> None:  # Any: a piece of a JSON 
 
 
 class ReleaseRequestModel(Edge):
-    """A workload's proof, evidence or a passport and never both, and the keys it asks for."""
+    """Proof of a workload, either evidence or a passport, and the requested keys."""
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["evidence"]}, {"required": ["passport"]}]})
 
-    challenge: Annotated[str, Field(description="The token as received.", max_length=4 * TOKEN_CHARACTERS)]
+    challenge: Annotated[str, Field(description="Token of the challenge.", max_length=4 * TOKEN_CHARACTERS)]
     evidence: Annotated[
         dict[str, Any] | list[Any],  # Any: a collection of RFC 9999, which its own strict parser reads
         Field(
@@ -61,12 +61,12 @@ class ReleaseRequestModel(Edge):
     ]
     passport: Annotated[
         PassportModel | SkipJsonSchema[None],
-        Field(description="A Verifier's word in place of evidence.", json_schema_extra=_without_default),
+        Field(description="A Verifier's Attestation Result instead of evidence.", json_schema_extra=_without_default),
     ] = None
     keys: Annotated[
         list[Annotated[str, Field(pattern=KEY_REFERENCE_PATTERN)]],
         Field(
-            description="Keys to release, as KEY or TENANT/KEY, each once; all are released, or none.",
+            description="Keys to release, as KEY or TENANT/KEY, without repetition; all or none are released.",
             min_length=1,
             max_length=MAX_KEYS,
             json_schema_extra={"uniqueItems": True},
@@ -76,7 +76,7 @@ class ReleaseRequestModel(Edge):
     renews: Annotated[
         list[Annotated[str, Field(pattern=LEASE_ID_PATTERN)]],
         Field(
-            description="Leases of these keys that the workload has and wants renewed, each once.",
+            description="Leases of these keys to renew, without repetition.",
             min_length=1,
             max_length=MAX_KEYS,
             json_schema_extra={"uniqueItems": True},
@@ -87,7 +87,7 @@ class ReleaseRequestModel(Edge):
     @classmethod
     def _each_once(cls, value: list[str]) -> list[str]:
         if len(set(value)) != len(value):
-            raise ValueError("each once")
+            raise ValueError("expected no repetition")
         return value
 
     @model_validator(mode="after")
@@ -106,20 +106,20 @@ class SealedKeyModel(Edge):
     purpose: str
     policy_digest: Annotated[str, Field(description="SHA-256 of the key's policy, hex.", pattern=_HEX_32)]
     sealed: Annotated[str, Field(description="HPKE enc ‖ ciphertext, base64url.", pattern=_BASE64URL)]
-    lease_id: Annotated[str, Field(description="Names the lease, to renew it.", pattern=LEASE_ID_PATTERN)]
-    expires_at: Annotated[str, Field(description="First moment at which the lease no longer counts, RFC 3339.")]
+    lease_id: Annotated[str, Field(description="Id of the lease, for its renewal.", pattern=LEASE_ID_PATTERN)]
+    expires_at: Annotated[str, Field(description="Expiry of the lease (exclusive), RFC 3339.")]
 
 
 Hashes = Annotated[list[str], Field(description="Hashes of 32 bytes, base64.")]
 
 
 class ReleaseModel(Edge):
-    """The sealed keys, a signed receipt that covers them, and the proof that the decision is in the log."""
+    """Sealed keys, a signed receipt that covers them, and a proof that the decision is in the log."""
 
     keys: list[SealedKeyModel]
     receipt: Annotated[str, Field(description="C2SP signed note.")]
-    entry: Annotated[str, Field(description="The decision's entry of the log, base64url.", pattern=_BASE64URL)]
-    proof: Annotated[str, Field(description="C2SP tlog-proof: that the log holds the entry.")]
+    entry: Annotated[str, Field(description="Log entry of the decision, base64url.", pattern=_BASE64URL)]
+    proof: Annotated[str, Field(description="C2SP tlog-proof that the log contains the entry.")]
     consistency: Annotated[
         Hashes | SkipJsonSchema[None],
         Field(
@@ -130,7 +130,7 @@ class ReleaseModel(Edge):
 
 
 class InclusionModel(Edge):
-    """That a tree holds a leaf (RFC 9162)."""
+    """Proof that a tree contains a leaf (RFC 9162)."""
 
     index: int
     size: int
@@ -138,7 +138,7 @@ class InclusionModel(Edge):
 
 
 class ConsistencyModel(Edge):
-    """That a tree extends an older one (RFC 9162)."""
+    """Proof that a tree extends an earlier one (RFC 9162)."""
 
     old: int
     new: int
@@ -146,81 +146,81 @@ class ConsistencyModel(Edge):
 
 
 class PromptKeyModel(Edge):
-    """A prompt key. Nothing in it counts before all of it was checked; docs/keys.md says how."""
+    """A prompt key. Check all of it before you trust any part; docs/keys.md explains how."""
 
     note: Annotated[str, Field(description="C2SP signed note: key, version, algorithm, public key, policy, dates.")]
-    entry: Annotated[str, Field(description="The log's entry that published it, base64url.", pattern=_BASE64URL)]
-    proof: Annotated[str, Field(description="C2SP tlog-proof: that the log holds the entry.")]
+    entry: Annotated[str, Field(description="Log entry that published it, base64url.", pattern=_BASE64URL)]
+    proof: Annotated[str, Field(description="C2SP tlog-proof that the log contains the entry.")]
 
 
 class PromptKeysModel(Edge):
-    """Prompt keys in the order of tenants and ids."""
+    """Prompt keys, ordered by tenant and id."""
 
     prompt_keys: list[PromptKeyModel]
-    next: Annotated[str | None, Field(description="Ask for what comes after this name; null when there is no more.")]
+    next: Annotated[str | None, Field(description="Value of 'after' for the next page; null if there are no more.")]
 
 
 class IdentityModel(Edge):
-    """Who the service is. Clients take this from their configuration, never from here alone."""
+    """Identity of the service. A client must compare it with its own configuration."""
 
     origin: str
-    verifier_key: Annotated[str, Field(description="name+keyid+base64, as of C2SP signed notes.")]
+    verifier_key: Annotated[str, Field(description="name+keyid+base64, as in C2SP signed notes.")]
     protocol: Literal["kms-release/v1"]
-    suites: Annotated[list[str], Field(description="HPKE suites that keys are sealed with.")]
+    suites: Annotated[list[str], Field(description="HPKE suites with which keys are sealed.")]
     challenge_seconds: int
-    simulated: Annotated[bool, Field(description="Whether evidence of the simulator is accepted.")]
+    simulated: Annotated[bool, Field(description="True if evidence of the simulator is accepted.")]
 
 
 class AttestationModel(Edge):
-    """What the service says of itself, evidence that commits to it, and its signature over both."""
+    """Statement of the service about itself, evidence that commits to it, and the service's signature over both."""
 
     statement: Annotated[str, Field(description="Canonical JSON, base64url; see the protocol.", pattern=_BASE64URL)]
     evidence: Annotated[
         dict[str, Any] | list[Any],  # Any: a collection of RFC 9999
         Field(description="Evidence envelope: a conceptual-message collection (RFC 9999) with a binding."),
     ]
-    note: Annotated[str, Field(description="C2SP signed note over question and answer.")]
+    note: Annotated[str, Field(description="C2SP signed note over the request and the response.")]
 
 
 class HealthModel(Edge):
-    """How the service is."""
+    """Liveness of the service."""
 
     status: Literal["ok"]
-    simulated: Annotated[bool, Field(description="Whether evidence of the simulator is accepted.")]
+    simulated: Annotated[bool, Field(description="True if evidence of the simulator is accepted.")]
 
 
 class ReadinessModel(Edge):
-    """That the service can work."""
+    """Readiness of the service."""
 
     status: Literal["ok"]
-    simulated: Annotated[bool, Field(description="Whether evidence of the simulator is accepted.")]
-    ready: Annotated[list[str], Field(description="What was looked at.")]
+    simulated: Annotated[bool, Field(description="True if evidence of the simulator is accepted.")]
+    ready: Annotated[list[str], Field(description="Parts that were checked.")]
 
 
 class FailedCheckModel(Edge):
-    """A check that stands against the workload."""
+    """A check that failed or was not evaluated."""
 
     id: str
     outcome: str
-    expected: Annotated[str | None, Field(description="Told when the key discloses it.")] = None
-    got: Annotated[str | None, Field(description="Likewise.")] = None
+    expected: Annotated[str | None, Field(description="Present if the key's disclosure includes it.")] = None
+    got: Annotated[str | None, Field(description="Present if the key's disclosure includes it.")] = None
     clause: str
     item: str | None
 
 
 class ProblemModel(Edge):
-    """Why not (RFC 9457)."""
+    """Problem details of a refusal (RFC 9457)."""
 
-    type: Annotated[str, Field(description="tag:attest,2026:kms/ and the code.")]
+    type: Annotated[str, Field(description="tag:attest,2026:kms/ followed by the code.")]
     title: str
     status: Annotated[int, Field(ge=400, le=599)]
     detail: str
-    code: Annotated[str, Field(description="Stable name of the refusal; match on this.")]
+    code: Annotated[str, Field(description="Stable code of the refusal, for programs.")]
     hint: str | None = None
     field: str | None = None
     expected: str | None = None
     got: str | None = None
     retryable: Annotated[bool, Field(description="The same request may succeed later.")] = False
     failed_checks: list[FailedCheckModel] = []
-    simulated: Annotated[bool, Field(description="Whether this service accepts evidence of the simulator.")] = False
-    request_id: Annotated[str | None, Field(description="As in X-Request-Id; the operator's log has it too.")] = None
+    simulated: Annotated[bool, Field(description="True if this service accepts evidence of the simulator.")] = False
+    request_id: Annotated[str | None, Field(description="As in X-Request-Id and in the operator's log.")] = None

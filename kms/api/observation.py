@@ -1,4 +1,4 @@
-"""The outermost part of every application: the request's id, its observers, and headers and log line of its answer."""
+"""Outermost middleware of every application: request id, observers, and the headers and log line of the response."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _NO_ROUTE: Final = "none"
 _BUG: Final = 500
 _QUIET: Final = frozenset({"/healthz", "/readyz"})
-"""Asked every few seconds by probes; answered well, they are no line of the log."""
+"""Paths of probes, which are frequent; a successful response is not logged."""
 _WELL: Final = 200
 
 
@@ -33,10 +33,10 @@ def _nobody(*_: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watching:
-    """Observers of requests, and the source of request ids, which are no secret.
+    """Observers of requests, and the source of request ids, which are not secret.
 
-    ``answered`` is called with the template of the route, status and seconds of each answer; ``limited`` with the limit
-    that refused a request.
+    ``answered`` is called with the route template, status and seconds of each response; ``limited`` with the limit that
+    refused a request.
     """
 
     observers: tuple[Observer, ...] = ()
@@ -47,7 +47,7 @@ class Watching:
 
 
 class Observing:
-    """Give every request an id, report it to observers, and complete and log its answer."""
+    """Give every request an id, report it to observers, and complete and log its response."""
 
     def __init__(self, app: ASGIApp, *, watching: Watching) -> None:
         """Wrap an application."""

@@ -1,4 +1,4 @@
-"""Refusals as problem details (RFC 9457): one table from error classes to statuses, and nothing leaks."""
+"""Refusals as problem details (RFC 9457): one table from error classes to statuses, without internal details."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ STATUS: Final[tuple[tuple[type[AttestError], HTTPStatus], ...]] = (
     (EndorsementError, HTTPStatus.SERVICE_UNAVAILABLE),
     (AppraisalError, HTTPStatus.FORBIDDEN),
 )
-"""The first class that fits counts; anything else is 500, and the caller learns nothing about it."""
+"""The first matching class applies; any other error is 500 without details."""
 
 _ROUTE_CODES = {
     HTTPStatus.NOT_FOUND: "route-unknown",
@@ -82,7 +82,7 @@ Statuses = tuple[tuple[type[AttestError], HTTPStatus], ...]
 
 
 def status_of(error: AttestError, statuses: Statuses = STATUS) -> HTTPStatus:
-    """Return the status that an error becomes."""
+    """Return the status of an error."""
     return next((status for kind, status in statuses if isinstance(error, kind)), HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
@@ -95,7 +95,7 @@ def problem(
     more: dict[str, JsonValue] | None = None,
     headers: dict[str, str] | None = None,
 ) -> JSONResponse:
-    """Return an answer with problem details."""
+    """Return a response with problem details."""
     request = current_request()
     document: dict[str, JsonValue] = {
         "type": _TYPE + code,
@@ -111,7 +111,7 @@ def problem(
     if request is not None:
         document["request_id"] = request
         named = {REQUEST_HEADER: request}
-    # Said here as well: the answer to a bug does not pass the middleware.
+    # Set here as well: the response to a bug does not pass the middleware.
     return JSONResponse(
         document,
         status_code=int(status),
@@ -121,13 +121,11 @@ def problem(
 
 
 def of_error(error: AttestError, *, simulated: bool, statuses: Statuses = STATUS) -> JSONResponse:
-    """Turn a documented refusal into an answer."""
+    """Return the response of a documented refusal."""
     status = status_of(error, statuses)
     if status is HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.error("internal: %s: %s", error.code, error.message)
-        return problem(
-            status=status, code=error.code, detail="the service found its own data damaged", simulated=simulated
-        )
+        return problem(status=status, code=error.code, detail="the service's own data is damaged", simulated=simulated)
     more, headers = _context(error), None
     if status is HTTPStatus.SERVICE_UNAVAILABLE:
         more["retryable"], headers = True, {"Retry-After": _RETRY_AFTER_SECONDS}
@@ -141,7 +139,7 @@ def of_error(error: AttestError, *, simulated: bool, statuses: Statuses = STATUS
 
 
 def _context(error: AttestError) -> dict[str, JsonValue]:
-    """Return the context of an error and its failed checks; the members that a key does not disclose are left out."""
+    """Return the context of an error and its failed checks, without the members that a key does not disclose."""
     shown = {"hint", "field", "expected", "got", "retryable"}
     more: dict[str, JsonValue] = {name: value for name, value in error.context().items() if name in shown}
     failed: list[JsonValue] = [
@@ -153,14 +151,14 @@ def _context(error: AttestError) -> dict[str, JsonValue]:
 
 
 def _challenge(error: AttestError) -> str:
-    """Return the scheme of authentication (RFC 6750, section 3); a token that was sent is named as the reason."""
+    """Return the authentication scheme (RFC 6750, section 3), with the error of a token that was sent."""
     return 'Bearer realm="kms"' + (', error="invalid_token"' if error.code.startswith("token-") else "")
 
 
 def add_problem_handlers(app: FastAPI, *, simulated: bool, statuses: Statuses = STATUS) -> None:
-    """Answer every refusal of an application with problem details; the first status whose class fits counts.
+    """Return problem details for every refusal of an application, with the status of the first matching class.
 
-    ``simulated`` marks answers of a service that accepts evidence of the simulator.
+    ``simulated`` marks responses of a service that accepts evidence of the simulator.
     """
 
     @app.exception_handler(AttestError)
@@ -169,7 +167,7 @@ def add_problem_handlers(app: FastAPI, *, simulated: bool, statuses: Statuses = 
 
     @app.exception_handler(Exception)
     async def on_bug(request: Request, exc: Exception) -> JSONResponse:
-        # The traceback goes to the log without local variables; the caller gets no text of ours.
+        # The traceback goes to the log without local variables; the caller gets none of it.
         _log.error("internal error in %s %s", request.method, request.url.path, exc_info=exc)
         return problem(
             status=HTTPStatus.INTERNAL_SERVER_ERROR,
@@ -182,7 +180,7 @@ def add_problem_handlers(app: FastAPI, *, simulated: bool, statuses: Statuses = 
 
 
 def add_request_handlers(app: FastAPI, *, simulated: bool) -> None:
-    """Answer requests that fit no route or shape with problem details; any other refusal is raised."""
+    """Return problem details for requests that match no route or shape; any other refusal is raised."""
 
     @app.exception_handler(HTTPException)
     async def on_http(_: Request, exc: HTTPException) -> JSONResponse:
@@ -196,6 +194,6 @@ def add_request_handlers(app: FastAPI, *, simulated: bool) -> None:
         return problem(
             status=HTTPStatus.UNPROCESSABLE_ENTITY,
             code="request-schema",
-            detail="the request has another shape than the protocol says",
+            detail="the request does not have the shape of the protocol",
             simulated=simulated,
         )

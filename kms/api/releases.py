@@ -1,4 +1,4 @@
-"""``POST /v1/releases``: proof against keys."""
+"""``POST /v1/releases``: release keys to an attested workload."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ LogSize = Annotated[
     Query(
         ge=1,
         le=MAX_SIZE,
-        description="Size of the log that the workload has seen; the answer then has the consistency proof from it.",
+        description="Last log size known to the workload; the response then has a consistency proof from it.",
     ),
 ]
 
 
 @router.post(
     "",
-    summary="Prove the workload and receive its keys",
+    summary="Release keys to a workload",
     openapi_extra=request_body(ReleaseRequestModel),
     response_model_exclude_unset=True,
     responses=refusals(400, 401, 403, 404, 409, 410, 413, 415, 422, 500, 503),
 )
 async def create_release(request: Request, context: WithContext, log_size: LogSize = None) -> ReleaseModel:
-    """Decide on the keys that are asked for, log the decision, and seal them to the workload's key."""
+    """Decide on the requested keys, log the decision, and seal the keys to the workload's public key."""
     settings = context.settings
     caller = await context.caller(request)
     _, document = await read_json(
@@ -46,7 +46,7 @@ async def create_release(request: Request, context: WithContext, log_size: LogSi
 
 
 def _request(document: JsonValue) -> ReleaseRequest | PassportRequest:
-    """Read evidence, or a passport in its place; never both."""
+    """Read either evidence or a passport."""
     if isinstance(document, dict) and "passport" in document:
         return PassportRequest.from_json(document)
     return ReleaseRequest.from_json(document)

@@ -1,4 +1,4 @@
-"""The OpenAPI document: what FastAPI finds, and what it cannot see because bodies are read by a stricter reader."""
+"""OpenAPI document: the part that FastAPI finds, and the bodies, which a stricter reader reads."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _READ_BY_HAND = (EmptyModel, ReleaseRequestModel)
 
 
 def request_body(model: type[BaseModel]) -> dict[str, Any]:  # Any: a piece of an OpenAPI document
-    """Describe a JSON body that the handler reads itself."""
+    """Describe a JSON body that the handler reads."""
     schema = {"$ref": _TEMPLATE.format(model=model.__name__)}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 def application_of(title: str, description: str, routers: Iterable[APIRouter]) -> FastAPI:
-    """Make an application without anything behind it; its schema is served by none of its routes."""
+    """Create an application without services; no route serves its schema."""
     app = FastAPI(
         title=title,
         version=__version__,
@@ -45,13 +45,13 @@ def application_of(title: str, description: str, routers: Iterable[APIRouter]) -
 
 
 def _operation_id(route: APIRoute) -> str:
-    """Return the stable id of an operation that names none: its handler's name in camel case."""
+    """Return the default id of an operation: the name of its handler in camel case."""
     first, *others = route.endpoint.__name__.split("_")
     return first + "".join(map(str.capitalize, others))
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:  # Any: as above
-    """Describe answers with problem details; those of the limits that hold before every route are among them."""
+    """Describe responses with problem details, including those of the limits that apply before routing."""
     schema = {"$ref": _TEMPLATE.format(model=ProblemModel.__name__)}
     return {
         status: {"description": HTTPStatus(status).phrase, "content": {PROBLEM_MEDIA_TYPE: {"schema": schema}}}
@@ -64,7 +64,7 @@ def document_of(
 ) -> dict[str, Any]:  # Any: as above
     """Return the OpenAPI document of an application.
 
-    ``also`` are models that its handlers read themselves, ``security`` the schemes of which every request needs one.
+    ``also`` are models of bodies that handlers read; ``security`` are the schemes of which every request needs one.
     """
     document = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=app.routes, tags=app.openapi_tags

@@ -1,1 +1,1 @@
-"""Authentication and authorisation. Of the headers of a request, only a token counts."""
+"""Authentication and authorisation. A token is the only header that is considered."""

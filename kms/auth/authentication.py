@@ -1,6 +1,6 @@
 """Identification of the sender of a request: the subject of a bearer token, or the owner of the client certificate.
 
-Both come from what the operator configured. A header that a proxy, and so any sender, might set is never read.
+The operator configures both. Headers that a proxy, and therefore any sender, could set are never read.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _SCHEME: Final = "bearer"
 
 
 class LocalAuthenticator:
-    """Identifies the user of this process. For an application that no socket reaches."""
+    """Authenticator that identifies the user of this process, for an application without a socket."""
 
     def identify(self, *, authorization: Sequence[str], certificate: bytes | None) -> Actor:
-        """Return the user of the machine; a request cannot name another."""
+        """Return the user of the machine; a request cannot set another one."""
         del authorization, certificate
         return local_actor()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authenticator:
-    """Identifies callers by tokens and client certificates.
+    """Authenticator of callers by tokens and client certificates.
 
     ``certificate_names`` is the kind of name that identifies a client certificate; None accepts no certificate.
     """
@@ -50,12 +50,12 @@ class Authenticator:
         """Return the identity of the sender of a request.
 
         Args:
-            authorization: values of its ``Authorization`` headers. With one, the token names the identity, and the
-                certificate is only what the token may be bound to.
+            authorization: values of its ``Authorization`` headers. With one, the token states the identity, and the
+                certificate only serves a token that is bound to it.
             certificate: client certificate of the connection in DER, as the TLS listener verified it.
 
         Raises:
-            UnauthenticatedError: no known identity; the code says why.
+            UnauthenticatedError: no known identity, with the reason as code.
             UnavailableError: ``token-keys-stale``, or the database is in use.
         """
         if len(authorization) > 1:
@@ -67,7 +67,7 @@ class Authenticator:
             identity = self._of_certificate(certificate, self.certificate_names)
         if identity is None:
             raise UnauthenticatedError(
-                "nobody is known by this request",
+                "the request has no credentials of a known identity",
                 code="authentication-required",
                 expected=self._wanted(),
                 hint="send 'Authorization: Bearer TOKEN'" if self.key_sets.issuers else None,
@@ -94,15 +94,15 @@ class Authenticator:
         try:
             with self.store.writing() as tx:
                 newest = tx.log.require_time(at).time
-                # This writes no entry of the log. Were the clock ahead for a moment, nothing would remember that, and
-                # what was used before would be forgotten too early (MC-35).
+                # This writes no log entry. If the clock is temporarily ahead, no record of that exists, and used
+                # tokens would be forgotten too early (MC-35).
                 tx.nonces.use(digest, expires_at=verified.expires_at, at=at if newest is None else min(at, newest))
         except ChallengeUsedError as exc:
             raise UnauthenticatedError(
                 "the bearer token is refused: it was used before",
                 code="token-used",
                 field="jti",
-                hint="each request takes a token of its own",
+                hint="use a new token for each request",
             ) from exc
 
     @staticmethod
@@ -110,7 +110,7 @@ class Authenticator:
         try:
             return certificate_identity(x509.load_der_x509_certificate(certificate), kind=kind)
         except ValueError:
-            return None  # TLS accepted it, and this library does not read it
+            return None  # TLS accepted it, but this library cannot read it
 
 
 @contextmanager
@@ -124,9 +124,9 @@ def open_authenticator(
     report: Callable[[str], None],
     noted: Noted,
 ) -> Iterator[Authenticator]:
-    """Open an ``Authenticator`` whose key sets are read now, and again until the end.
+    """Open an ``Authenticator`` whose key sets are read now and then refreshed until it is closed.
 
-    ``noted`` is called with the setting that names the issuers, and with these, before a changed file of keys counts.
+    ``noted`` is called with the setting of the issuers, and the issuers, before a changed key file takes effect.
     """
     saved = partial(noted, setting, issuers)
     with KeySets(issuers, fetch=read_key_set, clock=clock, report=report, noted=saved) as key_sets:

@@ -1,4 +1,4 @@
-"""Authorisation by the grants of the moment, in the very transaction of the operation (MC-19)."""
+"""Authorisation by the present grants, in the same transaction as the operation (MC-19)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kms.store import ReadTransaction, Store, WriteTransaction
 T = TypeVar("T")
 
 Demand = Callable[[ReadTransaction], None]
-"""Raises unless the transaction sees a permission for the operation."""
+"""Raises unless the transaction contains a permission for the operation."""
 
 
 def require(
@@ -27,8 +27,8 @@ def require(
 ) -> None:
     """Refuse an operation that no grant allows.
 
-    A user of the service's machine needs no grant: they can read the key-encryption key. A caller that may not see the
-    keys of a tenant gets the same answer for a key of it as for one that does not exist (MC-21).
+    A user of the service's machine needs no grant, because they can read the key-encryption key. A caller without
+    permission to see the keys of a tenant gets the same response for its keys as for unknown ones (MC-21).
     A ``tenant`` of None is the whole service.
 
     Raises:
@@ -60,20 +60,20 @@ def require_anywhere(tx: ReadTransaction, *, identity: Actor, operation: Operati
 
 def _forbidden(identity: Actor, operation: Operation, where: str) -> ForbiddenError:
     return ForbiddenError(
-        f"{identity_text(identity)} may not do this: {operation} for {where}",
+        f"{identity_text(identity)} is not permitted: {operation} for {where}",
         code="not-permitted",
         field=str(operation),
         expected=f"a role that allows {operation}",
-        hint="an administrator can grant one; GET /v1/whoami shows those that you have",
+        hint="an administrator can grant one; GET /v1/whoami lists your roles",
     )
 
 
 def within_reach(
     tx: ReadTransaction, requested: Iterable[KeyReference], *, caller: Actor | None
 ) -> tuple[KeyReference, ...]:
-    """Return the keys that a caller may ask for (MC-21); the others do not exist for it.
+    """Return the keys that a caller may request (MC-21); to the caller, the others do not exist.
 
-    A caller of None may ask for all: the service does not identify callers then.
+    A caller of None may request all keys, because the service does not identify callers.
     """
     if caller is None:
         return tuple(requested)
@@ -86,10 +86,10 @@ def within_reach(
 
 
 class GuardedStore(Store):
-    """A store that makes a demand first in every transaction, so that no earlier grants count. Its opener closes it."""
+    """Store that checks a demand first in every transaction, against the present grants. Its opener closes it."""
 
     def __init__(self, store: Store, *, demand: Demand) -> None:
-        """Keep both."""
+        """Wrap a store."""
         self._store = store
         self._demand = demand
 
@@ -108,7 +108,7 @@ class GuardedStore(Store):
             yield tx
 
     def opening(self) -> NoReturn:
-        """Refuse: unverified rows give nobody a right."""
+        """Refuse: unverified rows do not grant permissions."""
         raise TypeError("a guarded store verifies what it reads")
 
     examining = opening
@@ -124,7 +124,7 @@ class GuardedStore(Store):
         return self._store.is_authenticated
 
     def write(self, work: Callable[[WriteTransaction], T]) -> T:
-        """Do work in a writing transaction that others may share, if the demand holds in it."""
+        """Do work in a writing transaction that other requests may share, if the demand holds in it."""
 
         def demanded(tx: WriteTransaction) -> T:
             self._demand(tx)
@@ -134,16 +134,16 @@ class GuardedStore(Store):
 
     @property
     def waiting(self) -> int:
-        """How many pieces of work wait to be written."""
+        """Number of pieces of work that wait to be written."""
         return self._store.waiting
 
     def close(self) -> None:
-        """Leave the database open: it is not ours."""
+        """Do nothing: another owner closes the database."""
 
 
 @contextmanager
 def opened(transaction: AbstractContextManager[T]) -> Iterator[T]:
-    """Enter a transaction; a database that is not as it should be is not what the caller did wrong."""
+    """Enter a transaction; a damaged database is not an error of the caller."""
     with ExitStack() as stack:
         try:
             entered = stack.enter_context(transaction)

@@ -1,4 +1,4 @@
-"""Identities in client certificates. The TLS listener verified them; nothing here does."""
+"""Identities in client certificates. The TLS listener verifies the certificates; this module does not."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def read_certificate(content: bytes) -> x509.Certificate:
         return x509.load_pem_x509_certificate(content)
     except _ERRORS as exc:
         raise ConfigurationError(
-            "this is no certificate", code="certificate-unreadable", field="certificate", expected="X.509 in PEM"
+            "this is not a certificate", code="certificate-unreadable", field="certificate", expected="X.509 in PEM"
         ) from exc
 
 
 def certificate_identity(certificate: x509.Certificate, *, kind: str) -> Actor | None:
-    """Return the one identity of a certificate; None when it has no such name, or several.
+    """Return the only identity of a certificate; None if it has no such name, or several.
 
-    The TLS listener verified it up to the operator's own CA. ``kind`` is one of ``CERTIFICATE_NAMES``.
+    The TLS listener verified it up to the operator's CA. ``kind`` is one of ``CERTIFICATE_NAMES``.
     """
     try:
         name = {"sha256": _pin, "uri": _uri, "subject": _subject}[kind](certificate)
@@ -51,7 +51,7 @@ def certificate_identity(certificate: x509.Certificate, *, kind: str) -> Actor |
 
 
 def identities_of(certificate: x509.Certificate) -> tuple[str, ...]:
-    """Return every identity that a certificate can be known by, as text."""
+    """Return every possible identity of a certificate, as text."""
     found = (certificate_identity(certificate, kind=kind) for kind in CERTIFICATE_NAMES)
     return tuple(identity_text(identity) for identity in found if identity is not None)
 
@@ -62,7 +62,7 @@ def _pin(certificate: x509.Certificate) -> str:
 
 
 def _uri(certificate: x509.Certificate) -> str:
-    """Return the one URI among the alternative names; several would make several people of one certificate."""
+    """Return the only URI among the alternative names; several would be ambiguous."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

@@ -1,4 +1,4 @@
-"""Giving roles and taking them away; each change is one transaction with its log entry."""
+"""Granting and revoking roles; each change is one transaction with its log entry."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TENANT = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
 def grant_members(grant: Grant) -> dict[str, JsonValue]:
-    """Return a grant for programs."""
+    """Return a grant as JSON members."""
     return {
         "number": grant.number,
         "identity": identity_text(grant.identity),
@@ -49,14 +49,14 @@ def read_role(text: str) -> Role:
 
 
 def require_tenant(text: str) -> str:
-    """Return the name of a tenant, or ``*`` for every one.
+    """Return the name of a tenant, or ``*`` for all tenants.
 
     Raises:
         ConfigurationError: ``tenant-invalid``.
     """
     if text != EVERY_TENANT and not _TENANT.fullmatch(text):
         raise ConfigurationError(
-            f"{text[:80]!r} is no tenant",
+            f"{text[:80]!r} is not the name of a tenant",
             code="tenant-invalid",
             field="tenant",
             expected="1 to 64 lower-case letters, digits, '.', '_' and '-', the first a letter or digit; or * for all",
@@ -66,7 +66,7 @@ def require_tenant(text: str) -> str:
 
 
 def give_role(store: Store, *, identity: Actor, tenant: str, role: Role, actor: Actor, at: datetime) -> Grant:
-    """Give an identity, known by a token or a certificate, a role for a tenant or for every one (``*``).
+    """Grant a role for a tenant, or for all (``*``), to an identity of a token or a certificate.
 
     Raises:
         ConfigurationError: ``tenant-invalid``; ``role-service-wide``: the role is for every tenant or none.
@@ -75,19 +75,19 @@ def give_role(store: Store, *, identity: Actor, tenant: str, role: Role, actor: 
     """
     if actor == identity:
         raise GrantConflictError(
-            "nobody gives a role to themselves",
+            "you cannot grant a role to yourself",
             code="grant-to-self",
             field="identity",
             expected="another identity",
             got=identity_text(identity),
-            hint="another administrator can give it, or 'kms admin grant' on the service's machine",
+            hint="ask another administrator, or run 'kms admin grant' on the service's machine",
         )
     with store.writing() as tx:
         return write_grant(tx, identity=identity, tenant=tenant, role=role, actor=actor, at=at)
 
 
 def write_grant(tx: WriteTransaction, *, identity: Actor, tenant: str, role: Role, actor: Actor, at: datetime) -> Grant:
-    """Give a role within a transaction; the first administrator of a new service gets theirs so.
+    """Grant a role within a transaction, also used for the first administrator of a new service.
 
     Raises:
         ConfigurationError: as ``give_role``.
@@ -95,7 +95,7 @@ def write_grant(tx: WriteTransaction, *, identity: Actor, tenant: str, role: Rol
     """
     require_tenant(tenant)
     if identity.means not in {Means.JWT, Means.MTLS}:
-        raise ValueError("roles are for identities known by a token or a certificate")
+        raise ValueError("roles are for identities of a token or a certificate")
     if role in SERVICE_ROLES and tenant != EVERY_TENANT:
         raise ConfigurationError(
             f"the role {role} is for the whole service",
@@ -103,12 +103,12 @@ def write_grant(tx: WriteTransaction, *, identity: Actor, tenant: str, role: Rol
             field="tenant",
             expected=f"{EVERY_TENANT} for the role {role}",
             got=tenant,
-            hint="name the tenant '*'",
+            hint="use the tenant '*'",
         )
     for grant in tx.grants.held_by(identity):
         if (grant.tenant, grant.role) == (tenant, role):
             raise GrantConflictError(
-                f"{identity_text(identity)} has the role {role} for {tenant} already, by grant {grant.number}",
+                f"{identity_text(identity)} already has the role {role} for {tenant}, by grant {grant.number}",
                 code="grant-exists",
                 field="identity",
             )
@@ -118,11 +118,11 @@ def write_grant(tx: WriteTransaction, *, identity: Actor, tenant: str, role: Rol
 
 
 def revoke_role(store: Store, number: int, *, actor: Actor, at: datetime) -> Grant:
-    """Take a role away, from the next transaction on, and return the revoked grant.
+    """Revoke a grant, effective with the next transaction, and return it.
 
     Raises:
         GrantUnknownError: ``grant-unknown``.
-        GrantConflictError: ``grant-revoked-already``; ``last-administrator``: there would be none left.
+        GrantConflictError: ``grant-revoked-already``, or ``last-administrator`` if none would remain.
         UnavailableError: the database is in use.
     """
     with store.writing() as tx:
@@ -140,10 +140,10 @@ def _require_revocable(known: tuple[Grant, ...], number: int) -> Grant:
             code="grant-unknown",
             field="number",
             got=str(number),
-            hint="'kms admin list' shows those there are",
+            hint="'kms admin list' lists the grants",
         )
     if not grant.counts:
-        raise GrantConflictError(f"grant {number} was revoked before", code="grant-revoked-already", field="number")
+        raise GrantConflictError(f"grant {number} is already revoked", code="grant-revoked-already", field="number")
     administrators = [one for one in known if one.role is Role.ADMINISTRATOR and one.counts]
     if administrators == [grant]:
         raise GrantConflictError(
@@ -151,7 +151,7 @@ def _require_revocable(known: tuple[Grant, ...], number: int) -> Grant:
             code="last-administrator",
             field="number",
             got=identity_text(grant.identity),
-            hint="grant the role to another first, with 'kms admin grant IDENTITY administrator'",
+            hint="first grant the role to another identity: 'kms admin grant IDENTITY administrator'",
         )
     return grant
 

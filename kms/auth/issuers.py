@@ -1,6 +1,6 @@
 """Accepted issuers of tokens: a TOML file of the operator, with a table ``[[issuer]]`` for each.
 
-Everything that a token is judged by is in it. Nothing of it is taken from a token, nor discovered from one.
+It contains all inputs of the validation of a token. None of them is taken or discovered from a token.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ JtiUse = Literal["optional", "required", "single-use"]
 
 
 class BearerIssuer(BaseModel):
-    """An issuer of tokens that identify callers; ``docs/administration.md`` explains each member."""
+    """Issuer of tokens that identify callers; ``docs/administration.md`` explains each member."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -44,7 +44,7 @@ class BearerIssuer(BaseModel):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Return the files that it names."""
+        """Return the files that the issuer names."""
         return tuple(one for one in (self.jwks_file, self.ca_file) if one is not None)
 
     @field_validator("issuer")
@@ -65,20 +65,20 @@ class BearerIssuer(BaseModel):
     @model_validator(mode="after")
     def _one_key_set(self) -> BearerIssuer:
         if (self.jwks_file is None) == (self.jwks_url is None):
-            raise ValueError("expected jwks_file or jwks_url, and one of them")
+            raise ValueError("expected either jwks_file or jwks_url")
         if self.ca_file is not None and self.jwks_url is None:
-            raise ValueError("ca_file is for jwks_url")
+            raise ValueError("ca_file requires jwks_url")
         if self.refresh_seconds > self.max_age_seconds:
-            raise ValueError("refresh_seconds is above max_age_seconds")
+            raise ValueError("refresh_seconds exceeds max_age_seconds")
         return self
 
 
 def read_issuers(path: Path) -> tuple[BearerIssuer, ...]:
-    """Read the file; relative paths in it are meant from where it lies.
+    """Read the file; its relative paths start at its own folder.
 
     Raises:
-        ConfigurationError: ``issuers-invalid``: it cannot be read, has an unknown or missing name, no issuer, too many,
-            or one of them twice.
+        ConfigurationError: ``issuers-invalid``: it is unreadable, has an unknown or missing name, no issuer, too many,
+            or a duplicate.
     """
     try:
         document = tomllib.loads(read_bounded(path, MAX_FILE_BYTES).decode("utf-8"))
@@ -91,7 +91,7 @@ def read_issuers(path: Path) -> tuple[BearerIssuer, ...]:
         raise _invalid(path, f"expected 1 to {MAX_ISSUERS} issuers")
     found = tuple(_issuer(path, number, table) for number, table in enumerate(tables))
     if len({one.issuer for one in found}) != len(found):
-        raise _invalid(path, "an issuer stands there twice")
+        raise _invalid(path, "duplicate issuer")
     return found
 
 

@@ -1,4 +1,4 @@
-"""The key sets of issuers: read outside of any request, again and again, and used for a limited time only."""
+"""Key sets of issuers, refreshed outside of requests, and used only for a limited time."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from kms.domain.errors import UnavailableError
 
 FETCH_SECONDS: Final = 10.0
 CLOCK_SECONDS: Final = 60
-"""How far our own clock may go back before what was read under it counts no more."""
+"""Maximum step back of the clock before the key sets read under it are considered stale."""
 _OK: Final = 200
 
 Fetch = Callable[[BearerIssuer], bytes]
-"""Returns the key set of an issuer as it stands in its file or at its address.
+"""Returns the present key set of an issuer from its file or URL.
 
-Raises OSError when it cannot be had."""
+Raises OSError if it is unavailable."""
 
 Noted = Callable[[str, tuple[BearerIssuer, ...]], object]
-"""Takes the setting that names issuers, and the issuers, when a file of keys of theirs says something new."""
+"""Called with the setting of the issuers, and the issuers, when one of their key files has changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +40,9 @@ class _Read:
 
 @dataclass(slots=True, eq=False)
 class KeySets:
-    """Keys that issuers sign with; there are none, and every token is refused, until they were read.
+    """Signing keys of issuers. Before the first read there are none, and every token is refused.
 
-    ``noted`` is called before a changed file counts; an error that it raises keeps the keys as they were.
+    ``noted`` is called before a changed file takes effect; if it raises, the old keys stay in effect.
     """
 
     issuers: tuple[BearerIssuer, ...]
@@ -61,23 +61,23 @@ class KeySets:
         """Return the keys that sign tokens of an issuer.
 
         Raises:
-            UnavailableError: ``token-keys-stale``: they were not read lately enough.
+            UnavailableError: ``token-keys-stale``: the last successful read is too old.
         """
         read = self._read.get(issuer.issuer)
         back, oldest = timedelta(seconds=CLOCK_SECONDS), timedelta(seconds=issuer.max_age_seconds)
         if read is None or not -back <= at - read.at <= oldest:
             raise UnavailableError(
-                "the keys of the token's issuer were not read lately enough",
+                "the keys of the token's issuer are stale",
                 code="token-keys-stale",
                 field="iss",
                 expected=f"read within {issuer.max_age_seconds} s",
-                hint="the service's operator finds the reason in its output",
+                hint="the reason is in the service's log, for its operator",
                 retryable=True,
             )
         return read.keys
 
     def refresh(self, *, everything: bool = False) -> None:
-        """Read the key sets that are due, or all; one that cannot be read stays as it was, until it is too old."""
+        """Read the key sets that are due, or all; one that is unreadable keeps its old keys until they are stale."""
         for issuer in self.issuers:
             at = self.clock()
             last = self._tried.get(issuer.issuer)
@@ -99,7 +99,7 @@ class KeySets:
         self._read[issuer.issuer] = _Read(keys=keys, at=at)
 
     def __enter__(self) -> Self:
-        """Read everything once, and go on reading in a thread of its own."""
+        """Read all key sets once, and start the thread that refreshes them."""
         self.refresh(everything=True)
         if not self.issuers:
             return self
@@ -124,20 +124,20 @@ def parse_key_set(content: bytes, issuer: BearerIssuer) -> tuple[TokenKey, ...]:
     """Return the keys of a set that may sign tokens of an issuer.
 
     Raises:
-        ConfigurationError: ``jwks-invalid``: it cannot be read, or has none.
+        ConfigurationError: ``jwks-invalid``: it is unreadable, or has no such key.
     """
     keys = usable_keys(read_jwks(content), issuer)
     if not keys:
-        problem = "it has no key that may sign with one of the configured algorithms"
+        problem = "it has no signing key for the configured algorithms"
         raise ConfigurationError(problem, code="jwks-invalid")
     return keys
 
 
 def read_key_set(issuer: BearerIssuer) -> bytes:
-    """Read a key set from its file or its configured address; redirections are not followed.
+    """Read a key set from its file or its configured URL, without following redirects.
 
     Raises:
-        OSError: it cannot be had, or is too long.
+        OSError: it is unavailable or too long.
     """
     if issuer.jwks_file is None:
         return _fetch_key_set(issuer)

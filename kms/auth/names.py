@@ -1,6 +1,6 @@
 """Text forms of identities: ``jwt:ISSUER|SUBJECT``, ``mtls:sha256:…``, ``mtls:uri:…``, ``mtls:subject:…``.
 
-An identity is compared as a whole and exactly. There are no patterns, and no case is folded.
+Identities are compared exactly, without patterns or case folding.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from kms.domain.actors import Actor, Means
 
 MAX_NAME_CHARACTERS: Final = 512
 CERTIFICATE_NAMES: Final = ("sha256", "uri", "subject")
-"""What a client certificate can be known by: digest of its key (SubjectPublicKeyInfo), its one URI, its subject."""
+"""Kinds of names of a client certificate: digest of its SubjectPublicKeyInfo, its only URI, its subject."""
 _PIN = re.compile(r"[0-9a-f]{64}")
 
 
 def identity_text(identity: Actor) -> str:
-    """Return how an identity is written."""
+    """Return the text form of an identity."""
     return f"{identity.means}:{identity.name}"
 
 
 def jwt_identity(issuer: str, subject: str) -> Actor:
-    """Return the identity of the subject of an issuer; no issuer has a ``|``, so the text has one reading."""
+    """Return the identity of the subject of an issuer; issuers contain no ``|``, so the text is unambiguous."""
     return Actor(name=f"{issuer}|{subject}", means=Means.JWT)
 
 
 def parse_identity(text: str) -> Actor:
     """Read an identity that can be granted a role.
 
-    Users of this machine (``local``) are not among them: what they may do is what the files' permissions say.
+    Users of this machine (``local``) are excluded: file permissions determine their access.
 
     Raises:
         ConfigurationError: ``identity-invalid``.
@@ -52,7 +52,7 @@ def _is_certificate_name(name: str) -> bool:
 
 def _invalid(text: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{text[:140]!r} is no identity",
+        f"{text[:140]!r} is not an identity",
         code="identity-invalid",
         field="identity",
         expected="jwt:ISSUER|SUBJECT, mtls:sha256:64 hex digits, mtls:uri:URI or mtls:subject:NAME",

@@ -1,8 +1,8 @@
-"""Reading a bearer token (JWT, RFC 7519; RFC 9068 where its issuer says so): pure, strict, and in a fixed order.
+"""Validation of a bearer token (JWT, RFC 7519, or RFC 9068 by the settings of its issuer): pure and in a fixed order.
 
-Whose keys count is what the operator's file says for the issuer that the token names. The header chooses nothing: no
-``jku``, ``jwk``, ``x5u`` or ``x5c`` is read (MC-14), ``crit`` is refused, ``alg`` must be one of the operator's and
-``kid`` only finds a key. Signatures are checked by ``attest.results.jose``.
+The operator's file determines the keys for the issuer that the token names. The header has no influence on this:
+``jku``, ``jwk``, ``x5u`` and ``x5c`` are not read (MC-14), ``crit`` is refused, ``alg`` must be one of the operator's
+list, and ``kid`` only selects a key. ``attest.results.jose`` checks signatures.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kms.domain.errors import UnauthenticatedError
 MAX_BEARER_CHARACTERS: Final = 16 * 1024
 MAX_SUBJECT_CHARACTERS: Final = 255
 _TYPES: Final = frozenset({None, "jwt", "at+jwt", "application/jwt", "application/at+jwt"})
-"""In lower case. Tokens of other purposes, such as those of logout or DPoP, say so and are refused (RFC 8725, 3.11)."""
+"""In lower case. Tokens for other purposes, such as logout or DPoP, have other types: refused (RFC 8725, 3.11)."""
 _SAME: Final = {"Ed25519": "EdDSA"}
 _WHAT: Final = "the bearer token"
 _CNF_CERTIFICATE: Final = "x5t#S256"
@@ -33,10 +33,10 @@ _CNF_CERTIFICATE: Final = "x5t#S256"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedBearer:
-    """A verified token of a subject, as its issuer names it.
+    """A verified token of a subject, named by its issuer.
 
-    ``single_use`` is the SHA-256 that stands for a token that counts once. ``expires_at`` is the first moment at which
-    it no longer counts, the skew included.
+    ``single_use`` is the SHA-256 that identifies a token for one use. ``expires_at`` is the expiry (exclusive),
+    including the skew.
     """
 
     identity: Actor
@@ -45,7 +45,7 @@ class VerifiedBearer:
 
 
 def issuer_of(text: str, issuers: tuple[BearerIssuer, ...]) -> BearerIssuer:
-    """Return the configured issuer that a token names; nothing of the token is trusted yet.
+    """Return the configured issuer that an unverified token names.
 
     Raises:
         UnauthenticatedError: ``token-malformed`` or ``token-issuer-unknown``.
@@ -60,12 +60,12 @@ def issuer_of(text: str, issuers: tuple[BearerIssuer, ...]) -> BearerIssuer:
     named = claims.get("iss") if isinstance(claims, dict) else None
     found = next((one for one in issuers if one.issuer == named), None)
     if found is None:
-        raise _refused("its issuer is not one of those configured", "token-issuer-unknown", field="iss")
+        raise _refused("its issuer is not configured", "token-issuer-unknown", field="iss")
     return found
 
 
 def usable_keys(keys: tuple[TokenKey, ...], issuer: BearerIssuer) -> tuple[TokenKey, ...]:
-    """Return the keys of a key set that may sign tokens of this issuer; keys for encryption stand there too."""
+    """Return the signing keys for tokens of this issuer; a key set may also contain encryption keys."""
     allowed = (None, *_algorithms(issuer))
     return tuple(
         key
@@ -75,7 +75,7 @@ def usable_keys(keys: tuple[TokenKey, ...], issuer: BearerIssuer) -> tuple[Token
 
 
 def _algorithms(issuer: BearerIssuer) -> frozenset[str]:
-    """Return the names that may stand in a header; EdDSA has two."""
+    """Return the names accepted in a header; EdDSA has two."""
     return frozenset(issuer.algorithms) | ({"Ed25519"} if "EdDSA" in issuer.algorithms else frozenset())
 
 
@@ -90,35 +90,35 @@ def verify_bearer(
 
     Args:
         text: compact serialisation.
-        issuer: configured by the operator, found by ``issuer_of``.
+        issuer: configured by the operator, returned by ``issuer_of``.
         keys: its keys that may sign.
         certificate: client certificate of the connection in DER, verified by the TLS listener, or None.
         at: moment of the check, aware.
 
     Raises:
-        UnauthenticatedError: the check that failed, by its code.
+        UnauthenticatedError: with the failed check as code.
     """
-    # (1) The signature, by a key of this issuer and no other, with an algorithm that the operator allows.
+    # (1) Signature by a key of this issuer, with an algorithm that the operator allows.
     claims = _signed(text, issuer, keys)
-    # (2) It is for this service alone: a token that others accept too could be handed on by them.
+    # (2) Audience: only this service, because another recipient could replay a token that it also accepts.
     if claims.get("iss") != issuer.issuer:
-        raise _refused("its iss is another one", "token-issuer-unknown", field="iss")
+        raise _refused("its iss is different", "token-issuer-unknown", field="iss")
     audience = claims.get("aud")
     if audience not in (issuer.audience, [issuer.audience]):
         raise _refused("it is for another audience", "token-audience-mismatch", field="aud", expected=issuer.audience)
-    # (3) It is in time, and not valid for longer than the operator allows.
+    # (3) Validity period, at most as long as the operator allows.
     expires_at = _require_time(claims, issuer, at)
-    # (4) What the operator demands besides.
+    # (4) Further claims required by the operator.
     for name, wanted in issuer.required_claims.items():
         if not _holds(claims.get(name), wanted):
-            raise _refused(f"its claim {name!r} is not as demanded", "token-claim-refused", field=name)
-    # (5) A token that is bound to a certificate comes with it (RFC 8705); no other binding is understood.
+            raise _refused(f"its claim {name!r} does not have the required value", "token-claim-refused", field=name)
+    # (5) Binding to the client certificate (RFC 8705); no other binding is supported.
     _require_confirmed(claims.get("cnf"), certificate)
-    # (6) Its id, where one is needed.
+    # (6) Id, if required.
     token_id = claims.get("jti")
     if issuer.jti != "optional" and not (isinstance(token_id, str) and 0 < len(token_id) <= MAX_SUBJECT_CHARACTERS):
         raise _refused("it has no id", "token-claim-missing", field="jti")
-    # (7) Who it is about.
+    # (7) Subject.
     return VerifiedBearer(
         identity=_identity(claims.get("sub"), issuer),
         single_use=_use_digest(issuer, str(token_id)) if issuer.jti == "single-use" else None,
@@ -130,19 +130,19 @@ def _signed(text: str, issuer: BearerIssuer, keys: tuple[TokenKey, ...]) -> Mapp
     try:
         token = verify_token(text, keys=keys, algorithms=_algorithms(issuer), what=_WHAT)
     except EvidenceError as exc:
-        raise _refused("it cannot be read, or its header is not understood", "token-malformed") from exc
+        raise _refused("it is malformed, or its header is not supported", "token-malformed") from exc
     except EndorsementError as exc:
-        raise _refused("no key of its issuer is called so", "token-key-unknown", field="kid") from exc
+        raise _refused("its issuer has no key with this id", "token-key-unknown", field="kid") from exc
     except SignatureError as exc:
         raise UnauthenticatedError(exc.message, code=exc.code, field=exc.field, expected=exc.expected) from exc
     key = next(one for one in keys if one.kid == token.kid)
     meant = key.jwk.get("alg")
     if meant is not None and _SAME.get(str(meant), meant) != _SAME.get(token.algorithm, token.algorithm):
         raise _refused(
-            "its key is for another algorithm", "token-algorithm-refused", field="alg", expected=str(meant)[:40]
+            "its key is for a different algorithm", "token-algorithm-refused", field="alg", expected=str(meant)[:40]
         )
     if (None if token.typ is None else token.typ.lower()) not in _TYPES:
-        raise _refused("it is a token of another kind", "token-type-refused", field="typ", expected="JWT or at+jwt")
+        raise _refused("it is a different type of token", "token-type-refused", field="typ", expected="JWT or at+jwt")
     return token.claims
 
 
@@ -162,18 +162,18 @@ def _require_time(claims: Mapping[str, JsonValue], issuer: BearerIssuer, at: dat
 
 
 def _moment(claims: Mapping[str, JsonValue], name: str) -> datetime:
-    """Read a NumericDate; whole seconds, as issuers write it."""
+    """Read a NumericDate in whole seconds."""
     value = claims.get(name)
     if isinstance(value, bool) or not isinstance(value, int):
         raise _refused(f"it has no {name}", "token-claim-missing", field=name, expected="whole seconds since 1970")
     try:
         return datetime.fromtimestamp(value, tz=UTC)
     except (OverflowError, ValueError, OSError) as exc:
-        raise _refused(f"its {name} is no time", "token-claim-missing", field=name) from exc
+        raise _refused(f"its {name} is not a time", "token-claim-missing", field=name) from exc
 
 
 def _holds(value: JsonValue, wanted: str | int | bool) -> bool:  # noqa: FBT001  a claim's value
-    """Compare values of the same kind only (MC-41): true is not 1, and nothing equals what is missing."""
+    """Compare values of the same type only (MC-41): true is not 1, and a missing claim equals nothing."""
     found = value if isinstance(value, list) else [value]
     return any(type(one) is type(wanted) and one == wanted for one in found)
 
@@ -185,7 +185,7 @@ def _require_confirmed(cnf: JsonValue, certificate: bytes | None) -> None:
     bound = cnf.get(_CNF_CERTIFICATE) if isinstance(cnf, dict) and set(cnf) == {_CNF_CERTIFICATE} else None
     if digest is None or not isinstance(bound, str) or not hmac.compare_digest(bound.encode(), digest.encode()):
         raise _refused(
-            "it is bound to something else than the client certificate of this connection",
+            "it is not bound to the client certificate of this connection",
             "token-binding-mismatch",
             field="cnf",
         )
@@ -193,15 +193,15 @@ def _require_confirmed(cnf: JsonValue, certificate: bytes | None) -> None:
 
 def _identity(subject: JsonValue, issuer: BearerIssuer) -> Actor:
     if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT_CHARACTERS:
-        raise _refused("it names nobody", "token-claim-missing", field="sub")
+        raise _refused("it has no subject", "token-claim-missing", field="sub")
     identity = jwt_identity(issuer.issuer, subject)
     if not subject.isprintable() or subject != subject.strip() or len(identity.name) > MAX_NAME_CHARACTERS:
-        raise _refused("its subject is no name", "token-claim-missing", field="sub")
+        raise _refused("its subject is not a name", "token-claim-missing", field="sub")
     return identity
 
 
 def _use_digest(issuer: BearerIssuer, token_id: str) -> bytes:
-    """Return what stands for a token among what was used; a challenge's nonce is never its preimage."""
+    """Return the digest that identifies a used token; its preimage is never the nonce of a challenge."""
     name = issuer.issuer.encode()
     return sha256(b"kms bearer token v1\0" + len(name).to_bytes(2, "big") + name + token_id.encode()).digest()
 

@@ -1,1 +1,1 @@
-"""The command line of the key-release service: one function a command."""
+"""Command line of the key-release service: one function per command."""

@@ -14,7 +14,7 @@ from kms.cli.options import AS_JSON, FILE, JsonObject, print_rows, say
 
 @click.group()
 def admin() -> None:
-    """Give roles to people and programs, take them away, and list them.
+    """Grant, revoke and list the roles of people and programs.
 
     \b
     Examples:
@@ -28,12 +28,12 @@ def admin() -> None:
 @admin.command("grant")
 @click.argument("identity")
 @click.argument("role")
-@click.option("--tenant", help="Where it counts; '*' for every tenant (the only one for administrators).")
+@click.option("--tenant", help="Tenant that the role applies to; '*' for all (required for administrators).")
 @administering(TELLING)
 def admin_grant(service: AdminClient, *, identity: str, role: str, tenant: str | None) -> None:
-    """Give IDENTITY a ROLE: key-owner, policy-owner, auditor, operator, workload or administrator.
+    """Grant a ROLE to IDENTITY: key-owner, policy-owner, auditor, operator, workload or administrator.
 
-    IDENTITY is jwt:ISSUER|SUBJECT, or a name of a client certificate as 'kms admin whois' prints it.
+    IDENTITY is jwt:ISSUER|SUBJECT, or the name of a client certificate as printed by 'kms admin whois'.
     """
     from kms.auth.grants import read_role
     from kms.auth.names import parse_identity
@@ -42,30 +42,30 @@ def admin_grant(service: AdminClient, *, identity: str, role: str, tenant: str |
     parse_identity(identity)
     if tenant is None:
         if read_role(role) not in SERVICE_ROLES:
-            raise click.UsageError("name the tenant with --tenant, or '*' for every one")
+            raise click.UsageError("name the tenant with --tenant, or '*' for all tenants")
         tenant = EVERY_TENANT
     grant = service.post("/v1/grants", {"identity": identity, "role": str(read_role(role)), "tenant": tenant})
     tell_change("admin-grant", _line(grant), details={"grant": grant})
     if tenant != EVERY_TENANT and tenant not in service.get("/v1/tenants")["tenants"]:
-        say(f"warning: there is no tenant {tenant!r}; the role counts once 'kms tenant create {tenant}' makes it")
+        say(f"warning: there is no tenant {tenant!r}; the role takes effect after 'kms tenant create {tenant}'")
 
 
 @admin.command("revoke")
 @click.argument("number", type=int)
 @administering(TELLING)
 def admin_revoke(service: AdminClient, *, number: int) -> None:
-    """Take the role of grant NUMBER away, at once."""
+    """Revoke grant NUMBER, effective immediately."""
     grant = service.post(f"/v1/grants/{number}/revoke")
     tell_change("admin-revoke", f"revoked: {_about(grant)}", details={"grant": grant})
 
 
 @admin.command("list")
-@click.option("--all", "everything", is_flag=True, help="Those that were revoked, too.")
+@click.option("--all", "everything", is_flag=True, help="Include revoked grants.")
 @administering(AS_JSON)
 def admin_list(service: AdminClient, *, everything: bool) -> None:
-    """List who has which role where."""
+    """List the roles of every identity."""
     found = service.get("/v1/grants", revoked=everything)["grants"]
-    none = "nobody has a role; 'kms admin grant IDENTITY administrator' makes the first administrator"
+    none = "no roles are granted; 'kms admin grant IDENTITY administrator' adds the first administrator"
     print_rows({"schema": "kms.grants/1", "grants": found}, found, _line, none=none)
 
 
@@ -73,9 +73,9 @@ def admin_list(service: AdminClient, *, everything: bool) -> None:
 @click.argument("certificate", type=FILE)
 @AS_JSON
 def admin_whois(certificate: Path) -> None:
-    """Print what the client certificate in a PEM file can be granted roles as, one identity a line.
+    """Print the identities of the client certificate in a PEM file, one per line. Roles are granted to identities.
 
-    It reads the file alone, on this machine.
+    The command reads only this file. It does not contact a service.
     """
     from kms.auth.certificates import identities_of, read_certificate
 

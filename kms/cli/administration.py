@@ -1,7 +1,7 @@
-"""The service that a command administers: at a server, or in this process on the machine's own files.
+"""Client of the administration API: of a server, or in this process on the files of this machine.
 
-A command sends the same requests to both. In this process a refusal is raised through the application; from a server it
-comes as problem details, and is made into the same error.
+A command sends the same requests to both. In this process the application raises a refusal as an error. A server sends
+it as problem details, and the client raises the same error.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from kms.keys.vault import Vault
 
 SERVER = (
-    click.option("--server", metavar="URL", help="Administer the service with its API at this https address."),
-    click.option("--ca", type=FILE, help="Authority of its certificate (PEM)."),
-    click.option("--client-cert", type=FILE, help="Your certificate (PEM)."),
-    click.option("--client-key", type=FILE, help="The key of your certificate (PEM)."),
-    click.option("--token-file", type=FILE, help="File with your bearer token."),
+    click.option("--server", metavar="URL", help="Administer the service through its API at this https address."),
+    click.option("--ca", type=FILE, help="CA certificate that the server's certificate must chain to (PEM)."),
+    click.option("--client-cert", type=FILE, help="Your client certificate (PEM)."),
+    click.option("--client-key", type=FILE, help="Private key of your client certificate (PEM)."),
+    click.option("--token-file", type=FILE, help="File that contains your bearer token."),
 )
 _PLACES = ("database", "database_password_file", "database_connections", "kek_file", "origin", "anchors_file")
 
@@ -36,7 +36,7 @@ class AdminClient:
     """The administration API, of another process if ``is_remote``; the first request connects."""
 
     def __init__(self, connect: Callable[[], httpx.Client], *, is_remote: bool) -> None:
-        """Connect to nothing yet."""
+        """Create a client; the first request connects."""
         self._connect = connect
         self.is_remote = is_remote
 
@@ -45,12 +45,12 @@ class AdminClient:
         return self._connect()
 
     def close(self) -> None:
-        """Close what was opened."""
+        """Close the client."""
         if "_http" in self.__dict__:
             self._http.close()
 
     def get(self, where: str, **query: object) -> JsonObject:
-        """Read something; members of the query that are None are left out."""
+        """Send a GET request; members of the query that are None are left out."""
         given = {name: value for name, value in query.items() if value is not None}
         answer: JsonObject = self._send("GET", where, params=given).json()
         return answer
@@ -58,13 +58,13 @@ class AdminClient:
     def post(
         self, where: str, document: JsonObject | None = None, *, material: SecretBytes | None = None
     ) -> JsonObject:
-        """Send a command to a path of the API; without a document the body is an empty one.
+        """Send a POST request to a path of the API; without a document the body is an empty object.
 
         Raises:
-            ValueError: material of a key for a server; the application in this process alone takes it.
+            ValueError: key material was given for a server; only the application in this process accepts it.
         """
         if material is not None and self.is_remote:
-            raise ValueError("a key goes to a server sealed or not at all")
+            raise ValueError("key material is sent to a server only in sealed form")
         extensions: dict[str, object] | None = None
         if material is not None:
             from kms.admin_api.context import MATERIAL
@@ -74,7 +74,7 @@ class AdminClient:
         return answer
 
     def note(self, method: str, where: str, **query: object) -> str:
-        """Return an answer that is a signed note."""
+        """Return a response that is a signed note."""
         document: JsonObject | None = {} if method == "POST" else None
         return self._send(method, where, params=query, json=document).text
 
@@ -124,17 +124,17 @@ def _client(remote: dict[str, Any], config: Path | None, flags: dict[str, object
         from kms.cli.local_admin import in_this_process
 
         if any(value is not None for value in remote.values()):
-            raise click.UsageError("--ca, --client-cert, --client-key and --token-file belong to --server")
+            raise click.UsageError("--ca, --client-cert, --client-key and --token-file require --server")
         return AdminClient(lambda: in_this_process(load(config, flags).settings), is_remote=False)
     from kms.cli.remote_admin import at_server
 
     if config is not None or any(value is not None for value in flags.values()):
-        raise click.UsageError("--server has the settings of the service: leave --config and other settings out")
+        raise click.UsageError("the server has its own settings: omit --config and other settings with --server")
     return AdminClient(at_server(**remote), is_remote=True)
 
 
 def local(loaded: LoadedSettings) -> tuple[AdminClient, Vault]:
-    """Open the database and the key-encryption key, and the administration API in this process on them."""
+    """Open the database, the key-encryption key, and the administration API in this process."""
     from kms.cli.local_admin import connected
 
     opened = vault(loaded)

@@ -1,4 +1,4 @@
-"""``kms anchors``: the trust anchors of the settings, and those that were approved."""
+"""``kms anchors``: the configured and the approved trust anchors."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _FILE = click.option("--anchors-file", type=FILE, help="Changes to the accepted 
 
 @click.group()
 def anchors() -> None:
-    """See and approve the roots that evidence may rest on. Under a rule for 'anchors' no others are started with."""
+    """Show and approve trust anchors. With a quorum rule for 'anchors' the service starts only with approved ones."""
 
 
 @anchors.command("show")
 @administering(_FILE, AS_JSON)
 def anchors_show(service: AdminClient) -> None:
-    """Show the trust anchors of the settings, and whether they are those that were approved."""
+    """Show the configured trust anchors and whether they are approved."""
     found = service.get("/v1/anchors")
     if wants_json():
         print_json({"schema": "kms.anchors/1", **found})
@@ -27,14 +27,14 @@ def anchors_show(service: AdminClient) -> None:
     for line in found["anchors"]:
         click.echo(line)
     state = "approved" if found["approved"] else "not approved"
-    click.echo(f"{found['sha256']}: {state}{'' if found['rule'] else ', and no rule demands it'}")
+    click.echo(f"{found['sha256']}: {state}{'' if found['rule'] else '; no rule requires approval'}")
 
 
 @anchors.command("approve")
 @changing()
 @administering(_FILE)
 def anchors_approve(service: AdminClient, *, manner: Manner) -> None:
-    """Approve the trust anchors of the settings. Do it before the rule for 'anchors' is set, or propose it."""
+    """Approve the configured trust anchors. Do this before you set a rule for 'anchors'; afterwards, propose it."""
     from kms.quorum.anchors import AnchorsApprove
 
     change = AnchorsApprove(lines=tuple(service.get("/v1/anchors")["anchors"]))

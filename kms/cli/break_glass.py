@@ -1,4 +1,4 @@
-"""``kms break-glass``: one named relaxation for one key, until a moment, by a quorum."""
+"""``kms break-glass``: one named relaxation for one key and a limited time, approved by a quorum."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kms.cli.options import AS_JSON, FILE, REASON, JsonObject, print_rows
 
 @click.group("break-glass")
 def break_glass() -> None:
-    """Relax one thing for one key for a limited time. It takes a quorum, and never skips attestation.
+    """Relax one control for one key for a limited time. This requires a quorum and never skips attestation.
 
     \b
     Examples:
@@ -28,9 +28,9 @@ def break_glass() -> None:
 
 
 @break_glass.command("open")
-@click.option("--key", "key_text", required=True, metavar="KEY", help="For which key.")
-@click.option("--lift-freeze", metavar="SCOPE:NAME", help="The freeze that is not to count: key:…, tenant:…, … or all.")
-@click.option("--policy", "policy_file", type=FILE, help="The policy that is to judge instead.")
+@click.option("--key", "key_text", required=True, metavar="KEY", help="Key that the relaxation applies to.")
+@click.option("--lift-freeze", metavar="SCOPE:NAME", help="Freeze to ignore for this key: key:…, tenant:…, … or all.")
+@click.option("--policy", "policy_file", type=FILE, help="Policy to appraise with instead of the key's own.")
 @click.option("--until", required=True, metavar="TIME", help="RFC 3339, UTC, such as 2026-06-01T14:00:00Z.")
 @changing(needs_reason=True)
 @administering()
@@ -43,13 +43,13 @@ def break_glass_open(
     until: str,
     manner: Manner,
 ) -> None:
-    """Propose a relaxation: one freeze does not count for the key, or another policy judges for it."""
+    """Propose a relaxation: ignore one freeze for the key, or use another policy for it."""
     from attest.release import KeyName
     from kms.domain.freezes import require_reason, target
     from kms.quorum.break_glass import BreakGlassOpen
 
     if (lift_freeze is None) is (policy_file is None):
-        raise click.UsageError("give --lift-freeze or --policy: one thing is relaxed at a time")
+        raise click.UsageError("give either --lift-freeze or --policy, not both")
     scope, _, frozen = (lift_freeze or "").partition(":")
     change = BreakGlassOpen(
         name=KeyName.parse(key_text),
@@ -64,10 +64,10 @@ def break_glass_open(
 @break_glass.command("list")
 @administering(AS_JSON)
 def break_glass_list(service: AdminClient) -> None:
-    """List every relaxation that was ever opened, and whether it counts."""
+    """List every relaxation, past and present, and its state."""
     found = service.get("/v1/break-glass")["break_glass"]
     document = {"schema": "kms.break-glass/1", "break_glass": found}
-    print_rows(document, found, _line, none="break-glass was never opened")
+    print_rows(document, found, _line, none="there are no relaxations")
 
 
 @break_glass.command("close")
@@ -75,7 +75,7 @@ def break_glass_list(service: AdminClient) -> None:
 @REASON
 @administering(TELLING)
 def break_glass_close(service: AdminClient, *, number: int, reason: str) -> None:
-    """End a relaxation before its time, at once."""
+    """End a relaxation immediately, before it expires."""
     service.post(f"/v1/break-glass/{number}/close", {"reason": reason})
     tell_change("break-glass-close", f"break-glass {number} is closed", details={"number": number})
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """Options of a change: with ``propose`` it is proposed by a registered person for some hours, and not made."""
+    """Options of a change; with ``propose`` it is not made but proposed by a registered person, for some hours."""
 
     reason: str
     propose: bool
@@ -30,11 +30,11 @@ class Manner:
 
 _PROPOSING = (
     click.option("--propose", is_flag=True, help="Propose the change, for others to sign, instead of making it."),
-    click.option("--hours", type=click.IntRange(1, 720), default=72, help="How long the proposal stands (default 72)."),
-    click.option("--as", "person", metavar="NAME", help="Which of the registered people proposes it."),
+    click.option("--hours", type=click.IntRange(1, 720), default=72, help="Hours until it expires (default 72)."),
+    click.option("--as", "person", metavar="NAME", help="Registered person who proposes it."),
 )
-_OPTIONAL = click.option("--reason", default="", metavar="TEXT", help="Why; a proposal needs one.")
-TELLING = json_flag("What came of it, for programs (schema kms.change/1).")
+_OPTIONAL = click.option("--reason", default="", metavar="TEXT", help="Reason for the change; required with --propose.")
+TELLING = json_flag("Print the outcome as JSON (schema kms.change/1).")
 """``--json`` of a command that prints only the outcome of its change, with ``tell_change``."""
 
 
@@ -44,10 +44,10 @@ def changing(
     telling: bool = True,
     reason: Callable[[Any], Any] | None = None,  # Any: click's own
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add the options of a change that may take a quorum; the command gets them as ``manner``.
+    """Add the options of a change that may require a quorum; the command gets them as ``manner``.
 
-    With ``needs_reason`` a change takes a reason even when it is made at once; ``reason`` is the option in the place of
-    ``--reason``. Without ``telling`` the command has a ``--json`` of its own.
+    With ``needs_reason`` a change requires a reason even when it is made immediately; ``reason`` is the option that
+    replaces ``--reason``. Without ``telling`` the command has a ``--json`` of its own.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -62,7 +62,7 @@ def changing(
 
 
 def tell_change(action: str, *lines: str, details: Mapping[str, object] | None = None, would: bool = False) -> None:
-    """Print the outcome of a change, or of a dry run (``would``): lines for people, or with ``--json`` one document."""
+    """Print the outcome of a change, or of a dry run (``would``): lines of text, or one document with ``--json``."""
     if not wants_json():
         for line in lines:
             click.echo(line)
@@ -75,7 +75,7 @@ def tell_change(action: str, *lines: str, details: Mapping[str, object] | None =
 def carry_out(
     service: AdminClient, change: ProposedChange, manner: Manner, *, document: Mapping[str, object] | None = None
 ) -> None:
-    """Make a change, or propose it; with a document for programs, what came of it is printed as members of that."""
+    """Make or propose a change; with a document for programs, print the outcome as members of it."""
     came = service.post("/v1/changes", {"action": change.action, "arguments": change.arguments(), **asdict(manner)})
     if document is None and wants_json():
         document = {"schema": "kms.change/1", "action": change.action, "would": None, "details": {}}
@@ -87,4 +87,4 @@ def carry_out(
     else:
         click.echo("proposal {serial}: {sha256}".format(**made))
         serial = made["serial"]
-        say(f"next: 'kms proposal show {serial} --export FILE'; each signs with 'kms proposal sign FILE --key KEY'")
+        say(f"next: 'kms proposal show {serial} --export FILE', then each signer: 'kms proposal sign FILE --key KEY'")

@@ -1,4 +1,4 @@
-"""``kms config``: see the settings, and see whether the service would work with them."""
+"""``kms config``: show the settings, and check whether the service would start with them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @click.group()
 def config() -> None:
-    """See and check the settings, on the service's machine."""
+    """Show and check the settings. Run this on the service's machine."""
 
 
 @config.command("show")
 @with_settings(AS_JSON, serving=True)
 def config_show(loaded: LoadedSettings) -> None:
-    """Print the settings in force and where each comes from. None of them is a secret."""
+    """Print the effective settings and the source of each. No setting is a secret."""
     values = loaded.settings.model_dump(mode="json")
     if wants_json():
         rows = {name: {"value": value, "source": loaded.sources[name]} for name, value in values.items()}
@@ -40,11 +40,11 @@ def config_show(loaded: LoadedSettings) -> None:
     type=click.IntRange(0, 3650),
     default=14,
     show_default=True,
-    help="Warn of what ends within so many days.",
+    help="Warn about anything that expires within this many days.",
 )
-@click.option("--strict", is_flag=True, help="Let a warning count as a failure.")
+@click.option("--strict", is_flag=True, help="Treat warnings as failures.")
 def config_check(loaded: LoadedSettings, warn_days: int, strict: bool) -> None:
-    """Look at everything that the settings name, as a start would; nothing is changed, and the service may run.
+    """Check everything that the settings name, as the service does at start. Nothing is changed; it may be running.
 
     Exit codes: 0 the service would start; 1 something failed; 2 the settings cannot be read.
     """
@@ -66,4 +66,4 @@ def config_check(loaded: LoadedSettings, warn_days: int, strict: bool) -> None:
                 click.echo(f"{'':29} hint: {finding.hint}")
     if not sound:
         failed = ", ".join(dict.fromkeys(finding.check for finding in findings if finding.outcome in bad))
-        raise KmsError(f"not as it should be: {failed}", code="configuration-unsound", field=failed)
+        raise KmsError(f"failed checks: {failed}", code="configuration-unsound", field=failed)

@@ -1,4 +1,4 @@
-"""Checks of ``kms config check``: everything that the settings name, as at a start; nothing is changed."""
+"""Checks of ``kms config check``: everything that the settings name, as at start. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from kms.release.verifiers import read_verifiers
 from kms.store import Store, open_store
 
 FindingOutcome = Literal["ok", "warning", "failed"]
-_RENEW: Final = "put a newer one in its place and send SIGHUP"
+_RENEW: Final = "replace the file with a newer one and send SIGHUP"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigFinding:
-    """A finding of a check, which may have several; the service starts in spite of a warning."""
+    """A finding of a check, which may have several; a warning does not prevent a start."""
 
     check: str
     outcome: FindingOutcome
@@ -63,7 +63,7 @@ def check_settings(
 ) -> Iterator[ConfigFinding]:
     """Check everything that the settings and their file ``config`` name; a failed check does not stop the next.
 
-    An end within ``warn_days`` is a warning.
+    An expiry within ``warn_days`` is a warning.
     """
     looking = _Looking(
         settings=settings, config=config, clock=clock, random=random, warn_before=timedelta(days=warn_days)
@@ -92,14 +92,14 @@ def check_settings(
 
 
 def _settings_file(looking: _Looking) -> Iterator[_Found]:
-    """Check the owners of the settings and of what they name: anyone who can write these decides what is released."""
+    """Check the owners of the settings and of the files they name: write access to these controls what is released."""
     if looking.config is None:
-        yield _Found("ok", "no file; flags, environment and defaults")
+        yield _Found("ok", "no settings file; flags, environment and defaults apply")
     elif not looking.config.exists():
         yield _Found("failed", f"there is no file {looking.config}")
     count = require_guarded(looking.settings, looking.config)
     if looking.config is not None:
-        yield _Found("ok", f"{looking.config}; of {count} files with what is believed, others may write none")
+        yield _Found("ok", f"{looking.config}; other users cannot write any of the {count} trusted files")
 
 
 def _profile(looking: _Looking) -> Iterator[_Found]:
@@ -110,27 +110,27 @@ def _profile(looking: _Looking) -> Iterator[_Found]:
 
 
 def _database(looking: _Looking) -> Iterator[_Found]:
-    """Check that the database answers and has this version's schema."""
+    """Check that the database responds and has the schema of this version."""
     settings = looking.settings
     with closing(_store(settings)) as store, store.opening() as reader:
         size, most = reader.log.size(), reader.audit.max_connections()
-    yield _Found("ok", f"answers; {size} entries in the log")
+    yield _Found("ok", f"reachable; the log has {size} entries")
     wanted = settings.workers * settings.database_connections
     if most is not None and wanted > most:
-        text = f"{settings.workers} workers with {settings.database_connections} connections are more than the {most}"
+        text = f"{settings.workers} workers with {settings.database_connections} connections exceed the {most}"
         yield _Found("warning", f"{text} that the server allows", "raise max_connections, or lower one of the settings")
 
 
 def _kek(looking: _Looking) -> Iterator[_Found]:
-    """Check that the key-encryption key is the database's and opens the service's own key."""
+    """Check that the key-encryption key belongs to the database and unwraps the service's own key."""
     vault = open_vault(looking.settings, random=looking.random, guarded=False)
     with closing(vault.store):
         identity = open_identity(vault, looking.settings)
-    yield _Found("ok", f"opens the keys of {identity.public.text}")
+    yield _Found("ok", f"unwraps the keys of {identity.public.text}")
 
 
 def _guards(looking: _Looking) -> Iterator[_Found]:
-    """Compare the database with every rollback guard, those on other machines included."""
+    """Compare the database with every rollback guard, including those on other machines."""
     settings = looking.settings
     vault = open_vault(settings, random=looking.random, guarded=False)
     with closing(vault.store):
@@ -140,11 +140,11 @@ def _guards(looking: _Looking) -> Iterator[_Found]:
         if one.problem is not None:
             yield _Found("failed", one.problem)
     for name in guards_beside_database(settings):
-        text = f"{name} is on the disk of the database, and a snapshot of that disk holds both"
-        yield _Found("warning", text, "put it on another disk; rollback_guard names it")
+        text = f"{name} is on the same disk as the database, so one snapshot contains both"
+        yield _Found("warning", text, "set rollback_guard to a file on another disk")
     names = ", ".join(one.guard for one in found if one.problem is None)
     if names or not found:
-        yield _Found("ok", names or "none is kept")
+        yield _Found("ok", names or "no guard is configured")
 
 
 def _clock(looking: _Looking) -> Iterator[_Found]:
@@ -164,15 +164,15 @@ def _endorsements(looking: _Looking) -> Iterator[_Found]:
     ends = dated(provider.current(at=now))
     for one in ends:
         if one.ends <= now:
-            text = f"{one.kind} {one.name} ended {_date(one.ends)}"
+            text = f"{one.kind} {one.name} expired on {_date(one.ends)}"
             yield _Found("warning" if settings.fetch else "failed", text, _RENEW)
         elif one.ends - now <= looking.warn_before:
-            text = f"{one.kind} {one.name} ends {_date(one.ends)}"
+            text = f"{one.kind} {one.name} expires on {_date(one.ends)}"
             yield _Found("warning", text, _RENEW)
     if not settings.endorsements and not settings.fetch:
-        text = "neither endorsements nor fetch is set; only evidence that brings its own can be verified"
-        yield _Found("warning", text, "'attest endorsements fetch' makes a bundle")
-    yield _Found("ok", f"{len(ends)} with an end" + (f"; the soonest {_date(ends[0].ends)}" if ends else ""))
+        text = "neither endorsements nor fetch is set; evidence must carry its own endorsements"
+        yield _Found("warning", text, "create a bundle with 'attest endorsements fetch'")
+    yield _Found("ok", f"{len(ends)} that expire" + (f", the first on {_date(ends[0].ends)}" if ends else ""))
 
 
 def _anchors(looking: _Looking) -> Iterator[_Found]:
@@ -183,12 +183,12 @@ def _anchors(looking: _Looking) -> Iterator[_Found]:
 
 def _witnesses(looking: _Looking) -> Iterator[_Found]:
     panel = read_panel(looking.settings)
-    text = ", ".join(one.key.name for one in panel) if panel else "none is asked"
+    text = ", ".join(one.key.name for one in panel) if panel else "no witness is configured"
     yield _Found("ok", text)
 
 
 def _tls(looking: _Looking) -> Iterator[_Found]:
-    """Check that certificate and key could be served, and how others reach the service without them."""
+    """Check the TLS certificate and key, or how the service listens without them."""
     settings, now = looking.settings, looking.clock()
     lines: list[str] = []
     weigh_channel(settings, report=lines.append)
@@ -200,12 +200,12 @@ def _tls(looking: _Looking) -> Iterator[_Found]:
         return
     ends = tls.material.not_after
     if ends - now <= looking.warn_before:
-        yield _Found("warning", f"the certificate ends {_date(ends)}", _RENEW)
-    yield _Found("ok", f"counts until {_date(ends)}; SPKI SHA-256 {tls.material.spki_sha256.hex()}")
+        yield _Found("warning", f"the certificate expires on {_date(ends)}", _RENEW)
+    yield _Found("ok", f"valid until {_date(ends)}; SPKI SHA-256 {tls.material.spki_sha256.hex()}")
 
 
 def _administration(looking: _Looking) -> Iterator[_Found]:
-    """Check that administrators could be served, and that there is one; no issuer on the network is asked."""
+    """Check the administration listener and that there is an administrator; no issuer on the network is contacted."""
     settings, now = looking.settings, looking.clock()
     if settings.admin_port is None:
         yield _Found("ok", "no listener is configured")
@@ -219,18 +219,18 @@ def _administration(looking: _Looking) -> Iterator[_Found]:
     vault = open_vault(settings, random=looking.random)
     with closing(vault.store):
         require_administrator(vault.store)
-    yield _Found("ok", f"certificate counts until {_date(tls.material.not_after)}; issuers of tokens: {len(issuers)}")
+    yield _Found("ok", f"certificate valid until {_date(tls.material.not_after)}; token issuers: {len(issuers)}")
 
 
 def _callers(looking: _Looking) -> Iterator[_Found]:
-    """Check that callers could be identified, where the settings demand it; no issuer on the network is asked."""
+    """Check that callers can be identified, if the settings require it; no issuer on the network is contacted."""
     issuers = read_callers(looking.settings)
     yield from _key_sets(issuers)
-    yield _Found("ok", f"issuers of tokens: {len(issuers)}" if issuers else "anybody may ask")
+    yield _Found("ok", f"token issuers: {len(issuers)}" if issuers else "callers are not authenticated")
 
 
 def _key_sets(issuers: Iterable[BearerIssuer]) -> Iterator[_Found]:
-    """Check that the key sets that lie in files have keys."""
+    """Check that key sets in files contain keys."""
     for one in issuers:
         if one.jwks_file is None:
             continue
@@ -245,7 +245,7 @@ def _verifiers(looking: _Looking) -> Iterator[_Found]:
     file = looking.settings.verifiers_file
     verifiers = () if file is None else read_verifiers(file)
     keys = sum(len(one.keys) for one in verifiers)
-    yield _Found("ok", f"{len(verifiers)} with {keys} keys" if verifiers else "no passport is taken")
+    yield _Found("ok", f"{len(verifiers)} with {keys} keys" if verifiers else "no passport is accepted")
 
 
 def _store(settings: Settings) -> Store:

@@ -1,4 +1,4 @@
-"""``kms freeze`` and ``kms thaw``: stop releases at once, and lift that again."""
+"""``kms freeze`` and ``kms thaw``: stop releases immediately, and lift a freeze."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kms.cli.options import AS_JSON, REASON, JsonObject, print_rows, say
 
 @click.group()
 def freeze() -> None:
-    """Stop the release of a key, of a tenant's keys, to a product, or of everything, at once.
+    """Immediately stop the release of a key, of a tenant's keys, to a product, or of everything.
 
     \b
     Examples:
@@ -26,7 +26,7 @@ def freeze() -> None:
 
 @click.group()
 def thaw() -> None:
-    """Lift a freeze. It takes a quorum; on a service that never had one, the setting allow_thaw_by_one."""
+    """Lift a freeze. This requires a quorum, or on a service that never had one, the setting allow_thaw_by_one."""
 
 
 def _freezing(scope: str) -> Callable[..., None]:
@@ -40,28 +40,28 @@ def _freezing(scope: str) -> Callable[..., None]:
         if dry_run:
             tell_change("freeze", f"{wanted} would be frozen", details=details, would=True)
             return
-        # A brake does not wait for a person who is not there.
+        # Without a terminal nobody can confirm, and a freeze must not fail for that.
         if planned["thaw"] == "none" and not yes and sys.stdin.isatty():
             click.confirm(f"Freeze {wanted}?", abort=True, err=True)
         service.post("/v1/freezes", request)
         tell_change("freeze", f"{wanted} is frozen", details=details)
-        say("note: workloads that have a key already keep it")
+        say("note: workloads that already hold a key keep it")
 
     return command
 
 
 _WAY_BACK = {
-    "quorum": "note: to thaw it takes the quorum of the rule for 'thaw'",
-    "one": "note: one person can thaw it (allow_thaw_by_one)",
-    "none": "warning: as things stand nobody can thaw this: there is no rule for 'thaw', and the setting "
-    "allow_thaw_by_one is off, or does not count because the service had a quorum. For a way back, first set up people "
-    "and a rule ('kms people add', 'kms quorum set thaw'); where there never was a rule, allow_thaw_by_one = true "
-    "counts after the freeze too",
+    "quorum": "note: lifting this freeze requires the quorum of the rule for 'thaw'",
+    "one": "note: one person can lift this freeze (allow_thaw_by_one)",
+    "none": "warning: at present nobody can lift this freeze: there is no rule for 'thaw', and the setting "
+    "allow_thaw_by_one is off, or has no effect because the service once had a quorum. To be able to lift it, first "
+    "register people and set a rule ('kms people add', 'kms quorum set thaw'). If there never was a rule, "
+    "allow_thaw_by_one = true also takes effect after the freeze",
 }
-"""Lines about thawing, by the member ``thaw`` of an answer."""
+"""Lines about lifting the freeze, by the member ``thaw`` of a response."""
 _BEFORE = (
-    click.option("--dry-run", is_flag=True, help="Say who could thaw it, and freeze nothing."),
-    click.option("--yes", is_flag=True, help="Do not ask, even if nobody can thaw it."),
+    click.option("--dry-run", is_flag=True, help="Show who could lift the freeze, and freeze nothing."),
+    click.option("--yes", is_flag=True, help="Do not ask for confirmation, even if nobody could lift the freeze."),
 )
 
 
@@ -104,7 +104,7 @@ _add(thaw, "Thaw", _thawing, lambda command: changing(needs_reason=True)(adminis
 @freeze.command("list")
 @administering(AS_JSON)
 def freeze_list(service: AdminClient) -> None:
-    """List what is frozen, since when, by whom and why."""
+    """List all freezes: target, time, person and reason."""
     answer = service.get("/v1/freezes")
     found = answer["freezes"]
     document = {"schema": "kms.freezes/1", "freezes": found, "thaw": answer["thaw"]}

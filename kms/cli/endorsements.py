@@ -1,4 +1,4 @@
-"""``kms endorsements``: the vendors' endorsements, as the service would use them."""
+"""``kms endorsements``: the vendors' endorsements that the service would use."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 @click.group()
 def endorsements() -> None:
-    """See what vendors say and until when, on the service's machine."""
+    """Show the vendors' endorsements and their expiry. Run this on the service's machine."""
 
 
 @endorsements.command("status")
 @with_settings(AS_JSON, serving=True)
 def endorsements_status(loaded: LoadedSettings) -> None:
-    """List what is in the files and in the cache directory, with the moment at which each stops counting.
+    """List the endorsements in the files and in the cache directory, with their expiry, first expiry first.
 
-    What ends soonest is first. What a running service keeps in memory alone is not seen.
+    Endorsements that a running service holds only in memory are not listed.
     """
     from attest.encoding import rfc3339_text
 
@@ -38,7 +38,7 @@ def endorsements_status(loaded: LoadedSettings) -> None:
         state = "current" if row["current"] else "ENDED"
         click.echo(f"{row['ends']:27} {state:8} {row['from']:6} {row['kind']:12} {row['name']}")
     if not rows:
-        say("note: there is nothing; 'attest endorsements fetch' makes a bundle, or set fetch")
+        say("note: there are no endorsements; create a bundle with 'attest endorsements fetch', or set fetch")
 
 
 def _rows(settings: Settings, at: datetime) -> list[JsonObject]:

@@ -1,4 +1,4 @@
-"""``kms floor``: firmware levels that the workloads of every key must reach, besides the key's policy."""
+"""``kms floor``: minimum firmware levels for the workloads of every key, in addition to the key's policy."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _MOST_LEASES = 1000
-_BECAUSE = click.option("--because", "reason", required=True, metavar="TEXT", help="Why; the log and refusals name it.")
-_TENANT = click.option("--tenant", metavar="TENANT", help="The floor of this tenant; else that of the whole service.")
+_BECAUSE = click.option("--because", "reason", required=True, metavar="TEXT", help="Reason, shown in log and refusals.")
+_TENANT = click.option("--tenant", metavar="TENANT", help="Tenant of the floor (default: the whole service).")
 _CHANGE = (
     _TENANT,
-    click.option("--dry-run", is_flag=True, help="Show what would change, and whose leases would not be renewed."),
-    click.option("--yes", is_flag=True, help="Do it without asking."),
+    click.option("--dry-run", is_flag=True, help="Show what would change, and which leases would not be renewed."),
+    click.option("--yes", is_flag=True, help="Do not ask for confirmation."),
 )
 
 
 @click.group()
 def floor() -> None:
-    """Demand firmware levels of every workload, whatever the policies of keys allow.
+    """Require minimum firmware levels of every workload, regardless of the policies of keys.
 
     \b
     Examples:
@@ -47,7 +47,7 @@ def floor() -> None:
 
 @floor.command("set")
 @click.argument("demands", metavar="PRODUCT:COMPONENT=VALUE[,...]...", nargs=-1, required=True)
-@click.option("--from", "since", metavar="TIME", help="When it begins to count: RFC 3339 or a date (default: at once).")
+@click.option("--from", "since", metavar="TIME", help="Start time: RFC 3339 or a date (default: immediately).")
 @with_options(*_CHANGE)
 @changing(reason=_BECAUSE)
 @administering()
@@ -61,9 +61,9 @@ def floor_set(
     yes: bool,
     manner: Manner,
 ) -> None:
-    """Set levels; what is not named stays as it is.
+    """Set levels; entries that are not named do not change.
 
-    One person raises a floor. A lower level or a later moment takes a quorum, where there is a rule for 'key-policy'.
+    One person can raise a floor. A lower level or a later start requires a quorum, if there is a rule for 'key-policy'.
     """
     from kms.domain.floors import read_entry
 
@@ -92,27 +92,27 @@ def floor_end(
     yes: bool,
     manner: Manner,
 ) -> None:
-    """End what a floor demands of products, components, or with one value. It takes a quorum, as 'set' says."""
+    """Remove entries of a floor: of a product, a component, or one value. This can require a quorum; see 'set'."""
     from kms.domain.floors import Floor
 
     if bool(demands) is everything:
-        raise click.UsageError("name what ends, such as Genoa or Genoa:snp; or say --all")
+        raise click.UsageError("name the entries to end, such as Genoa or Genoa:snp; or give --all")
     before = _newest(service, tenant)
     kept = before.entries if demands else ()
     for text in demands:
         left = tuple(one for one in kept if not _is_named(one, text))
         if left == kept:
-            raise click.UsageError(f"the {before.name} demands nothing of {text!r}; 'kms floor show' lists its entries")
+            raise click.UsageError(f"the {before.name} has no entry for {text!r}; 'kms floor show' lists its entries")
         kept = left
     then = Floor(scope=before.scope, version=before.version + 1, entries=kept)
     _change(service, before, then, manner, dry_run=dry_run, yes=yes)
 
 
 @floor.command("show")
-@click.option("--tenant", metavar="TENANT", help="Only the floors that count for this tenant.")
+@click.option("--tenant", metavar="TENANT", help="Only the floors that apply to this tenant.")
 @administering(AS_JSON)
 def floor_show(service: AdminClient, *, tenant: str | None) -> None:
-    """List what the floors of the service and of tenants demand, from when on, and why."""
+    """List the floors of the service and of tenants, with start times and reasons."""
     from kms.domain.floors import read_floor
 
     found = service.get("/v1/floors", tenant=tenant)["floors"]
@@ -127,12 +127,12 @@ def floor_show(service: AdminClient, *, tenant: str | None) -> None:
 
 @floor.command("check")
 @click.option("--tenant", metavar="TENANT", help="Only the keys of this tenant.")
-@click.option("--at", "at_text", metavar="TIME", help="By what counts at this moment (RFC 3339), and not now.")
+@click.option("--at", "at_text", metavar="TIME", help="Use the floors in force at this time (RFC 3339). Default: now.")
 @administering(AS_JSON)
 def floor_check(service: AdminClient, *, tenant: str | None, at_text: str | None) -> None:
-    """List live leases whose holders are below a floor and would not be renewed; exit code 1 if there are any.
+    """List live leases that are below a floor and would not be renewed; exit code 1 if there are any.
 
-    They are judged by the claims that were kept when the key was released.
+    The check uses the claims that were stored when the key was released.
     """
     from kms.domain.errors import ReleaseDeniedError
 
@@ -151,7 +151,7 @@ def floor_check(service: AdminClient, *, tenant: str | None, at_text: str | None
         raise ReleaseDeniedError(
             f"live leases below a floor: {len(leases)}",
             code="leases-below-floor",
-            hint="they are not renewed; 'kms releases affected' and 'kms freeze' stop more",
+            hint="these leases are not renewed; to stop more, use 'kms releases affected' or 'kms freeze'",
         )
 
 
@@ -165,28 +165,28 @@ def _change(service: AdminClient, before: Floor, then: Floor, manner: Manner, *,
     change = (FloorRaise if is_raise(before, then) else FloorLower)(floor=then)
     plan = _plan(before, then)
     if not plan:
-        tell_change(change.action, f"the {before.name} is so already", details={"floor": before.members()})
+        tell_change(change.action, f"the {before.name} is unchanged", details={"floor": before.members()})
         return
     if dry_run:
         _tell_trial(service, change, plan)
         return
     if not yes and not manner.propose:
         if not sys.stdin.isatty():
-            raise click.UsageError("nobody is there to ask; say --yes, or look first with --dry-run")
-        again = "; one person may not be able to take it back" if isinstance(change, FloorRaise) else ""
-        click.confirm(f"{then.name}: {'; '.join(plan)}{again}. Do it?", abort=True, err=True)
+            raise click.UsageError("no terminal to confirm on; give --yes, or --dry-run to look first")
+        again = "; undoing this may require a quorum" if isinstance(change, FloorRaise) else ""
+        click.confirm(f"{then.name}: {'; '.join(plan)}{again}. Continue?", abort=True, err=True)
     carry_out(service, change, manner)
 
 
 def _plan(before: Floor, then: Floor) -> list[str]:
-    """Return a line for each entry that comes or goes."""
+    """Return a line for each entry that is added or removed."""
     now = moment()
-    gone = [f"no longer {_line(one, now)}" for one in before.entries if one not in then.entries]
+    gone = [f"removed: {_line(one, now)}" for one in before.entries if one not in then.entries]
     return gone + [f"new: {_line(one, now)}" for one in then.entries if one not in before.entries]
 
 
 def _tell_trial(service: AdminClient, change: FloorLower, plan: list[str]) -> None:
-    """Show a change, and the leases of those that the new floor refuses, once every entry counts."""
+    """Show a change, and the leases that the new floor refuses once every entry is in force."""
     then = change.floor
     tenant = None if then.scope == "*" else then.scope
     leases = _below(service, then.scope, then.version, then.entries, tenant=tenant)
@@ -195,14 +195,14 @@ def _tell_trial(service: AdminClient, change: FloorLower, plan: list[str]) -> No
     if not wants_json():
         if leases:
             show_leases(leases, None)
-        say(f"note: a dry run; nothing was changed; leases that would not be renewed: {len(leases)}")
+        say(f"note: dry run; nothing was changed; leases that would not be renewed: {len(leases)}")
 
 
 def _require_no_gap(before: Floor, then: Floor, *, begin: datetime | None, now: datetime) -> None:
-    """Refuse to end at once what would begin to count later."""
+    """Refuse a start time for a lower level, which would end the present one immediately."""
     gone = [one for one in before.in_force(now) if one not in then.entries]
     if begin is not None and begin > now and any(not any(new.replaces(one) for new in then.entries) for one in gone):
-        raise click.UsageError("a lower level counts at once, or nothing would until then: leave --from out")
+        raise click.UsageError("a lower level takes effect immediately: omit --from")
 
 
 # -- reading
@@ -235,7 +235,7 @@ def _below(
     wanted = {"tenant": tenant, "chip": None, "after": None, "floor": document}
     found, more = found_leases(service, wanted, _MOST_LEASES)
     if more is not None:
-        say(f"note: these are the first {_MOST_LEASES} leases; there are more")
+        say(f"note: only the first {_MOST_LEASES} leases are shown")
     return found
 
 

@@ -1,4 +1,4 @@
-"""``kms guard``: what remembers outside of the database how far it has come."""
+"""``kms guard``: rollback guards, which record the newest state outside of the database."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @click.group()
 def guard() -> None:
-    """Show, make and accept rollback guards, which tell an older copy of the database from the newest state.
+    """Show and create rollback guards, which detect an older copy of the database, or accept such a copy.
 
-    It takes the service's machine: nothing of this is done over the network.
+    Run these commands on the service's machine; they do not work over the network.
 
     \b
     Examples:
@@ -32,7 +32,7 @@ def guard() -> None:
 @guard.command("show")
 @with_settings(AS_JSON)
 def guard_show(loaded: LoadedSettings) -> None:
-    """Compare the database with every guard; exit code 1 if one refuses it or does not answer."""
+    """Compare the database with every guard; exit code 1 if one rejects it or does not respond."""
     from kms.domain.errors import KmsError
 
     found = _examined(loaded)
@@ -43,7 +43,7 @@ def guard_show(loaded: LoadedSettings) -> None:
         for one in found:
             click.echo(f"{one.guard}\n  {one.remembers or 'remembers nothing'}\n  {one.problem or 'ok'}")
     if not found:
-        say("warning: allow_no_rollback_guard is on: no guard is kept")
+        say("warning: allow_no_rollback_guard is on: there is no guard")
     failed = [one.guard for one in found if one.problem]
     if failed:
         raise KmsError(
@@ -54,9 +54,9 @@ def guard_show(loaded: LoadedSettings) -> None:
 @guard.command("init")
 @with_settings(TELLING)
 def guard_init(loaded: LoadedSettings) -> None:
-    """Make the guards that are missing or empty; from now on the present database is the oldest that they accept.
+    """Create guards that are missing or empty. They accept the present state of the database and later ones.
 
-    First make sure that it is the newest one: a guard that is gone may hide an older copy ('kms fsck --expect').
+    First make sure that the database is the newest: a missing guard can conceal an older copy ('kms fsck --expect').
     """
     from kms.domain.actors import local_actor
     from kms.operations.guards.opening import open_local_guards
@@ -67,16 +67,16 @@ def guard_init(loaded: LoadedSettings) -> None:
     made = make_guards(opened.store, guards, actor=local_actor(), at=moment())
     tell_change("guard-init", *(f"made: {name}" for name in made), details={"guards": [*made]})
     if not made:
-        say("note: every guard is there already")
+        say("note: every guard exists already")
 
 
 @guard.command("accept")
-@click.option("--because", required=True, metavar="REASON", help="Why this database is used; kept for ever in the log.")
+@click.option("--because", required=True, metavar="REASON", help="Reason to use this database; recorded in the log.")
 @with_settings(TELLING)
 def guard_accept(because: str, loaded: LoadedSettings) -> None:
-    """Accept a database that is older than its guards remember, such as one restored by other means.
+    """Accept a database that is older than the state in its guards, such as one restored by other means.
 
-    What was disabled, frozen or revoked since the copy was made is revived; do it again. Stop every service first.
+    Stop every service first. Repeat every disable, freeze and revocation made since the copy: this undoes them.
     """
     from kms.domain.actors import local_actor
     from kms.operations.continuity import AcceptedRollback
@@ -93,9 +93,9 @@ def guard_accept(because: str, loaded: LoadedSettings) -> None:
         f"accepted: the database at {position.text}",
         details={"counter": position.counter, "log": position.log.text, "guards": [one.name for one in guards]},
     )
-    say("note: challenges of before are refused; what was disabled or frozen since the copy has to be done again")
+    say("note: earlier challenges are refused; disable and freeze again what was disabled or frozen since the copy")
     if len(guards) < len(loaded.settings.rollback_guard):
-        say("note: witnesses and replicas cannot be told: one that knows a longer log has to leave rollback_guard")
+        say("note: witnesses and replicas cannot be reset: remove one that has a longer log from rollback_guard")
 
 
 def _examined(loaded: LoadedSettings) -> list[GuardFinding]:

@@ -26,7 +26,7 @@ def read_input(path: Path, *, secret: bool = False) -> bytes:
     """Read a file, or standard input for ``-``.
 
     Raises:
-        ConfigurationError: ``file-unreadable``; or ``secret-file-exposed``: it is secret, and other users can read it.
+        ConfigurationError: ``file-unreadable``, or ``secret-file-exposed`` if other users can read a secret file.
     """
     from attest.errors import ConfigurationError
     from attest.secret_files import read_secret
@@ -43,12 +43,12 @@ def read_input(path: Path, *, secret: bool = False) -> bytes:
             f"cannot read {path}: {exc.strerror or exc}",
             code="file-unreadable",
             field=str(path),
-            hint="check the path, and that it is a file which you may read",
+            hint="check the path and that you have permission to read it",
         ) from exc
 
 
 def read_time(text: str, option: str) -> datetime:
-    """Read the moment that an option names; anything else is wrong usage."""
+    """Read the time given as an option; anything else is wrong usage."""
     from attest.encoding import rfc3339
 
     with _wrong_usage():
@@ -56,7 +56,7 @@ def read_time(text: str, option: str) -> datetime:
 
 
 def read_hex(text: str, option: str) -> bytes:
-    """Read the digest that an option names; anything else is wrong usage."""
+    """Read the digest given as an option; anything else is wrong usage."""
     from attest.encoding import hex_bytes
 
     with _wrong_usage():
@@ -77,7 +77,7 @@ def read_policy_input(path: Path) -> bytes:
     """Read a policy; its errors name the file.
 
     Raises:
-        ConfigurationError: ``file-unreadable``, or it is no policy.
+        ConfigurationError: ``file-unreadable``, or the file is not a policy.
     """
     from kms.references.resolution import named_by
 
@@ -87,7 +87,7 @@ def read_policy_input(path: Path) -> bytes:
 
 
 def read_evidence_input(path: Path) -> object:
-    """Read evidence of whatever format, as the JSON in which it travels."""
+    """Read evidence of any format, as the JSON of a request."""
     from attest import read_evidence
 
     return json.loads(read_evidence([(path.name, read_input(path))]).evidence.to_json())
@@ -108,10 +108,10 @@ _REFERENCES = (
         "--references",
         multiple=True,
         type=FILE,
-        help="Document of reference values that the policy names, unless it is in force already.",
+        help="Document of reference values that the policy names, if it is not yet in force.",
     ),
     click.option("--references-signature", multiple=True, type=FILE, help="Signature over such a document."),
-    click.option("--references-key", multiple=True, type=FILE, help="Public key that made one (PEM)."),
+    click.option("--references-key", multiple=True, type=FILE, help="Public key of such a signature (PEM)."),
 )
 
 
@@ -134,7 +134,7 @@ def references_options(command: Callable[..., None]) -> Callable[..., None]:
 def read_documents(
     documents: tuple[Path, ...], signatures: tuple[Path, ...], keys: tuple[Path, ...]
 ) -> tuple[StoredDocument, ...]:
-    """Read documents of reference values, with the proofs of their signers."""
+    """Read documents of reference values with their signatures."""
     from kms.references.intake import GivenFile, read_given
 
     def files(paths: tuple[Path, ...]) -> list[GivenFile]:
@@ -144,7 +144,7 @@ def read_documents(
 
 
 def given_references(documents: tuple[StoredDocument, ...]) -> list[dict[str, object]]:
-    """Return documents of reference values as they travel, each with its own proofs."""
+    """Return documents of reference values as in a request, each with its own signatures."""
     return [
         {
             "document": one.document.decode(),

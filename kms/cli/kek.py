@@ -1,4 +1,4 @@
-"""``kms kek``: which key-encryption keys there are, and how one takes over from another while services serve."""
+"""``kms kek``: list key-encryption keys, and rotate from one to another while services run."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from kms.keys.vault import Vault
     from kms.operations.kek_rotation import KekStatus
 
-_DRY_RUN = click.option("--dry-run", is_flag=True, help="Look whether it could be done, and change nothing.")
+_DRY_RUN = click.option("--dry-run", is_flag=True, help="Check whether this would succeed, and change nothing.")
 
 
 @click.group()
 def kek() -> None:
-    """Make key-encryption keys, let one take over from another, retire one, and say what is wrapped under which.
+    """Create, rotate, retire and list key-encryption keys.
 
-    It takes the files of the service's machine: nothing of this is done over the network.
+    Run these commands on the service's machine; they do not work over the network.
 
     \b
     Examples:
@@ -39,7 +39,7 @@ def kek() -> None:
 @kek.command("status")
 @with_settings(AS_JSON)
 def kek_status(loaded: LoadedSettings) -> None:
-    """Say of each key-encryption key where it is, what is wrapped under it, and whether it can be used from here."""
+    """Show each key-encryption key: where it is, what it wraps, and whether it can be used from here."""
     from kms.operations.kek_rotation import status
 
     found = status(vault(loaded))
@@ -54,10 +54,10 @@ def kek_status(loaded: LoadedSettings) -> None:
 @click.argument("definition", type=click.Path(path_type=Path, dir_okay=False))
 @with_settings(TELLING)
 def kek_create(definition: Path, loaded: LoadedSettings) -> None:
-    """Make the key-encryption key that the file DEFINITION describes, and tell the database of it.
+    """Create the key-encryption key that the file DEFINITION describes, and register it in the database.
 
-    The file is TOML with the members of the table [kek]. Services find it in the directory that the setting
-    kek_directory names; put it there on every machine, with what it names, before the key is to wrap.
+    DEFINITION is TOML with the members of the table [kek]. Services look for it in the directory of the setting
+    kek_directory: before you rotate to the key, put the file and the files it names there on every machine.
     """
     from kms.domain.actors import local_actor
     from kms.keys.wrapping.definitions import read_definition
@@ -70,8 +70,8 @@ def kek_create(definition: Path, loaded: LoadedSettings) -> None:
     text = f"{record.id.hex()}  {record.backend}  {record.description}"
     tell_change("kek-create", text, details=_named(record))
     if directory is None or definition.absolute().parent != directory.absolute():
-        say("note: services look for it in the directory that kek_directory names; put the definition there")
-    say(f"next: 'kms kek rotate {record.short_id}', once every machine has it")
+        say("note: put the definition into the directory of the setting kek_directory, where services look for it")
+    say(f"next: 'kms kek rotate {record.short_id}', after every machine has it")
 
 
 @kek.command("rotate")
@@ -80,10 +80,10 @@ def kek_create(definition: Path, loaded: LoadedSettings) -> None:
 @changing()
 @with_settings()
 def kek_rotate(*, kek_id: str, dry_run: bool, manner: Manner, loaded: LoadedSettings) -> None:
-    """Let the key-encryption key KEK_ID wrap from now on, and move everything to it. Services may run.
+    """Use the key-encryption key KEK_ID for wrapping, and rewrap all keys under it. Services may be running.
 
-    KEK_ID is the id or its beginning. A rotation that was interrupted goes on when the command is repeated. Under a
-    rule for 'kek' the beginning takes a proposal; executed, it is continued with this command.
+    KEK_ID is an id or a prefix of one. To continue an interrupted rotation, repeat the command. With a rule for 'kek',
+    a rotation starts with a proposal; after it is executed, continue with this command.
     """
     from kms.operations.kek_rotation import kek_named, require_ready
     from kms.quorum.keks import KekRotation
@@ -92,10 +92,10 @@ def kek_rotate(*, kek_id: str, dry_run: bool, manner: Manner, loaded: LoadedSett
     target = kek_named(opened.store, kek_id)
     count = require_ready(opened, target)
     if dry_run:
-        begins = "" if target.wraps else "; it would wrap from then on"
-        text = f"{count} wrapped keys would be moved to {target.short_id}{begins}"
+        begins = "" if target.wraps else "; new keys would be wrapped under it"
+        text = f"{count} wrapped keys would be rewrapped under {target.short_id}{begins}"
         tell_change("kek-rotate", text, details=_named(target) | {"wrapped": count}, would=True)
-        say("note: a dry run; nothing was changed")
+        say("note: dry run; nothing was changed")
         return
     change = KekRotation(kek_id=target.id)
     if manner.propose:
@@ -115,7 +115,7 @@ def _move(opened: Vault, target: KekRecord, count: int, *, origin: str) -> None:
     from kms.operations.kek_rotation import finish, move
 
     problems: list[str] = []
-    with shown_progress("wrapping anew", count, unit="keys") as tell:
+    with shown_progress("rewrapping", count, unit="keys") as tell:
         for moved in move(opened, target, origin=origin):
             tell(target.short_id, moved.done)
             problems += moved.problems
@@ -124,14 +124,15 @@ def _move(opened: Vault, target: KekRecord, count: int, *, origin: str) -> None:
         say(f"error: {problem}")
     if left:
         raise KmsError(
-            f"{left} wrapped keys are still under another key-encryption key",
+            f"{left} wrapped keys are still under a previous key-encryption key",
             code="kek-rotation-unfinished",
             field=target.short_id,
-            hint="repeat the command; 'kms fsck' looks at what does not open, and a backup may have it whole",
+            hint="repeat the command; 'kms fsck' reports keys that cannot be unwrapped; a backup may have them intact",
         )
     text = f"everything is wrapped under {target.short_id}"
     tell_change("kek-rotate", text, details=_named(target) | {"wrapped": count})
-    say("note: put it first in the settings everywhere ([kek]), then 'kms kek retire' the other; old backups need that")
+    say("note: put it first in the settings of every machine ([kek]), then 'kms kek retire' the old one")
+    say("note: keep the old one for old backups, which need it")
 
 
 @kek.command("retire")
@@ -140,9 +141,9 @@ def _move(opened: Vault, target: KekRecord, count: int, *, origin: str) -> None:
 @changing()
 @with_settings()
 def kek_retire(*, kek_id: str, dry_run: bool, manner: Manner, loaded: LoadedSettings) -> None:
-    """Retire a key-encryption key under which nothing is wrapped any more. There is no way back for it.
+    """Retire a key-encryption key that wraps nothing. This cannot be undone.
 
-    Services do not start with a retired key first in their settings, so name its successor there before.
+    First name its successor in the settings: services do not start if a retired key is first in them.
     """
     from kms.domain.errors import KeyConflictError
     from kms.operations.kek_rotation import kek_named
@@ -152,17 +153,17 @@ def kek_retire(*, kek_id: str, dry_run: bool, manner: Manner, loaded: LoadedSett
     record = kek_named(opened.store, kek_id)
     if record.id == opened.kek.main_id:
         raise KeyConflictError(
-            f"the settings name the key-encryption key {record.short_id} first, and would not start with it retired",
+            f"the settings name the key-encryption key {record.short_id} first; services would not start after this",
             code="kek-in-settings",
             field=record.short_id,
-            hint="let [kek] or kek_file name its successor, on every machine, and do this again",
+            hint="name its successor in [kek] or kek_file on every machine, then repeat the command",
         )
     change = KekRetirement(kek_id=record.id)
     if dry_run:
         with opened.store.reading() as reader:
             change.state(reader)
         tell_change("kek-retire", f"{record.short_id} can be retired", details=_named(record), would=True)
-        say("note: a dry run; nothing was changed")
+        say("note: dry run; nothing was changed")
         return
     carry_out(service, change, manner)
 

@@ -1,6 +1,6 @@
-"""Bringing keys in wrapped: the import key, and the command that seals a key to it.
+"""Import of sealed keys: the import key, and the command that seals a key to it.
 
-The owner's demands on the machine of the service are checked before a secret is sealed to it (MC-30).
+The owner's requirements on the service's machine are checked before a secret is sealed to it (MC-30).
 """
 
 from __future__ import annotations
@@ -25,20 +25,22 @@ if TYPE_CHECKING:
 
 
 _DEMANDS = (
-    click.option("--kms", "url", metavar="URL", help="Where the service is: it has to prove its machine first."),
-    click.option("--expect-policy", "policy", type=FILE, help="The policy that its machine has to meet."),
-    click.option("--expect-configuration", "configuration", metavar="HEX", help="SHA-256 of its configuration."),
-    click.option("--unchecked-tls", metavar="REASON", help="Let the connection end elsewhere than it proves."),
-    click.option("--tls-ca", type=FILE, help="Who may vouch for its TLS certificate (PEM), and nobody else."),
-    click.option("--endorsements", multiple=True, type=FILE, help="What vendors say of its machine. Repeatable."),
+    click.option("--kms", "url", metavar="URL", help="Address of the service, which must prove its machine first."),
+    click.option("--expect-policy", "policy", type=FILE, help="Policy that the service's machine must meet."),
+    click.option(
+        "--expect-configuration", "configuration", metavar="HEX", help="Expected SHA-256 of its configuration."
+    ),
+    click.option("--unchecked-tls", metavar="REASON", help="Do not compare the TLS key with the one it proves."),
+    click.option("--tls-ca", type=FILE, help="The only CA that may issue its TLS certificate (PEM)."),
+    click.option("--endorsements", multiple=True, type=FILE, help="Vendor endorsements of its machine. Repeatable."),
     click.option("--anchors", type=FILE, help="Add and remove trust anchors (TOML)."),
     click.option("--allow-simulated", is_flag=True, help="Also accept a simulated machine."),
-    click.option("--offline", is_flag=True, help="Ask no vendor about its machine."),
+    click.option("--offline", is_flag=True, help="Do not fetch vendor endorsements."),
 )
 
 
 def _service_demands(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options; the command gets ``require_machine``, which demands the proof of a service by its identity."""
+    """Add the options; the command gets ``require_machine``, which checks the machine of a service by its identity."""
 
     @wraps(command)
     def called(
@@ -56,16 +58,16 @@ def _service_demands(command: Callable[..., None]) -> Callable[..., None]:
     ) -> None:
         demands = (configuration, unchecked_tls, tls_ca, anchors, *endorsements)
         if (url is None) != (policy is None):
-            raise click.UsageError("--kms and --expect-policy go together")
+            raise click.UsageError("give --kms and --expect-policy together")
         if url is None and (any(one is not None for one in demands) or allow_simulated or offline):
-            raise click.UsageError("demands on the service's machine go with --kms and --expect-policy")
+            raise click.UsageError("requirements on the service's machine need --kms and --expect-policy")
         wanted = None if configuration is None else read_hex(configuration, "--expect-configuration")
 
         def require_machine(service: VerifierKey) -> None:
             from attest.session import SessionSettings
 
             if url is None:
-                say("note: the machine of the service is not checked; --kms and --expect-policy demand its proof")
+                say("note: the service's machine is not checked; to check it, give --kms and --expect-policy")
                 return
             settings = SessionSettings(
                 url=url,
@@ -91,30 +93,32 @@ def _prove(settings: SessionSettings) -> None:
     from attest.session import expectation_of, open_http
 
     if settings.unchecked_tls is not None:
-        say(f"warning: the TLS connection is not compared with what the service proves: {settings.unchecked_tls}")
+        say(f"warning: the TLS key is not compared with the one that the service proves: {settings.unchecked_tls}")
     if settings.allow_simulated:
-        say("warning: a service on a SIMULATED machine is accepted; that proves nothing about hardware")
+        say("warning: a service on a SIMULATED machine is accepted, which proves nothing about hardware")
     with open_http(settings) as http:
         KeyReleaseClient(http, service=settings.service, expect=expectation_of(settings, None)).prove()
 
 
 @click.command("import-key")
-@click.option("--tenant", default="default", show_default=True, help="For whose keys: it takes the right to make one.")
+@click.option(
+    "--tenant", default="default", show_default=True, help="Tenant of the keys; you need the right to create one."
+)
 @administering()
 def key_import_key(service: AdminClient, *, tenant: str) -> None:
-    """Print the key that owners seal their keys to, signed by the service; the first time it is made."""
+    """Print the import key, to which owners seal their keys, signed by the service. The first call creates it."""
     click.echo(service.note("POST", "/v1/import-key", tenant=tenant), nl=False)
 
 
 @click.command("wrap")
 @key_argument
-@click.option("--to", "note", required=True, type=FILE, help="What 'kms key import-key' printed.")
-@click.option("--service", required=True, metavar="IDENTITY", help="The service's identity, as you know it.")
-@click.option("--from", "source", required=True, type=FILE, help="Raw bytes; - for stdin.")
-@click.option("--out", required=True, type=FILE, help="A file that is not there yet.")
-@click.option("--policy", "policy_file", required=True, type=FILE, help="What is to guard it.")
-@click.option("--version", "number", type=click.IntRange(1), default=1, show_default=True, help="Of the key.")
-@click.option("--algorithm", default="symmetric-256", help="What it is (default symmetric-256).")
+@click.option("--to", "note", required=True, type=FILE, help="Output of 'kms key import-key'.")
+@click.option("--service", required=True, metavar="IDENTITY", help="Service identity that you trust.")
+@click.option("--from", "source", required=True, type=FILE, help="File with the key as raw bytes; - for stdin.")
+@click.option("--out", required=True, type=FILE, help="Output file, which must not exist.")
+@click.option("--policy", "policy_file", required=True, type=FILE, help="Policy that guards the key.")
+@click.option("--version", "number", type=click.IntRange(1), default=1, show_default=True, help="Version of the key.")
+@click.option("--algorithm", default="symmetric-256", help="Algorithm of the key (default symmetric-256).")
 @_service_demands
 def key_wrap(
     *,
@@ -128,11 +132,11 @@ def key_wrap(
     algorithm: str,
     require_machine: Callable[[VerifierKey], None],
 ) -> None:
-    """Seal a key to a service, as this key under this policy; this is for the owner, who needs no file of the service.
+    """Seal a key to a service, bound to this name and policy. The key's owner runs this; no service file is needed.
 
-    With --kms and --expect-policy the service first proves its machine; if that fails, the key is not even read.
+    With --kms and --expect-policy the service must first prove its machine; if that fails, the key is not read.
 
-    A further version, which 'kms key rotate' takes, is sealed under the policy that the key has then.
+    To seal a new version for 'kms key rotate', use the policy that the key has at that time.
     """
     from attest.errors import ConfigurationError, OutputError
     from attest.files import write_file
@@ -157,7 +161,7 @@ def key_wrap(
             f"cannot write {out}: {exc.reason}", code="file-unwritable", field=str(out), hint="name a new file"
         ) from exc
     command = f"kms key import {name} --policy {policy_file}" if number == 1 else f"kms key rotate {name}"
-    say(f"note: '{command} --wrapped {out}' brings it in, at this service, as this version and under this policy alone")
+    say(f"note: import it with '{command} --wrapped {out}'; only this service accepts it, as this version and policy")
 
 
 IMPORTS = (key_import_key, key_wrap)

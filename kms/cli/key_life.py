@@ -1,4 +1,4 @@
-"""The life of a key at the command line: rotate, schedule, destroy, restore, tag, release settings."""
+"""Lifecycle of a key at the command line: rotate, schedule, destroy, restore, tag, release settings."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _LEVELS = ("none", "codes", "checks", "full")
 
 @click.command("rotate")
 @click.argument("name", metavar="[KEY]", required=False, callback=read_key)
-@click.option("--due", is_flag=True, help="Make the rotations that schedules say are due, and no other.")
+@click.option("--due", is_flag=True, help="Make only the scheduled rotations that are due.")
 @material_options
-@duration_option("--overlap", "How long the version before is still released by its number (default 7d).")
+@duration_option("--overlap", "Time during which the previous version is still released by number (default 7d).")
 @administering(AS_JSON)
 def key_rotate(
     *,
@@ -49,9 +49,9 @@ def key_rotate(
     wrapped: Path | None,
     overlap: timedelta | None,
 ) -> None:
-    """Make a new version of a key the current one. To a server its material goes sealed, and not otherwise."""
+    """Rotate a key: make a new version the current one. A server accepts material of your own only sealed."""
     if (name is None) is not due or (due and (source, wrapped, overlap) != (None, None, None)):
-        raise click.UsageError("name a key, or give --due alone")
+        raise click.UsageError("name a key, or give only --due")
     if name is None:
         _do_due(service, "rotate", "keys", tell_versions)
     else:
@@ -63,7 +63,7 @@ def key_rotate(
 
 
 def _do_due(service: AdminClient, verb: str, what: str, tell: Callable[[Any], None]) -> None:  # Any: JSON
-    """Rotate or destroy what is due, and say what was done, and what failed."""
+    """Rotate or destroy what is due, and print what was done and what failed."""
     done = service.post(f"/v1/keys/{verb}-due")
     for one in done["failed"]:
         say("error: {what}: {detail} [{code}]".format(**one))
@@ -76,16 +76,16 @@ def _do_due(service: AdminClient, verb: str, what: str, tell: Callable[[Any], No
 
 @click.command("schedule")
 @key_argument
-@duration_option("--every", "How long after one rotation the next is due, such as 30d.")
-@duration_option("--overlap", "How long the version before is still released by its number (default 7d).")
-@click.option("--off", is_flag=True, help="Rotate it by itself no more.")
+@duration_option("--every", "Time between rotations, such as 30d.")
+@duration_option("--overlap", "Time during which the previous version is still released by number (default 7d).")
+@click.option("--off", is_flag=True, help="Remove the schedule.")
 @administering(TELLING)
 def key_schedule(
     service: AdminClient, *, name: KeyName, every: timedelta | None, overlap: timedelta | None, off: bool
 ) -> None:
-    """Let the running service rotate a key by itself."""
+    """Schedule automatic rotation of a key by the running service."""
     if (every is None) is not off or (off and overlap is not None):
-        raise click.UsageError("give --every, or --off alone")
+        raise click.UsageError("give --every, or only --off")
     wanted = {"every_seconds": _seconds(every), "overlap_seconds": _seconds(overlap)}
     schedule = service.post(key_path(name, "schedule"), wanted)["schedule"]
     text = f"{name} has no schedule" if schedule is None else f"{name} is due at {schedule['due_at']}"
@@ -94,10 +94,10 @@ def key_schedule(
 
 @click.command("destroy")
 @click.argument("reference", metavar="[KEY[@VERSION]]", required=False, callback=read_reference)
-@click.option("--due", is_flag=True, help="Destroy what is due now, and ask for no other destruction.")
-@duration_option("--after", "How long it can be undone (default and minimum: the setting destroy_delay_seconds).")
-@click.option("--dry-run", is_flag=True, help="Say what would be destroyed and when, and do nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--due", is_flag=True, help="Destroy only what is due now, and schedule nothing.")
+@duration_option("--after", "Delay before destruction (default and minimum: the setting destroy_delay_seconds).")
+@click.option("--dry-run", is_flag=True, help="Show what would be destroyed and when, and change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @administering(TELLING)
 def key_destroy(
     *,
@@ -108,12 +108,12 @@ def key_destroy(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Release a key, or an old version of one, to nobody from now on, and destroy it later.
+    """Stop releasing a key, or an old version of one, and destroy it after a delay.
 
-    Until then 'kms key restore' brings it back. Then nothing does, and whatever is encrypted under it is lost.
+    Until then you can undo this with 'kms key restore'. Afterwards all data encrypted under the key is lost.
     """
     if (reference is None) is not due or (due and (after is not None or dry_run)):
-        raise click.UsageError("name a key, or give --due alone")
+        raise click.UsageError("name a key, or give only --due")
     if reference is None:
         _do_due(service, "destroy", "destroyed", _tell_destroyed)
     else:
@@ -132,26 +132,26 @@ def _destroy(
     planned = service.post(where, {**wanted, "dry_run": True})
     numbers, moment = planned["versions"], planned["destroy_at"]
     listed = ", ".join(map(str, numbers))
-    plan = f"{reference.name}: version {listed} released to nobody at once, destroyed at {moment}"
+    plan = f"{reference.name}: version {listed} not released from now on, destroyed at {moment}"
     if dry_run:
         about = {"versions": numbers, "destroy_at": moment}
         _tell("destroy", reference.name, f"would be: {plan}", about, would=True)
         return
     if not yes:
         if not sys.stdin.isatty():
-            raise click.UsageError("nobody is there to ask; say --yes, or look first with --dry-run")
-        click.confirm(f"{plan}. Do it?", abort=True, err=True)
+            raise click.UsageError("no terminal to confirm on; give --yes, or --dry-run to look first")
+        click.confirm(f"{plan}. Continue?", abort=True, err=True)
     done = service.post(where, wanted)
     about = {"versions": done["versions"], "destroy_at": done["destroy_at"]}
-    _tell("destroy", reference.name, f"{reference} is destroyed at {done['destroy_at']}", about)
-    say(f"note: until then 'kms key restore {reference}' brings it back; backups from before hold it in wrapped form")
+    _tell("destroy", reference.name, f"{reference} will be destroyed at {done['destroy_at']}", about)
+    say(f"note: until then, 'kms key restore {reference}' undoes this; earlier backups contain the key in wrapped form")
 
 
 @click.command("restore")
 @reference_argument
 @administering(TELLING)
 def key_restore(service: AdminClient, *, reference: KeyReference) -> None:
-    """Cancel the destruction of a key, or of a version, before its moment."""
+    """Cancel the pending destruction of a key or of a version."""
     numbers = service.post(key_path(reference.name, "restore"), {"version": reference.version})["restored"]
     text = f"{reference} is restored: version {', '.join(map(str, numbers))}"
     _tell("restore", reference.name, text, {"versions": numbers})
@@ -160,10 +160,10 @@ def key_restore(service: AdminClient, *, reference: KeyReference) -> None:
 @click.command("tag")
 @key_argument
 @click.argument("tags", metavar="NAME=VALUE...", nargs=-1)
-@click.option("--remove", multiple=True, metavar="NAME", help="Remove the tag of this name.")
+@click.option("--remove", multiple=True, metavar="NAME", help="Remove the tag NAME. Repeatable.")
 @administering(AS_JSON)
 def key_tag(service: AdminClient, *, name: KeyName, tags: tuple[str, ...], remove: tuple[str, ...]) -> None:
-    """Tag a key, for lists; nothing is decided by tags."""
+    """Set and remove tags of a key. Tags filter lists and affect no decision."""
     from kms.keys.tags import parse_tags
 
     if not tags and not remove:
@@ -178,15 +178,15 @@ def key_tag(service: AdminClient, *, name: KeyName, tags: tuple[str, ...], remov
 
 @click.command("release-settings")
 @key_argument
-@click.option("--disclosure", type=click.Choice(_LEVELS), help="What a workload is told that is refused the key.")
-@click.option("--lease-seconds", metavar="N|default", help="How long a lease lasts.")
+@click.option("--disclosure", type=click.Choice(_LEVELS), help="Detail that a refused workload receives.")
+@click.option("--lease-seconds", metavar="N|default", help="Duration of a lease.")
 @administering(AS_JSON)
 def key_release_settings(
     service: AdminClient, *, name: KeyName, disclosure: str | None, lease_seconds: str | None
 ) -> None:
-    """Set what a refused workload is told, and how long a lease lasts; without an option both are shown.
+    """Set the detail that a refused workload receives, and the duration of leases. Without an option, show both.
 
-    With 'none' a key that is refused cannot be told from one that does not exist. The log has every reason in any case.
+    With 'none', a refused key looks like one that does not exist. The log always records every reason.
     """
     if lease_seconds and lease_seconds != "default" and not (lease_seconds.isascii() and lease_seconds.isdigit()):
         raise click.UsageError("--lease-seconds: expected a number of seconds, or 'default'")
@@ -200,10 +200,10 @@ def key_release_settings(
         print_json({"schema": "kms.release-settings/1", "tenant": name.tenant, "key_id": name.key_id, **then})
         return
     seconds = then["lease_seconds"]
-    lasts = "as the service's settings say" if seconds is None else f"{seconds} s"
+    lasts = "as in the settings" if seconds is None else f"{seconds} s"
     click.echo(f"{name}: disclosure {then['disclosure']}, lease {lasts}")
     if lease_seconds is not None:
-        say("note: leases that are out keep their end")
+        say("note: existing leases keep their expiry")
 
 
 def _seconds(length: timedelta | None) -> int | None:

@@ -1,4 +1,4 @@
-"""``kms key policy``: another policy for a key."""
+"""``kms key policy``: replace the policy of a key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _SUMMARY = {
     "looser": "the new policy accepts more",
     "stricter": "the new policy accepts less",
-    "changed": "the new policy accepts something that the old one refuses, and refuses something else, or may",
+    "changed": "the new policy accepts some evidence that the old one refuses, and refuses some other, or may do so",
 }
 
 
@@ -38,14 +38,14 @@ def policy() -> None:
 @policy.command("set")
 @key_argument
 @click.option("--policy", "policy_file", required=True, type=FILE, help="Policy document.")
-@click.option("--dry-run", is_flag=True, help="Show what it would change, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @click.option(
     "--evidence",
     multiple=True,
     type=FILE,
-    help="Recorded evidence: what does each policy say of it? With --dry-run. Repeatable.",
+    help="Recorded evidence to appraise with both policies. With --dry-run. Repeatable.",
 )
-@click.option("--at", "at_text", metavar="TIME", help="Moment for which it is judged (RFC 3339). Default: now.")
+@click.option("--at", "at_text", metavar="TIME", help="Time of the appraisal (RFC 3339). Default: now.")
 @references_options
 @changing(telling=False)
 @administering(AS_JSON)
@@ -60,15 +60,15 @@ def policy_set(
     references: tuple[StoredDocument, ...],
     manner: Manner,
 ) -> None:
-    """Put all versions of a key under a higher version of its policy, from the next request on.
+    """Put all versions of a key under a higher version of its policy, effective with the next request.
 
-    The version only grows, and the name stays. Under a rule for 'key-policy' it takes a proposal.
+    The version must increase, and the name must not change. With a rule for 'key-policy' this requires a proposal.
     """
     from attest.encoding import rfc3339_text
     from kms.quorum.key_policy import KeyPolicySet
 
     if evidence and not dry_run:
-        raise click.UsageError("--evidence is for trying a policy out: add --dry-run")
+        raise click.UsageError("--evidence requires --dry-run")
     at = moment() if at_text is None else read_time(at_text, "--at")
     change = KeyPolicySet(name=name, policy=read_policy_input(policy_file), references=references)
     trial = {"policy": change.policy.decode(), "references": given_references(references), "at": rfc3339_text(at)}
@@ -88,8 +88,8 @@ def policy_set(
     for one in trials:
         click.echo(f"{one['evidence']}: {'CHANGES' if one['changed'] else 'the same'}")
         click.echo(f"  before: {one['before']}\n  after:  {one['after']}")
-    say("note: a dry run; nothing was changed")
-    say(f"note: 'kms releases affected --policy {policy_file}' shows which live leases it would not renew")
+    say("note: dry run; nothing was changed")
+    say(f"note: 'kms releases affected --policy {policy_file}' lists live leases that would not be renewed")
 
 
 def _show(answer: JsonObject) -> None:

@@ -1,6 +1,6 @@
-"""Keys at the command line: make, import, list, show, disable and enable. No command prints one.
+"""Keys at the command line: create, import, list, show, disable and enable. No command prints a key.
 
-``key_life.py`` has what becomes of them later.
+``key_life.py`` has the later lifecycle.
 """
 
 from __future__ import annotations
@@ -36,22 +36,24 @@ if TYPE_CHECKING:
 
 
 def material_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options by which an owner's key comes in; the command gets ``source`` and ``wrapped``."""
-    clear = click.option("--from", "source", type=FILE, help="Raw bytes; - for stdin.")
-    sealed = click.option("--wrapped", type=FILE, help="What 'kms key wrap' wrote.")
+    """Add the options that supply an owner's key; the command gets ``source`` and ``wrapped``."""
+    clear = click.option("--from", "source", type=FILE, help="File with the key as raw bytes; - for stdin.")
+    sealed = click.option("--wrapped", type=FILE, help="File with a sealed key, the output of 'kms key wrap'.")
     return clear(sealed(command))
 
 
 @click.group()
 def key() -> None:
-    """Make, import, list, show, rotate, disable and destroy keys. No command prints one."""
+    """Create, import, list, show, rotate, disable and destroy keys. No command prints a key."""
 
 
 @key.command("create")
 @key_argument
 @click.option("--policy", "policy_file", required=True, type=FILE, help="Policy document.")
-@click.option("--purpose", type=click.Choice(["model-key", "prompt-key"]), default="model-key", help="What it is for.")
-@click.option("--algorithm", help="For prompt keys hpke-mlkem768-x25519 (default) or hpke-x25519.")
+@click.option(
+    "--purpose", type=click.Choice(["model-key", "prompt-key"]), default="model-key", help="Purpose of the key."
+)
+@click.option("--algorithm", help="For prompt keys: hpke-mlkem768-x25519 (default) or hpke-x25519.")
 @references_options
 @administering(AS_JSON)
 def key_create(
@@ -63,7 +65,7 @@ def key_create(
     algorithm: str | None,
     references: tuple[StoredDocument, ...],
 ) -> None:
-    """Make a new key that only this service and conforming workloads ever see."""
+    """Create a key that only this service and conforming workloads can see."""
     wanted = _wanted(name, policy_file, algorithm, references)
     tell_versions([service.post("/v1/keys", {**wanted, "purpose": purpose})])
 
@@ -71,7 +73,7 @@ def key_create(
 @key.command("import")
 @key_argument
 @material_options
-@click.option("--algorithm", default="symmetric-256", help="What it is; with it goes what it is for.")
+@click.option("--algorithm", default="symmetric-256", help="Algorithm of the key, which also determines its purpose.")
 @click.option("--policy", "policy_file", required=True, type=FILE, help="Policy document.")
 @references_options
 @administering(AS_JSON)
@@ -85,7 +87,7 @@ def key_import(
     policy_file: Path,
     references: tuple[StoredDocument, ...],
 ) -> None:
-    """Keep a key that its owner made. To a server it goes sealed, as 'kms key wrap' writes it, and not otherwise."""
+    """Import a key that its owner created. A server accepts it only sealed, as written by 'kms key wrap'."""
     require_one_source(service, source, wrapped)
     if source is None and wrapped is None:
         raise click.UsageError("give the key with --from or --wrapped")
@@ -106,7 +108,7 @@ def _wanted(
 
 
 def tell_versions(keys: Sequence[JsonObject]) -> None:
-    """Tell of versions of keys: a line each, or one document."""
+    """Print versions of keys: a line each, or one document."""
     print_rows({"schema": "kms.keys/1", "keys": keys}, keys, _line)
 
 
@@ -122,25 +124,25 @@ def _line(one: JsonObject) -> str:
 
 
 def require_one_source(service: AdminClient, source: Path | None, wrapped: Path | None) -> None:
-    """Refuse a key that is given twice, or in the clear to a server."""
+    """Refuse a key that is given twice, or in plaintext to a server."""
     if source is not None and wrapped is not None:
-        raise click.UsageError("give the key with --from or with --wrapped, not with both")
+        raise click.UsageError("give either --from or --wrapped, not both")
     if source is not None and service.is_remote:
-        raise click.UsageError("a key goes to a server sealed: 'kms key import-key', 'kms key wrap', then --wrapped")
+        raise click.UsageError("a server takes only sealed keys: 'kms key import-key', 'kms key wrap', then --wrapped")
 
 
 def read_wrapped(file: Path) -> str:
-    """Read a sealed key, as 'kms key wrap' writes it."""
+    """Read a sealed key as written by 'kms key wrap'."""
     return read_input(file).decode("utf-8", errors="replace")
 
 
 def material_of(source: Path | None) -> SecretBytes | None:
-    """Read a key from a file, where one is named."""
+    """Read a key from a file, if one is given."""
     return None if source is None else read_material(source)
 
 
 def read_material(source: Path) -> SecretBytes:
-    """Read a key from a file that its owner alone can read, or from standard input."""
+    """Read a key from a file that only its owner can read, or from standard input."""
     from kms.domain.secret import SecretBytes
 
     return SecretBytes(read_input(source, secret=True))
@@ -148,7 +150,9 @@ def read_material(source: Path) -> SecretBytes:
 
 @key.command("list")
 @click.option("--tenant", help="Only the keys of this tenant.")
-@click.option("--tag", "tags", multiple=True, metavar="NAME=VALUE", help="Only keys with this tag, or all of these.")
+@click.option(
+    "--tag", "tags", multiple=True, metavar="NAME=VALUE", help="Only keys with this tag. Repeatable: with all."
+)
 @administering(AS_JSON)
 def key_list(service: AdminClient, *, tenant: str | None, tags: tuple[str, ...]) -> None:
     """List every version of every key with its state and policy."""
@@ -159,14 +163,14 @@ def key_list(service: AdminClient, *, tenant: str | None, tags: tuple[str, ...])
     tell_versions(found)
     if not found and not wants_json():
         which = "such keys" if wanted or tenant is not None else "keys"
-        say(f"note: there are no {which}; 'kms key import' and 'kms key create' make one")
+        say(f"note: there are no {which}; add one with 'kms key import' or 'kms key create'")
 
 
 @key.command("show")
 @key_argument
 @administering(AS_JSON)
 def key_show(service: AdminClient, *, name: KeyName) -> None:
-    """Show a key's state, the policy that guards it, and the documents of reference values in force for it."""
+    """Show a key's state, its policy, and the documents of reference values in force for it."""
     found = service.get(key_path(name))
     if wants_json():
         print_json({"schema": "kms.key/1", **found})
@@ -190,7 +194,7 @@ def _show(found: JsonObject) -> None:
         because = "; ".join(one["because"])
         click.echo("floor:          {scope} version {version} {sha256}".format(**one) + f" ({because})")
     if found["obstacle"] is not None:
-        say(f"warning: the key is released to nobody now: {found['obstacle']}")
+        say(f"warning: the key is not released at present: {found['obstacle']}")
     click.echo(f"policy:\n{found['policy'].rstrip()}")
 
 
@@ -198,7 +202,7 @@ def _show(found: JsonObject) -> None:
 @reference_argument
 @administering(TELLING)
 def key_disable(service: AdminClient, *, reference: KeyReference) -> None:
-    """Stop a key, or one version, from being released, at once. Workloads that have it already keep it."""
+    """Immediately stop the release of a key or one version of it. Workloads that already hold it keep it."""
     _set_enabled(service, reference, enabled=False)
 
 
@@ -206,7 +210,7 @@ def key_disable(service: AdminClient, *, reference: KeyReference) -> None:
 @reference_argument
 @administering(TELLING)
 def key_enable(service: AdminClient, *, reference: KeyReference) -> None:
-    """Let a disabled key, or a disabled version, be released again."""
+    """Allow the release of a disabled key or version again."""
     _set_enabled(service, reference, enabled=True)
 
 

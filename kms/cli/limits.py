@@ -1,4 +1,4 @@
-"""``kms key limits``: budgets, holders, chips and windows of a key."""
+"""``kms key limits``: release budgets, holders, chips and time windows of a key."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CLEARED = {
 
 @click.group()
 def limits() -> None:
-    """Limit how often, to how many at a time, to which chips and when a key is released.
+    """Limit how often, to how many holders, to which chips and when a key is released.
 
     \b
     Examples:
@@ -42,12 +42,12 @@ def limits() -> None:
 @limits.command("set")
 @key_argument
 @click.option("--most-releases", multiple=True, metavar="N[/PERIOD]", help="N, N/hour, N/day or N/week. Repeatable.")
-@click.option("--most-holders", type=int, metavar="N", help="Most holders with a live lease at a time.")
-@click.option("--chips", multiple=True, metavar="FILE|ID", help="Allowed chips: amd:…, or a file with one a line.")
-@click.option("--most-per-chip", metavar="N[/PERIOD]", help="Most releases to one chip.")
+@click.option("--most-holders", type=int, metavar="N", help="Maximum holders with a live lease at a time.")
+@click.option("--chips", multiple=True, metavar="FILE|ID", help="Allowed chips: amd:…, or a file with one per line.")
+@click.option("--most-per-chip", metavar="N[/PERIOD]", help="Maximum releases to one chip.")
 @click.option("--window", "windows", multiple=True, metavar="TEXT", help="'Mon-Fri 08:00-18:00 UTC'. Repeatable.")
-@click.option("--clear", multiple=True, type=click.Choice(list(_CLEARED)), help="Take a limit away. Repeatable.")
-@click.option("--dry-run", is_flag=True, help="Show what would be in force, and what was used of it.")
+@click.option("--clear", multiple=True, type=click.Choice(list(_CLEARED)), help="Remove a limit. Repeatable.")
+@click.option("--dry-run", is_flag=True, help="Show the limits that would be in force, and their use so far.")
 @changing()
 @administering()
 def limits_set(
@@ -63,11 +63,11 @@ def limits_set(
     dry_run: bool,
     manner: Manner,
 ) -> None:
-    """Set limits; those that are not named stay as they are. Under a rule for 'key-policy' it takes a proposal."""
+    """Set limits; those not named do not change. With a rule for 'key-policy' this requires a proposal."""
     from kms.quorum.key_limits import KeyLimitsSet
 
     if not (most_releases or chips or windows or clear) and most_holders is None and most_per_chip is None:
-        raise click.UsageError("name a limit to set, or one to --clear; 'kms key limits show' shows those there are")
+        raise click.UsageError("name a limit to set or to --clear; 'kms key limits show' lists them")
     given: dict[str, JsonValue] = {
         "most_releases": list(most_releases),
         "most_holders": most_holders,
@@ -78,7 +78,7 @@ def limits_set(
     then = _next(service.get(key_path(name, "limits"))["limits"], given, clear)
     if dry_run:
         _show(name, service.post(key_path(name, "limits", "try"), {"limits": then.members()}))
-        say("note: a dry run; nothing was changed")
+        say("note: dry run; nothing was changed")
         return
     change = KeyLimitsSet(name=name, limits=then)
     carry_out(service, change, manner)
@@ -88,18 +88,18 @@ def limits_set(
 @key_argument
 @administering(AS_JSON)
 def limits_show(service: AdminClient, *, name: KeyName) -> None:
-    """Show the limits of a key, and what was used of them up to now."""
+    """Show the limits of a key and their use so far."""
     _show(name, service.get(key_path(name, "limits")))
 
 
 def _next(now: JsonValue, given: dict[str, JsonValue], clear: tuple[str, ...]) -> KeyLimits:
-    """Return the next version: without what is cleared, and with what was given."""
+    """Return the next version, without the cleared limits and with the given ones."""
     from kms.domain.limits import read_limits
 
     before = read_limits(now)
     for one in clear:
         before = replace(before, **_CLEARED[one])  # type: ignore[arg-type]  # fields of the limits
-    # What was not given is None, or an empty list; a number of holders may be 0.
+    # An option that was not given is None or an empty list; a number of holders may be 0.
     members = before.members() | {one: value for one, value in given.items() if value not in (None, [])}
     return read_limits(members | {"version": before.version + 1})
 
@@ -131,7 +131,7 @@ def _show_lines(name: KeyName, found: KeyLimits, used: JsonObject) -> None:
 
 
 def _chips(given: tuple[str, ...]) -> list[str]:
-    """Read ids, and files with one a line; ``#`` begins a comment."""
+    """Read ids, and files with one per line; ``#`` starts a comment."""
     found: list[str] = []
     for one in given:
         if one.startswith(("amd:", "intel:", "nvidia:")):
@@ -140,5 +140,5 @@ def _chips(given: tuple[str, ...]) -> list[str]:
         lines = read_input(Path(one)).decode("utf-8", errors="replace").splitlines()
         found += [line for text in lines if (line := text.partition("#")[0].strip())]
     if not found:
-        raise click.UsageError("--chips names a file without any chip; a list of none would let nobody through")
+        raise click.UsageError("--chips names a file without chips; an empty list would refuse every chip")
     return found

@@ -1,4 +1,4 @@
-"""The administration API of this machine, without a listener: for the user who can read the key-encryption key."""
+"""Administration API in this process, without a listener, for a user who can read the key-encryption key."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from kms.release.services import Services
 
 
 class InThisProcess(httpx.BaseTransport):
-    """Sends requests, one after another, to an application of this process that raises what it refuses."""
+    """Client transport that sends requests, one at a time, to an application in this process; refusals are raised."""
 
     def __init__(self, app: ASGIApp, *, close: Callable[[], None]) -> None:
-        """Begin no request yet."""
+        """Create the transport; no request is sent."""
         self._app = app
         self._close = close
         self._loop = asyncio.new_event_loop()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Answer a request when the application has."""
+        """Send a request to the application and return its response."""
         return self._loop.run_until_complete(self._answer(request))
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
@@ -46,18 +46,18 @@ class InThisProcess(httpx.BaseTransport):
         return httpx.Response(answer.status_code, headers=answer.headers, content=content)
 
     def close(self) -> None:
-        """Close what is behind the application."""
+        """Close the resources of the application."""
         self._loop.close()
         self._close()
 
 
 def in_this_process(settings: Settings) -> httpx.Client:
-    """Return the client of an application on the database that settings name."""
+    """Return the client of an application that uses the database of the settings."""
     return connected(settings, open_vault(settings, random=secrets.token_bytes))
 
 
 def connected(settings: Settings, vault: Vault) -> httpx.Client:
-    """Return the client of an application on an open vault; the application opens more when it needs it.
+    """Return the client of an application that uses an open vault; the application opens more vaults when needed.
 
     Closing the client closes every database.
     """

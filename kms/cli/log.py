@@ -1,4 +1,4 @@
-"""``kms log``: read the log, check it, hand it out, and cosign another's."""
+"""``kms log``: read, verify and export the log, and cosign the log of another service."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
 
 FOLLOW_SECONDS = 1.0
 PAGE = 500
-"""Entries of one request, as many as the API gives."""
+"""Entries per request: the maximum of the API."""
 _ENTRIES = "/v1/log/entries"
 
 
 @click.group()
 def log() -> None:
-    """Read, check and export the log of decisions and changes."""
+    """Read, verify and export the log of decisions and changes."""
 
 
 @log.command("list")
-@click.option("--after", type=click.IntRange(min=0), default=0, help="Only entries behind this number.")
+@click.option("--after", type=click.IntRange(min=0), default=0, help="Only entries after this number.")
 @administering(AS_JSON)
 def log_list(service: AdminClient, *, after: int) -> None:
-    """List the entries, one a line; with --json one JSON document a line, hash included."""
+    """List the entries, one per line; with --json one JSON document per line, including the hash."""
     _print_after(service, after)
 
 
 @log.command("tail")
-@click.option("--lines", "-n", type=click.IntRange(min=0), default=10, help="How many of the newest (default 10).")
-@click.option("--follow", "-f", is_flag=True, help="Go on with what is added, until interrupted.")
+@click.option("--lines", "-n", type=click.IntRange(min=0), default=10, help="Number of entries (default 10).")
+@click.option("--follow", "-f", is_flag=True, help="Keep printing new entries until interrupted.")
 @administering(AS_JSON)
 def log_tail(service: AdminClient, *, lines: int, follow: bool) -> None:
-    """Show the newest entries, one a line."""
+    """Show the newest entries, one per line."""
     import time
 
     size = service.get(_ENTRIES, limit=1)["size"]
@@ -50,13 +50,13 @@ def log_tail(service: AdminClient, *, lines: int, follow: bool) -> None:
 
 
 @log.command("verify")
-@expect_option("A state noted earlier (SIZE:ROOT), or a receipt's decision; it must still be there. Repeatable.")
-@checkpoint_option("A checkpoint kept elsewhere; - for stdin. Repeatable.")
+@expect_option("An earlier state (SIZE:ROOT) or a receipt's decision that the log must still contain. Repeatable.")
+@checkpoint_option("Checkpoint stored elsewhere; - for stdin. Repeatable.")
 @with_settings(AS_JSON)
 def log_verify(expected: tuple[str, ...], checkpoints: tuple[Path, ...], loaded: LoadedSettings) -> None:
-    """Check every entry and the tree over them, and that what was noted of the log holds; exit code 1 if not.
+    """Check every entry and the tree, and compare the log with states noted earlier; exit code 1 on failure.
 
-    It reads the database itself, which the settings name.
+    The command reads the database of the settings directly.
     """
     from kms.domain.log_verification import parse_noted, read_noted, verify_log
     from kms.operations.services import open_identity
@@ -76,7 +76,7 @@ def log_verify(expected: tuple[str, ...], checkpoints: tuple[Path, ...], loaded:
 @log.command("checkpoint")
 @administering()
 def log_checkpoint(service: AdminClient) -> None:
-    """Print the signed state of the log, cosigned by the witnesses that answer. Keep it somewhere else."""
+    """Print the signed checkpoint of the log, cosigned by the witnesses that respond. Store it elsewhere."""
     click.echo(service.note("GET", "/v1/log/checkpoint"), nl=False)
 
 
@@ -84,10 +84,10 @@ def log_checkpoint(service: AdminClient) -> None:
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
 @with_settings(AS_JSON)
 def log_export(directory: Path, loaded: LoadedSettings) -> None:
-    """Write the log as files that any web server can serve (C2SP tlog-tiles): checkpoint, tiles and entries.
+    """Export the log as files that any web server can serve (C2SP tlog-tiles): checkpoint, tiles and entries.
 
-    Into a directory of an earlier export only what is new is written, after the log was compared with it. The entries
-    name keys and policies: whoever may read the directory may read them. It takes the service's machine.
+    If the directory has an earlier export, the log is compared with it and only new files are written. The entries name
+    keys and policies: restrict read access to the directory accordingly. Run this on the service's machine.
     """
     from attest.clock import system_clock
     from kms.log.static_export import export_log
@@ -107,15 +107,15 @@ def log_export(directory: Path, loaded: LoadedSettings) -> None:
 
 @log.command("cosign")
 @click.argument("url")
-@click.option("--log", "log_key", required=True, metavar="IDENTITY", help="The service's identity, from its operator.")
-@click.option("--name", required=True, help="This witness's name, such as witness.example/a.")
-@click.option("--key", "key_file", required=True, type=FILE, help="Its Ed25519 key (PEM).")
-@click.option("--memory", required=True, type=FILE, help="Remembers the last one cosigned.")
+@click.option("--log", "log_key", required=True, metavar="IDENTITY", help="Identity of the service, from its operator.")
+@click.option("--name", required=True, help="Name of this witness, such as witness.example/a.")
+@click.option("--key", "key_file", required=True, type=FILE, help="Ed25519 private key of this witness (PEM).")
+@click.option("--memory", required=True, type=FILE, help="File that stores the last cosigned checkpoint.")
 def log_cosign(url: str, log_key: str, name: str, key_file: Path, memory: Path) -> None:
-    """Be a witness: cosign the checkpoint of the service at URL, if its log extends the one cosigned before.
+    """Act as a witness: cosign the checkpoint of the service at URL if its log extends the last one cosigned.
 
-    Prints the cosigned checkpoint, and the witness's own key on standard error. Exit code 1 when the service does not
-    show that its log is the same.
+    Prints the cosigned checkpoint, and the public key of the witness on standard error. Exit code 1 if the service does
+    not prove that its log is consistent with the last one.
     """
     from attest.release import VerifierKey
     from kms.log.cosigner import LogAtUrl, cosign_next, read_witness_key
@@ -136,7 +136,7 @@ def log_cosign(url: str, log_key: str, name: str, key_file: Path, memory: Path) 
 
 
 def _print_after(service: AdminClient, last: int) -> int:
-    """Print the entries behind one, and return the number of the last."""
+    """Print the entries after a number, and return the number of the last one."""
     while True:
         page = service.get(_ENTRIES, after=last, limit=PAGE)
         for one in page["entries"]:

@@ -1,6 +1,6 @@
-"""The command line: one function a command; everything is imported when it is used.
+"""Command line: one function per command, with imports at first use.
 
-Exit codes: 0 done · 1 refused or not as it should be · 2 usage, settings or files · 70 our bug.
+Exit codes: 0 success · 1 refused or check failed · 2 usage, settings or files · 70 internal error.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ BUG = 70
 
 
 def main() -> NoReturn:
-    """Run the command line; every failure is one ``error:`` line, with a ``hint:`` when there is something to do."""
+    """Run the command line. A failure prints one ``error:`` line, and a ``hint:`` line if you can do something."""
     from attest.errors import AttestError
 
     try:
@@ -67,10 +67,10 @@ def main() -> NoReturn:
         context = getattr(exc, "ctx", None)
         code = _fail(exc.format_message(), f"{context.command_path} --help" if context else "kms --help", USAGE)
     except AttestError as exc:
-        # Classes of attest for what is wrong with evidence have codes of their own; here there are three.
+        # The command line of ``attest`` has more exit codes for evidence; this one has three.
         code = _fail(f"{exc.message} [{exc.code}]", _hint(exc), _exit_code(exc))
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader went away; so do we
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader closed the pipe
         code = 1
     except Exception as exc:  # noqa: BLE001  the last frame: a bug is reported without a traceback of local values
         code = _fail(f"internal error: {type(exc).__name__}: {exc}", "please report this with the command", BUG)
@@ -78,14 +78,14 @@ def main() -> NoReturn:
 
 
 def _exit_code(error: AttestError) -> int:
-    """Return the exit code; ``internal-error`` is the answer of a service with a bug."""
+    """Return the exit code; a service answers ``internal-error`` when it has a bug."""
     if error.code == "internal-error":
         return BUG
     return error.exit_code if error.exit_code in {USAGE, BUG} else 1
 
 
 def _hint(error: AttestError) -> str | None:
-    """Return the hint of an error, or else what it expected."""
+    """Return the hint of an error, or the expected value if it has none."""
     if error.hint or not error.expected or error.expected in error.message:
         return error.hint
     return f"expected {error.expected}"
@@ -99,7 +99,7 @@ def _fail(message: str, hint: str | None, code: int) -> int:
 
 
 class _Sections(click.Group):
-    """The commands in sections, in the order in which they are needed."""
+    """Command group that lists its commands in sections."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
@@ -112,7 +112,7 @@ class _Sections(click.Group):
 @click.group(cls=_Sections, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="attest-kms", prog_name="kms")
 def cli() -> None:
-    """Release keys to workloads that prove themselves.
+    """Release keys to workloads that prove their identity by attestation.
 
     \b
     Examples:
@@ -129,8 +129,8 @@ def cli() -> None:
 @click.command()
 @click.argument("directory", required=False, type=click.Path(path_type=Path, file_okay=False))
 @with_options(*SETTINGS)
-@click.option("--allow-simulated", is_flag=True, default=None, help="Write this setting into the new kms.toml.")
-@click.option("--administrator", metavar="IDENTITY", help="The first administrator; without it there is none.")
+@click.option("--allow-simulated", is_flag=True, default=None, help="Add this setting to the new kms.toml.")
+@click.option("--administrator", metavar="IDENTITY", help="First administrator (default: none).")
 @TELLING
 def init(
     *,
@@ -140,9 +140,9 @@ def init(
     administrator: str | None,
     **flags: object,
 ) -> None:
-    """Make a key-encryption key and a database; nothing is ever overwritten.
+    """Create a key-encryption key and a database. Existing files are never overwritten.
 
-    With DIRECTORY, kms.toml, kek and kms.db are made in it. Without, they are made where the settings say.
+    With DIRECTORY, the command creates kms.toml, kek and kms.db in it. Without, it uses the paths of the settings.
     """
     from attest.clock import system_clock
     from kms.auth.names import parse_identity
@@ -153,7 +153,7 @@ def init(
     first = None if administrator is None else parse_identity(administrator)
     if directory is not None:
         if config is not None or flags["database"] or flags["kek_file"]:
-            raise click.UsageError("DIRECTORY says where everything goes; leave out --config, --database, --kek-file")
+            raise click.UsageError("DIRECTORY sets all paths: omit --config, --database and --kek-file")
         origin = flags["origin"]
         named = origin if isinstance(origin, str) else None
         config = prepare_directory(directory, origin=named, allow_simulated=bool(allow_simulated))
@@ -168,24 +168,24 @@ def init(
         details={"database": str(settings.database), "key_encryption_key": described, "identity": public.text}
         | {"config": None if config is None else str(config)},
     )
-    say("note: back both up, apart from each other; without either of them every key is lost")
+    say("note: back up the database and the key-encryption key separately; if you lose either, every key is lost")
     for name in guards_beside_database(settings):
-        say(f"note: the rollback guard {name} is on the disk of the database; rollback_guard names a better place")
-    say("note: give the identity to the workloads; it is how they know this service")
+        say(f"note: the rollback guard {name} is on the database's disk; set rollback_guard to a better place")
+    say("note: configure workloads with the identity, by which they authenticate this service")
 
 
 @click.command()
 @click.option(
     "--accept-differences",
     metavar="REASON",
-    help="Migrate a database that differs from its log; differences and reason are logged.",
+    help="Migrate a database that differs from its log; the differences and this reason are logged.",
 )
 @with_settings(TELLING)
 def migrate(accept_differences: str | None, loaded: LoadedSettings) -> None:
-    """Bring the database to this version's schema, on the service's machine; it takes the key-encryption key.
+    """Migrate the database to the schema of this version. Run this on the service's machine.
 
-    Stop every service and back the database up first. A database of a version without authenticated state is examined,
-    and its rows are authenticated as they are.
+    First stop every service and back up the database. The command needs the key-encryption key. A database of a version
+    without authenticated state is compared with its log, and its rows are authenticated as they are.
     """
     from kms.domain.actors import local_actor
     from kms.operations.migration import migrate as migrate_store
@@ -202,15 +202,15 @@ def migrate(accept_differences: str | None, loaded: LoadedSettings) -> None:
     details = {"before": done.before, "after": done.after, "differences": list(done.differences)}
     tell_change("migrate", text, details=details)
     for difference in done.differences:
-        say(f"warning: not vouched for: {difference}")
+        say(f"warning: accepted without a log entry for it: {difference}")
 
 
 _SECTIONS: dict[str, tuple[click.Command, ...]] = {
     "The service": (init, serve, config, endorsements),
-    "Keys, and who has them": (key, tenant, references, releases),
-    "Brakes": (freeze, thaw, floor, break_glass),
-    "Who may do what": (admin, people, quorum, proposal, anchors),
-    "What is kept": (log, backup, restore, fsck, guard, migrate, kek),
+    "Keys and their holders": (key, tenant, references, releases),
+    "Emergency controls": (freeze, thaw, floor, break_glass),
+    "Access and approval": (admin, people, quorum, proposal, anchors),
+    "Log and storage": (log, backup, restore, fsck, guard, migrate, kek),
 }
 for command in (*IMPORTS, *LIFE, limits, policy):
     key.add_command(command)

@@ -18,7 +18,7 @@ from kms.api.app import describe
 
 
 def document_text(app: FastAPI | None = None) -> str:
-    """Return the document of an application, that of the release plane without one; the same on every run."""
+    """Return the OpenAPI document of an application (default: the release plane); the same on every run."""
     return json.dumps((app or describe()).openapi(), indent=2, sort_keys=True) + "\n"
 
 

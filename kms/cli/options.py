@@ -1,4 +1,4 @@
-"""Parts that the commands share: settings as options, files, and output."""
+"""Shared parts of the commands: settings as options, files, and output."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ JsonObject = dict[str, Any]  # Any: each answer has members of its own, which it
 
 
 def say(line: str) -> None:
-    """Print a line for people, on standard error."""
+    """Print a message on standard error."""
     click.echo(line, err=True)
 
 
 def print_json(document: object) -> None:
-    """Print for programs."""
+    """Print JSON."""
     click.echo(json.dumps(document, indent=2, sort_keys=True))
 
 
@@ -44,7 +44,7 @@ def print_rows(
     *,
     none: str | None = None,
 ) -> None:
-    """Print a document for programs, or else a line for each row, and ``none`` as a note where there is no row."""
+    """Print a document with ``--json``, else a line for each row, or ``none`` as a note if there are no rows."""
     if wants_json():
         print_json(document)
         return
@@ -73,60 +73,60 @@ def moment() -> datetime:
 
 FILE = click.Path(path_type=Path)
 SETTINGS = (
-    click.option("--config", type=FILE, help="Settings file (TOML); else KMS_CONFIG."),
+    click.option("--config", type=FILE, help="Settings file (TOML). Default: KMS_CONFIG."),
     click.option("--database", metavar="FILE|URL", help="SQLite file, or postgresql:// without a password."),
-    click.option("--database-password-file", type=FILE, help="Password for PostgreSQL."),
-    click.option("--database-connections", type=int, help="Most connections to PostgreSQL (default 10)."),
+    click.option("--database-password-file", type=FILE, help="File with the password for PostgreSQL."),
+    click.option("--database-connections", type=int, help="Maximum connections to PostgreSQL (default 10)."),
     click.option("--kek-file", type=FILE, help="Key-encryption key."),
-    click.option("--origin", metavar="NAME", help="The service's name, such as kms.example/prod."),
+    click.option("--origin", metavar="NAME", help="Name of the service, such as kms.example/prod."),
 )
 SERVING = (
     click.option("--host", help="Address to listen on (default 127.0.0.1)."),
     click.option("--port", type=int, help="Port to listen on (default 8750; 0 for any)."),
     click.option("--admin-port", type=int, help="Port of the administration API (default: none; 0 for any)."),
-    click.option("--workers", type=int, help="Processes that serve (default 1)."),
-    click.option("--drain-seconds", type=int, help="Longest time to finish requests at the end (default 10)."),
-    click.option("--tls-certificate-file", type=FILE, help="Certificates for HTTPS (PEM)."),
-    click.option("--tls-key-file", type=FILE, help="The key of the first of them (PEM)."),
-    click.option("--tls-minimum", type=click.Choice(["1.2", "1.3"]), help="Oldest version of TLS (default 1.3)."),
+    click.option("--workers", type=int, help="Worker processes (default 1)."),
+    click.option("--drain-seconds", type=int, help="Maximum time to finish requests at shutdown (default 10)."),
+    click.option("--tls-certificate-file", type=FILE, help="Certificate chain for HTTPS (PEM)."),
+    click.option("--tls-key-file", type=FILE, help="Private key of the first certificate (PEM)."),
+    click.option("--tls-minimum", type=click.Choice(["1.2", "1.3"]), help="Minimum version of TLS (default 1.3)."),
     click.option(
         "--plain-http",
         type=click.Choice(["warn", "refuse"]),
-        help="What becomes of listening beyond this machine without TLS (default warn).",
+        help="How to treat a listener without TLS that other machines can reach (default warn).",
     ),
     click.option(
         "--self-evidence",
         type=click.Choice(["off", "auto", "snp", "tdx", "azure", "simulated-snp", "simulated-tdx"]),
-        help="How the service proves the machine that it runs on (default off).",
+        help="Evidence with which the service proves its own machine (default off).",
     ),
-    click.option("--self-evidence-per-minute", type=int, help="Most reports in a minute (default 60)."),
-    click.option("--lock-memory/--no-lock-memory", default=None, help="Keep the memory out of the swap."),
-    click.option("--endorsements", multiple=True, type=FILE, help="File or directory."),
-    click.option("--bundle-keys", multiple=True, type=FILE, help="Who may sign bundles (PEM)."),
-    click.option("--fetch/--no-fetch", default=None, help="Ask the vendors' services for what the files lack."),
-    click.option("--cache-directory", type=FILE, help="Where its answers are kept."),
-    click.option("--anchors-file", type=FILE, help="Changes to the accepted roots (TOML)."),
-    click.option("--verifiers-file", type=FILE, help="Whose EARs are genuine (TOML)."),
-    click.option("--witnesses-file", type=FILE, help="Who is asked to cosign the log."),
-    click.option("--publish-entries/--no-publish-entries", default=None, help="Let everybody read the log's entries."),
-    click.option("--destroy-delay-seconds", type=int, help="Shortest time to undo a destruction (default 604800)."),
-    click.option("--challenge-seconds", type=int, help="How long a challenge counts (default 300)."),
-    click.option("--lease-seconds", type=int, help="How long a released key is meant to be used (default 86400)."),
-    click.option("--max-body-bytes", type=int, help="Longest request body (default 16777216)."),
-    click.option("--request-seconds", type=int, help="Longest time for one request (default 30)."),
-    click.option("--max-concurrent", type=int, help="Most releases at the same time (default 32)."),
+    click.option("--self-evidence-per-minute", type=int, help="Maximum reports per minute (default 60)."),
+    click.option("--lock-memory/--no-lock-memory", default=None, help="Lock memory so that it is never swapped out."),
+    click.option("--endorsements", multiple=True, type=FILE, help="File or directory of endorsements. Repeatable."),
+    click.option("--bundle-keys", multiple=True, type=FILE, help="Public key that may sign bundles (PEM). Repeatable."),
+    click.option("--fetch/--no-fetch", default=None, help="Fetch endorsements that the files lack from the vendors."),
+    click.option("--cache-directory", type=FILE, help="Cache of fetched endorsements."),
+    click.option("--anchors-file", type=FILE, help="Changes to the default trust anchors (TOML)."),
+    click.option("--verifiers-file", type=FILE, help="Verifiers whose EARs are accepted (TOML)."),
+    click.option("--witnesses-file", type=FILE, help="Witnesses that cosign the log."),
+    click.option("--publish-entries/--no-publish-entries", default=None, help="Make the log's entries public."),
+    click.option("--destroy-delay-seconds", type=int, help="Minimum delay before a destruction (default 604800)."),
+    click.option("--challenge-seconds", type=int, help="Validity of a challenge (default 300)."),
+    click.option("--lease-seconds", type=int, help="Default duration of a lease (default 86400)."),
+    click.option("--max-body-bytes", type=int, help="Maximum size of a request body (default 16777216)."),
+    click.option("--request-seconds", type=int, help="Maximum time for one request (default 30)."),
+    click.option("--max-concurrent", type=int, help="Maximum releases at the same time (default 32)."),
     click.option(
         "--allow-simulated/--no-allow-simulated",
         default=None,
         help="Accept evidence of the simulator, which proves nothing.",
     ),
-    click.option("--log-format", help="'text' or 'json', on standard error (default text)."),
+    click.option("--log-format", help="Format of the log on standard error: 'text' or 'json' (default text)."),
     click.option("--metrics-host", help="Address for metrics (default 127.0.0.1)."),
-    click.option("--metrics-port", type=int, help="Port for metrics; without it there are none."),
-    click.option("--otlp-endpoint", metavar="URL", help="Where traces are sent (OTLP over HTTP); else there are none."),
-    click.option("--profile", help="'production' refuses every relaxed switch (default standard)."),
+    click.option("--metrics-port", type=int, help="Port for metrics (default: no metrics)."),
+    click.option("--otlp-endpoint", metavar="URL", help="Collector of traces, OTLP over HTTP (default: no traces)."),
+    click.option("--profile", help="'production' refuses every insecure setting (default standard)."),
 )
-REASON = click.option("--reason", required=True, metavar="TEXT", help="Why; kept for ever in the log.")
+REASON = click.option("--reason", required=True, metavar="TEXT", help="Reason, recorded permanently in the log.")
 _WANTS_JSON = "kms.cli.options.wants_json"
 
 
@@ -144,11 +144,11 @@ def wants_json() -> bool:
     return bool(click.get_current_context().meta.get(_WANTS_JSON))
 
 
-AS_JSON = json_flag("Print JSON for programs.")
+AS_JSON = json_flag("Print JSON.")
 
 
 def read_key(_context: click.Context, _parameter: click.Parameter, value: str | None) -> KeyName | None:
-    """Read a key that an argument names."""
+    """Read the name of a key from an argument."""
     from attest.release import KeyName
 
     return None if value is None else KeyName.parse(value)
@@ -159,7 +159,7 @@ key_argument = click.argument("name", metavar="KEY", callback=read_key)
 
 
 def read_reference(_context: click.Context, _parameter: click.Parameter, value: str | None) -> KeyReference | None:
-    """Read a key, or a version of one, that an argument names."""
+    """Read the name of a key or of a version from an argument."""
     from attest.release import KeyReference
 
     return None if value is None else KeyReference.parse(value)
@@ -170,7 +170,7 @@ reference_argument = click.argument("reference", metavar="KEY[@VERSION]", callba
 
 
 def duration_option(name: str, text: str) -> Callable[[Any], Any]:  # Any: click's own
-    """Make an option that takes a length of time, such as ``30d``; None when it is not given."""
+    """Make an option that takes a duration, such as ``30d``; None if it is not given."""
 
     def read(_context: click.Context, _parameter: click.Parameter, value: str | None) -> timedelta | None:
         from kms.domain.durations import parse_duration
@@ -213,7 +213,7 @@ def with_settings(
 
 
 def load(config: Path | None, flags: dict[str, object]) -> LoadedSettings:
-    """Put the settings together."""
+    """Combine the settings of all sources."""
     from kms.config.settings import load_settings
 
     given = {name: value for name, value in flags.items() if value not in {None, ()}}

@@ -1,4 +1,4 @@
-"""``kms proposal``: changes that several named people sign."""
+"""``kms proposal``: changes that require the signatures of several registered people."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def proposal() -> None:
-    """Propose, sign, approve, withdraw and execute changes.
+    """Propose, sign, approve, withdraw and execute changes that require a quorum.
 
     \b
     Examples:
@@ -34,15 +34,15 @@ def proposal() -> None:
 
 @proposal.command("create")
 @click.argument("action")
-@click.option("--arguments", required=True, type=FILE, help="JSON; - for stdin.")
+@click.option("--arguments", required=True, type=FILE, help="File with the arguments as JSON; - for stdin.")
 @click.option("--reason", required=True, metavar="TEXT", help="Why.")
-@click.option("--hours", type=click.IntRange(1, 720), default=72, help="How long it stands (default 72).")
-@click.option("--as", "person", metavar="NAME", help="Which of the registered people proposes it.")
+@click.option("--hours", type=click.IntRange(1, 720), default=72, help="Hours until the proposal expires (default 72).")
+@click.option("--as", "person", metavar="NAME", help="Registered person who proposes it.")
 @administering(TELLING)
 def proposal_create(
     service: AdminClient, *, action: str, arguments: Path, reason: str, hours: int, person: str | None
 ) -> None:
-    """Propose an action by its name, with arguments as 'kms proposal show --json' shows them."""
+    """Propose an action by its name, with arguments in the form of 'kms proposal show --json'."""
     from attest.encoding import json_value
     from attest.errors import ConfigurationError, EvidenceError
     from kms.quorum.changes import read_change
@@ -52,7 +52,7 @@ def proposal_create(
     except EvidenceError as exc:
         raise ConfigurationError(exc.message, code="change-invalid", field="arguments") from exc
     if not isinstance(members, dict):
-        raise ConfigurationError("the arguments are no JSON object", code="change-invalid", field="arguments")
+        raise ConfigurationError("the arguments are not a JSON object", code="change-invalid", field="arguments")
     change = read_change(action, members)
     carry_out(service, change, Manner(reason=reason, propose=True, hours=hours, person=person))
 
@@ -60,7 +60,7 @@ def proposal_create(
 @proposal.command("list")
 @administering(AS_JSON)
 def proposal_list(service: AdminClient) -> None:
-    """List every proposal and how it stands."""
+    """List all proposals and their states."""
     found = service.get("/v1/proposals")["proposals"]
     print_rows({"schema": "kms.proposals/1", "proposals": found}, found, _line)
 
@@ -72,10 +72,10 @@ def _line(one: JsonObject) -> str:
 
 @proposal.command("show")
 @click.argument("which")
-@click.option("--export", type=FILE, help="Write the document that is signed to this file.")
+@click.option("--export", type=FILE, help="Write the document to be signed to this file.")
 @administering(AS_JSON)
 def proposal_show(service: AdminClient, *, which: str, export: Path | None) -> None:
-    """Show a proposal (its number or digest), who signed it, and what it lacks."""
+    """Show a proposal (by number or digest), its signers, and what is missing."""
     found = service.get(_path(which))
     if export is not None:
         write_result(export, _document(found).raw, replace=True)
@@ -83,18 +83,18 @@ def proposal_show(service: AdminClient, *, which: str, export: Path | None) -> N
         print_json({"schema": "kms.proposal-standing/1", **found})
         return
     _show(found["document"], found["digest"])
-    click.echo(f"state:       {found['state']}\nsigned:      {', '.join(found['signed']) or 'nobody'}")
+    click.echo(f"state:       {found['state']}\nsigned:      {', '.join(found['signed']) or 'no signatures'}")
     for one in found["missing"]:
-        click.echo(f"lacks:       {one}")
+        click.echo(f"missing:     {one}")
 
 
 @proposal.command("sign")
 @click.argument("document", type=FILE)
 @click.option("--key", required=True, type=FILE, help="Your private key (PEM, not encrypted).")
-@click.option("--out", type=FILE, help="Where the signature goes; else to standard output.")
-@click.option("--audience", metavar="IDENTITY", help="The service that it must be for.")
+@click.option("--out", type=FILE, help="Output file for the signature. Default: standard output.")
+@click.option("--audience", metavar="IDENTITY", help="Service that the proposal must be for.")
 def proposal_sign(document: Path, key: Path, out: Path | None, audience: str | None) -> None:
-    """Sign an exported proposal. It takes no service and no database: do it on a machine of your own."""
+    """Sign an exported proposal. Run this on your own machine: no service or database is needed."""
     from attest.policy import read_private_key
     from kms.domain.proposals import approve_with, read_proposal
 
@@ -109,14 +109,14 @@ def proposal_sign(document: Path, key: Path, out: Path | None, audience: str | N
         return
     write_result(out, signature.encode(), replace=True)
     _show(json.loads(found.raw), found.digest)
-    say(f"signed: 'kms proposal approve {out}' hands it in")
+    say(f"signed; next: 'kms proposal approve {out}'")
 
 
 @proposal.command("approve")
 @click.argument("signature", type=FILE)
 @administering(TELLING)
 def proposal_approve(service: AdminClient, *, signature: Path) -> None:
-    """Hand a signature in. Who does it does not matter, only who signed."""
+    """Submit a signature. Anyone can submit it; only the signer counts."""
     from kms.domain.proposals import read_approval
 
     given = read_input(signature)
@@ -126,7 +126,7 @@ def proposal_approve(service: AdminClient, *, signature: Path) -> None:
     more = {"signed": found["signed"], "missing": found["missing"]}
     tell_change("proposal-approve", text, details=_serial(found) | more)
     for one in found["missing"]:
-        say(f"note: it lacks {one}")
+        say(f"note: still missing: {one}")
 
 
 @proposal.command("withdraw")
@@ -134,7 +134,7 @@ def proposal_approve(service: AdminClient, *, signature: Path) -> None:
 @click.option("--reason", required=True, metavar="TEXT", help="Why.")
 @administering(TELLING)
 def proposal_withdraw(service: AdminClient, *, which: str, reason: str) -> None:
-    """End a proposal without doing it."""
+    """Withdraw a proposal without executing it."""
     done = service.post(_path(which, "withdraw"), {"reason": reason})
     text = f"proposal {done['document']['serial']} is withdrawn"
     tell_change("proposal-withdraw", text, details=_serial(done))
@@ -144,7 +144,7 @@ def proposal_withdraw(service: AdminClient, *, which: str, reason: str) -> None:
 @click.argument("which")
 @administering(TELLING)
 def proposal_execute(service: AdminClient, *, which: str) -> None:
-    """Do what enough people signed: once, and only while all that it builds on is as they read it."""
+    """Execute a proposal once, after enough people signed it, if its preconditions still hold."""
     done = service.post(_path(which, "execute"))
     tell_change("proposal-execute", done["done"], details=_serial(done) | {"action": done["document"]["action"]})
 
@@ -167,7 +167,7 @@ def _path(which: str, *verb: str) -> str:
 
 
 def _document(found: JsonObject) -> Proposal:
-    """Return a proposal as it is signed, and refuse one whose digest the service does not give."""
+    """Return the signed form of a proposal, and refuse one whose digest differs from the one of the service."""
     from attest.errors import ConfigurationError
     from kms.domain.canonical_json import canonical_json
     from kms.domain.proposals import read_proposal
@@ -175,7 +175,7 @@ def _document(found: JsonObject) -> Proposal:
     made = read_proposal(canonical_json(found["document"]))
     if made.digest != found["digest"]:
         raise ConfigurationError(
-            "the proposal is not the one of its digest",
+            "the proposal does not match its digest",
             code="proposal-altered",
             field="digest",
             expected=found["digest"],

@@ -1,4 +1,4 @@
-"""``kms people`` and ``kms quorum``: the people that sign changes, and how many signatures each change takes."""
+"""``kms people`` and ``kms quorum``: the people who sign changes, and the signatures that each change requires."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 @click.group()
 def people() -> None:
-    """Register who can approve changes. Under a rule for 'quorum' this takes a proposal itself."""
+    """Register the people who can approve changes. With a rule for 'quorum' this requires a proposal."""
 
 
 @click.group()
 def quorum() -> None:
-    """See and set how many of whom each kind of change takes."""
+    """Show and set the signatures that each kind of change requires."""
 
 
 @people.command("list")
 @administering(AS_JSON)
 def people_list(service: AdminClient) -> None:
-    """List the registered people with the ids of their keys."""
+    """List the registered people and the ids of their keys."""
     found = _now(service)
     rows = [{"name": one.name, "key_id": one.key_id, "public_key": one.public_key} for one in found.people]
     document = {"schema": "kms.people/1", "version": found.version, "people": rows}
-    none = "nobody is registered; 'kms people add NAME --key PUBLIC.pem'"
+    none = "no people are registered; add one with 'kms people add NAME --key PUBLIC.pem'"
     print_rows(document, rows, "{0[name]}  {0[key_id]}".format, none=none)
 
 
@@ -45,7 +45,7 @@ def people_list(service: AdminClient) -> None:
 @changing()
 @administering()
 def people_add(service: AdminClient, *, name: str, key: Path, manner: Manner) -> None:
-    """Register somebody with a public key: Ed25519, P-256 or P-384."""
+    """Register a person with a public key: Ed25519, P-256 or P-384."""
     _set(_now(service).with_person(name, read_input(key)), service, manner)
 
 
@@ -54,14 +54,14 @@ def people_add(service: AdminClient, *, name: str, key: Path, manner: Manner) ->
 @changing()
 @administering()
 def people_remove(service: AdminClient, *, name: str, manner: Manner) -> None:
-    """Remove somebody whom no rule names any more."""
+    """Remove a person who is not named in any rule."""
     _set(_now(service).without_person(name), service, manner)
 
 
 @quorum.command("show")
 @administering(AS_JSON)
 def quorum_show(service: AdminClient) -> None:
-    """Show what each kind of change takes."""
+    """Show the signatures that each kind of change requires."""
     from kms.domain.people import ChangeKind
 
     found = _now(service)
@@ -71,22 +71,22 @@ def quorum_show(service: AdminClient) -> None:
     click.echo(f"version {found.version}  {found.digest}")
     for kind in ChangeKind:
         rule = found.rule(kind)
-        apart = "" if rule is None or rule.proposer_counts else ", not counting the proposer"
+        apart = "" if rule is None or rule.proposer_counts else ", excluding the proposer"
         text = "no rule" if rule is None else f"{rule.threshold} of {', '.join(rule.people)}"
         click.echo(f"{kind:12} {text}{apart}")
 
 
 @quorum.command("set")
 @click.argument("kind")
-@click.option("--of", "threshold", type=int, required=True, metavar="M", help="How many must sign.")
-@click.option("--person", "names", multiple=True, required=True, metavar="NAME", help="Who may sign. Repeatable.")
-@click.option("--proposer-apart", is_flag=True, help="Whoever proposes must sign as well, and does not count.")
+@click.option("--of", "threshold", type=int, required=True, metavar="M", help="Number of required signatures.")
+@click.option("--person", "names", multiple=True, required=True, metavar="NAME", help="Signer. Repeatable.")
+@click.option("--proposer-apart", is_flag=True, help="The proposer must sign too, and is not counted.")
 @changing()
 @administering()
 def quorum_set(
     service: AdminClient, *, kind: str, threshold: int, names: tuple[str, ...], proposer_apart: bool, manner: Manner
 ) -> None:
-    """Set what a kind of change takes: key-policy, anchors, kek, thaw, break-glass or quorum (first of all)."""
+    """Set the rule for a kind of change: quorum (set this one first), key-policy, anchors, kek, thaw, break-glass."""
     from kms.domain.people import QuorumRule
 
     rule = QuorumRule(kind=_kind(kind), threshold=threshold, people=names, proposer_counts=not proposer_apart)
@@ -98,7 +98,7 @@ def quorum_set(
 @changing()
 @administering()
 def quorum_clear(service: AdminClient, *, kind: str, manner: Manner) -> None:
-    """Take the rule for a kind of change away; it takes the signatures of that rule as well."""
+    """Remove the rule for a kind of change; this requires the signatures of that rule, too."""
     _set(_now(service).without_rule(_kind(kind)), service, manner)
 
 

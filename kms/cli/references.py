@@ -14,24 +14,25 @@ from kms.cli.options import AS_JSON, FILE, JsonObject, print_rows, say
 
 @click.group()
 def references() -> None:
-    """Take in and list documents of reference values, which the policies of keys name."""
+    """Add and list documents of reference values that the policies of keys name."""
 
 
 @references.command("add")
 @click.argument("document", type=FILE)
 @click.option("--signature", "signatures", multiple=True, type=FILE, help="Signature over it. Repeatable.")
-@click.option("--key", "keys", multiple=True, type=FILE, help="Public key that made one (PEM). Repeatable.")
+@click.option("--key", "keys", multiple=True, type=FILE, help="Public key of a signature (PEM). Repeatable.")
 @administering(TELLING)
 def references_add(
     service: AdminClient, *, document: Path, signatures: tuple[Path, ...], keys: tuple[Path, ...]
 ) -> None:
-    """Put a newer version of a document into force, for every key whose policy accepts it, from the next request on.
+    """Put a newer version of a document into force, effective with the next request.
 
-    The version only grows. A version that leaves a policy without values stops the release of its keys.
+    It applies to every key whose policy accepts it. The version must increase. If a version leaves a policy without
+    values, the keys of that policy are not released.
     """
     (given,) = given_references(read_documents((document,), signatures, keys))
     done = service.post("/v1/references", given)
-    word = "is in force" if done["new"] else "was there already"
+    word = "is in force" if done["new"] else "was in force already"
     named = {name: done[name] for name in ("name", "version", "sha256")}
     tell_change(
         "references-add",
@@ -39,15 +40,15 @@ def references_add(
         details={"document": named, "new": done["new"], "keys": done["keys"], "blocked": done["blocked"]},
     )
     for key_id, why in done["blocked"].items():
-        say(f"warning: the key {key_id} is released to nobody now: {why}")
+        say(f"warning: the key {key_id} is not released at present: {why}")
 
 
 @references.command("list")
 @administering(AS_JSON)
 def references_list(service: AdminClient) -> None:
-    """List every version of every document, whether it counts, and for which keys it is in force."""
+    """List every version of every document, its state, and the keys for which it is in force."""
     found = service.get("/v1/references")["references"]
-    none = "there are no documents; 'kms key import --references' brings the first"
+    none = "there are no documents; add the first with 'kms key import --references'"
     print_rows({"schema": "kms.references/1", "references": found}, found, _line, none=none)
 
 

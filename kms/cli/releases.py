@@ -1,9 +1,9 @@
-"""``kms releases``: the holders of keys, those that an advisory or another policy concerns, and stops of renewals."""
+"""``kms releases``: holders of keys, leases affected by an advisory or another policy, and stops of renewals."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from functools import wraps
 from pathlib import Path
 
@@ -18,7 +18,7 @@ _CHIP = re.compile(r"(amd|intel):[0-9a-f]+")
 _MARK = re.compile(r"[0-9]{1,18}:.+", re.ASCII)
 _NARROWING = ("tenant", "key_id", "policy_sha256", "measurement", "chip", "product")
 _PAGE = 1000
-"""Leases of one request, as many as the API gives."""
+"""Leases per request: the maximum of the API."""
 
 
 def _digest(_context: click.Context, option: click.Parameter, value: str | None) -> str | None:
@@ -33,28 +33,28 @@ def _moment(_context: click.Context, option: click.Parameter, value: str | None)
 
 def _mark(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     if value is not None and not _MARK.fullmatch(value):
-        raise click.UsageError("--after: expected the mark that a page before ended with")
+        raise click.UsageError("--after: expected the mark printed at the end of the previous page")
     return value
 
 
-_BEHIND = "Go on behind the mark that the page before ended with."
-_BY_DIGEST = "Released under the policy of this SHA-256."
+_BEHIND = "Continue after this mark, printed at the end of the previous page."
+_BY_DIGEST = "Released under the policy with this SHA-256."
 _WHICH = (
-    click.option("--tenant", metavar="TENANT", help="Of this tenant's keys."),
-    click.option("--key", "key", metavar="KEY", help="Of this key."),
+    click.option("--tenant", metavar="TENANT", help="Only keys of this tenant."),
+    click.option("--key", "key", metavar="KEY", help="Only this key."),
     click.option("--policy-digest", "policy_sha256", metavar="HEX", callback=_digest, help=_BY_DIGEST),
     click.option("--measurement", metavar="HEX", callback=_digest, help="Released to this image."),
     click.option("--chip", metavar="CHIP", help="On this chip: amd: or intel: and its id in hex."),
     click.option("--product", metavar="NAME", help="On Genoa, Milan, Turin, a FMSPC, or a TEE (sev-snp, tdx, sgx)."),
-    click.option("--since", metavar="TIME", callback=_moment, help="Released at this moment or later (RFC 3339)."),
-    click.option("--until", metavar="TIME", callback=_moment, help="Released at this moment or earlier."),
-    click.option("--stopped", is_flag=True, help="Only those whose renewal is stopped."),
-    click.option("--all", "everything", is_flag=True, help="Those that expired or ended as well."),
-    click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="At most so many."),
+    click.option("--since", metavar="TIME", callback=_moment, help="Released at this time or later (RFC 3339)."),
+    click.option("--until", metavar="TIME", callback=_moment, help="Released at this time or earlier."),
+    click.option("--stopped", is_flag=True, help="Only leases whose renewal is stopped."),
+    click.option("--all", "everything", is_flag=True, help="Include expired and ended leases."),
+    click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="Maximum to list."),
     click.option("--after", metavar="MARK", callback=_mark, help=_BEHIND),
 )
 _MEMBERS = ("policy_sha256", "measurement", "chip", "product", "since", "until", "stopped", "everything", "after")
-"""Options that are members of a query under the same name."""
+"""Options with the same name as a member of a query."""
 
 
 def _selecting(command: Callable[..., None]) -> Callable[..., None]:
@@ -75,16 +75,16 @@ def _of_key(tenant: str | None, key: str | None) -> dict[str, str | None]:
         return {"tenant": tenant}
     name = KeyName.parse(key)
     if tenant not in {None, name.tenant}:
-        raise click.UsageError(f"--key names a key of the tenant {name.tenant}, and --tenant another")
+        raise click.UsageError(f"--key names a key of the tenant {name.tenant}, and --tenant another tenant")
     return {"tenant": name.tenant, "key_id": name.key_id}
 
 
-_REASON = click.option("--reason", metavar="TEXT", help="Why; kept for ever in the log.")
+_REASON = click.option("--reason", metavar="TEXT", help="Reason, recorded permanently in the log.")
 
 
 @click.group()
 def releases() -> None:
-    """See what was released to whom, find out whom a piece of news concerns, and stop renewals.
+    """List releases, find leases affected by an advisory, level or policy, and stop their renewal.
 
     \b
     Examples:
@@ -99,15 +99,15 @@ def releases() -> None:
 @_selecting
 @administering(AS_JSON)
 def releases_list(service: AdminClient, *, wanted: JsonObject, limit: int) -> None:
-    """List leases in the order in which they were granted; without --all those that count now."""
+    """List leases, oldest first. Without --all, only live ones."""
     show_leases(*found_leases(service, wanted, limit))
 
 
 @releases.command("affected")
-@click.option("--advisory", multiple=True, metavar="INTEL-SA-…", help="Intel lists this advisory for it.")
-@click.option("--tcb-below", multiple=True, metavar="PRODUCT:COMPONENT=LEVEL", help="Its TCB is below this level.")
-@click.option("--policy", "policy_file", type=FILE, help="It would not meet this policy.")
-@click.option("--stop-renewals", is_flag=True, help="Refuse to renew what is found. Without --yes this only shows it.")
+@click.option("--advisory", multiple=True, metavar="INTEL-SA-…", help="Affected by this Intel advisory.")
+@click.option("--tcb-below", multiple=True, metavar="PRODUCT:COMPONENT=LEVEL", help="With a TCB below this level.")
+@click.option("--policy", "policy_file", type=FILE, help="Not conforming to this policy.")
+@click.option("--stop-renewals", is_flag=True, help="Stop renewal of the leases found. Without --yes only list them.")
 @click.option("--yes", is_flag=True, help="Do it.")
 @_REASON
 @_selecting
@@ -124,13 +124,13 @@ def releases_affected(
     yes: bool,
     reason: str | None,
 ) -> None:
-    """Find the leases that a piece of news concerns, and say how; what the kept claims do not tell counts as concerned.
+    """Find leases affected by an advisory, a TCB level or a policy, with reasons. Unknown claims count as affected.
 
-    Of several advisories, levels and policies one suffices; all other options narrow down. With --stop-renewals --yes
-    the leases are not renewed, and their keys are not released to these machines with these images any more.
+    A lease must match at least one advisory, level or policy, and all other options. With --stop-renewals --yes these
+    leases are not renewed, and their keys are no longer released to the same machine with the same image.
     """
     if not (advisory or tcb_below or policy_file or any(wanted.get(one) is not None for one in _NARROWING)):
-        raise click.UsageError("say what concerns them: --advisory, --tcb-below, --policy, --chip, --measurement, …")
+        raise click.UsageError("give a condition: --advisory, --tcb-below, --policy, --chip, --measurement, …")
     _require_stop_options(stop_renewals=stop_renewals, yes=yes, reason=reason, after=wanted["after"])
     wanted |= {"advisories": list(advisory), "tcb_below": list(tcb_below)}
     wanted["policy"] = None if policy_file is None else read_policy_input(policy_file).decode()
@@ -138,20 +138,20 @@ def releases_affected(
         _require_chip(wanted)
         done = service.post("/v1/leases/stop", {**wanted, "reason": reason})["leases"]
         show_leases(done, None)
-        say(f"renewals stopped: {len(done)}; a workload that holds a key keeps it")
+        say(f"renewal stopped for {_count(done)}; current holders keep the key until they drop it")
         return
     show_leases(*found_leases(service, wanted, limit))
     if stop_renewals:
-        say("note: nothing was stopped; add --yes to do it")
+        say("note: nothing was stopped; to stop the renewals, add --yes")
 
 
 def _require_stop_options(*, stop_renewals: bool, yes: bool, reason: str | None, after: str | None) -> None:
     if stop_renewals and not reason:
-        raise click.UsageError("--stop-renewals needs a --reason, which is kept in the log")
+        raise click.UsageError("--stop-renewals requires --reason, which is recorded in the log")
     if (yes or reason) and not stop_renewals:
-        raise click.UsageError("--yes and --reason belong to --stop-renewals")
+        raise click.UsageError("--yes and --reason require --stop-renewals")
     if stop_renewals and after is not None:
-        raise click.UsageError("--stop-renewals means everything that is found: leave --after out")
+        raise click.UsageError("--stop-renewals applies to all leases found: omit --after")
 
 
 @releases.command("resume")
@@ -159,18 +159,18 @@ def _require_stop_options(*, stop_renewals: bool, yes: bool, reason: str | None,
 @REASON
 @administering(TELLING)
 def releases_resume(service: AdminClient, *, lease_ids: tuple[str, ...], reason: str) -> None:
-    """Let leases be renewed again whose renewal was stopped."""
+    """Allow the renewal of stopped leases again."""
     leases = list(dict.fromkeys(lease_ids))
     service.post("/v1/leases/resume", {"lease_ids": leases, "reason": reason})
-    text = f"renewals allowed again: {len(leases)}; the keys are released to their machines again"
+    text = f"renewal allowed again for {_count(leases)}; their keys are released to the same machines again"
     tell_change("releases-resume", text, details={"leases": leases})
 
 
 @releases.command("try")
-@click.option("--evidence", required=True, type=FILE, help="Evidence; - for stdin.")
+@click.option("--evidence", required=True, type=FILE, help="File with evidence; - for stdin.")
 @click.option("--key", "keys", required=True, multiple=True, metavar="KEY", help="KEY, TENANT/KEY, or with @VERSION.")
-@click.option("--renews", multiple=True, metavar="LEASE", help="A lease that would be named. Repeatable.")
-@click.option("--at", "at_text", metavar="TIME", help="Judge for this moment (RFC 3339) and not for now.")
+@click.option("--renews", multiple=True, metavar="LEASE", help="Lease to renew. Repeatable.")
+@click.option("--at", "at_text", metavar="TIME", help="Time of the appraisal (RFC 3339). Default: now.")
 @administering(AS_JSON)
 def releases_try(
     service: AdminClient,
@@ -180,9 +180,10 @@ def releases_try(
     renews: tuple[str, ...],
     at_text: str | None,
 ) -> None:
-    """Say what a release on this evidence would come to, with every reason and failed check. Nothing is changed.
+    """Show the outcome that a release on this evidence would have, with every reason and failed check.
 
-    The evidence is taken to answer a challenge of this service. Exit code 1 when the keys would not be released.
+    Nothing is changed. The evidence is treated as an answer to a challenge of this service. Exit code 1 if the keys
+    would not be released.
     """
     from attest.encoding import rfc3339_text
     from attest.release import KeyReference
@@ -202,13 +203,17 @@ def releases_try(
 
 
 def _require_chip(wanted: JsonObject) -> None:
-    """Refuse a chip that cannot exist: an empty list would read as "no lease is concerned"."""
+    """Refuse an invalid chip id: an empty list would look like "no lease is affected"."""
     if wanted["chip"] is not None and not _CHIP.fullmatch(wanted["chip"]):
         raise click.UsageError("--chip: expected amd: or intel: and the chip's id in lower-case hex")
 
 
+def _count(leases: Sized) -> str:
+    return "1 lease" if len(leases) == 1 else f"{len(leases)} leases"
+
+
 def found_leases(service: AdminClient, wanted: JsonObject, limit: int) -> tuple[list[JsonObject], str | None]:
-    """Return up to so many leases, page by page, and the mark behind which there are more."""
+    """Return up to ``limit`` leases, page by page, and the mark after which there are more."""
     _require_chip(wanted)
     found: list[JsonObject] = []
     mark = wanted["after"]
@@ -222,7 +227,7 @@ def found_leases(service: AdminClient, wanted: JsonObject, limit: int) -> tuple[
 
 
 def show_leases(found: list[JsonObject], mark: str | None) -> None:
-    """Print leases, with the reasons why each is concerned."""
+    """Print leases, with the reasons why each is affected."""
     if wants_json():
         print_json({"schema": "kms.releases/1", "leases": found, "next": mark})
         return
@@ -231,9 +236,9 @@ def show_leases(found: list[JsonObject], mark: str | None) -> None:
         for line in one["why"]:
             click.echo(f"    {line}")
     if not found:
-        say("note: no lease is as was asked for")
+        say("note: no lease matches")
     if mark is not None:
-        say(f"note: there are more; go on with --after {mark}")
+        say(f"note: there are more; continue with --after {mark}")
 
 
 def _tell_trial(answer: JsonObject, *, would_release: bool) -> None:
@@ -244,4 +249,4 @@ def _tell_trial(answer: JsonObject, *, would_release: bool) -> None:
     for check in answer["failed"]:
         where = "" if check["key"] is None else f" (policy of {check['key']})"
         click.echo(f"    {check['id']}{where}: expected {check['expected']}, got {check['got']}")
-    say("note: nothing was decided, logged or released")
+    say("note: dry run; nothing was decided, logged or released")

@@ -1,4 +1,4 @@
-"""The administration API at a server; its problem details are made into the errors that the application raises."""
+"""Client of the administration API of a server; it turns problem details into the errors of the application."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _CLASSES: Final[dict[int, type[AttestError]]] = {
 def at_server(
     server: str, *, ca: Path | None, client_cert: Path | None, client_key: Path | None, token_file: Path | None
 ) -> Callable[[], httpx.Client]:
-    """Return what connects to the administration API at an ``https`` address.
+    """Return a client of the administration API at an ``https`` address.
 
-    All files but that of the token are PEM. Without ``ca`` the authorities of the system count; without ``client_key``
-    the file of the certificate has the key as well.
+    All files except the token's are PEM. Without ``ca`` the system's CA certificates apply; without ``client_key`` the
+    file of the certificate contains the key.
 
     Raises:
         ConfigurationError: ``server-invalid``; a file cannot be read, or other users can read a secret one.
     """
     if httpx.URL(server).scheme != "https" or not httpx.URL(server).host:
         raise ConfigurationError(
-            f"{server!r} is no address of an administration API", code="server-invalid", field="--server",
+            f"{server!r} is not an address of an administration API", code="server-invalid", field="--server",
             expected="https://HOST:PORT",
         )  # fmt: skip
     context = _context(ca, client_cert, client_key)
@@ -52,13 +52,13 @@ def at_server(
 
 
 def _context(ca: Path | None, certificate: Path | None, key: Path | None) -> ssl.SSLContext:
-    where: object = ca or "the system's authorities"
+    where: object = ca or "the system's CA certificates"
     try:
         context = ssl.create_default_context(cafile=None if ca is None else str(ca))
         if certificate is not None:
             where = certificate
             context.load_cert_chain(certificate, key)
-            read_secret(key or certificate, 0)  # a look at its mode: OpenSSL read it, whoever else can
+            read_secret(key or certificate, 0)  # check its mode: OpenSSL reads it even if other users can
     except (OSError, ssl.SSLError) as exc:
         raise ConfigurationError(
             f"cannot read {where}: {exc.strerror or exc}", code="file-unreadable", field=str(where), expected="PEM"
@@ -70,33 +70,33 @@ def _token(file: Path) -> str:
     try:
         token = read_secret(file, MAX_TOKEN_BYTES).decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigurationError(f"cannot read a token in {file}", code="file-unreadable", field=str(file)) from exc
+        raise ConfigurationError(f"cannot read the token file {file}", code="file-unreadable", field=str(file)) from exc
     if not token or not token.isprintable() or " " in token:
         raise ConfigurationError(f"there is no token in {file}", code="token-file-invalid", field=str(file))
     return token
 
 
-_UNTRUSTED = "name the authority of its certificate with --ca, and the server as its certificate does"
-_AWAY = "does 'kms serve' run there, with an administration listener at this address?"
+_UNTRUSTED = "give the CA of its certificate with --ca, and address the server by the name in its certificate"
+_AWAY = "check that 'kms serve' is running there with an administration listener at this address"
 _ENDED = (
-    "if it asks for a client certificate, give one that it accepts with --client-cert and --client-key; look whether "
-    "the change was made before you repeat it"
+    "if the server requires a client certificate, give an accepted one with --client-cert and --client-key; before you "
+    "repeat the command, check whether the change was made"
 )
 
 
 def unreachable(error: Exception) -> KmsError:
-    """Make the error of a request that got no answer."""
+    """Return the error of a request without a response."""
     text = str(error) or type(error).__name__
     if "CERTIFICATE_VERIFY_FAILED" in text:
         return KmsError(f"the server is not trusted: {text}", code="server-untrusted", hint=_UNTRUSTED)
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.InvalidURL):
-        problem = f"the server cannot be reached: {text}"
+        problem = f"cannot reach the server: {text}"
         return UnavailableError(problem, code="server-unreachable", hint=_AWAY, retryable=True)
-    return UnavailableError(f"the server ended the connection: {text}", code="server-disconnected", hint=_ENDED)
+    return UnavailableError(f"the server closed the connection: {text}", code="server-disconnected", hint=_ENDED)
 
 
 def refusal(answer: httpx.Response) -> AttestError:
-    """Make the error that an answer with problem details describes."""
+    """Return the error that a response with problem details describes."""
     problem = _problem(answer)
     if problem is None:
         return _no_answer_of_the_api(answer)
@@ -114,7 +114,7 @@ def refusal(answer: httpx.Response) -> AttestError:
 
 def _no_answer_of_the_api(answer: httpx.Response) -> KmsError:
     return KmsError(
-        f"the server answered {answer.status_code}, and not as an administration API does",
+        f"the server answered {answer.status_code}, not in the form of an administration API",
         code="server-answer-unreadable",
         expected=_PROBLEM,
         got=answer.headers.get("content-type", "nothing")[:100],
@@ -134,7 +134,7 @@ def _problem(answer: httpx.Response) -> JsonObject | None:
 
 def _hint(answer: httpx.Response, problem: JsonObject) -> str | None:
     if problem.get("code") == "authentication-required":
-        return "name a file with a token in --token-file, or a certificate with --client-cert and --client-key"
+        return "authenticate with --token-file, or with --client-cert and --client-key"
     if answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
         return f"repeat the command in {answer.headers.get('retry-after', 'a few')} s"
     return _text(problem, "hint")

@@ -1,4 +1,4 @@
-"""``kms serve``."""
+"""``kms serve``: run the service."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 @click.command()
 @with_settings(serving=True)
 def serve(loaded: LoadedSettings) -> None:
-    """Serve until SIGTERM or SIGINT; SIGHUP reads endorsements, certificates, Verifiers and token keys again.
+    """Run the service until SIGTERM or SIGINT. SIGHUP reloads endorsements, certificates, Verifiers and token keys.
 
-    Prints the address and the identity when it is ready.
+    Prints its address and identity when it is ready.
     """
     from attest.clock import system_clock
     from kms.config.file_ownership import require_guarded
@@ -48,7 +48,7 @@ def _announce(
     for name, text in relaxed_switches(settings).items():
         report(f"warning: {text} ({name})")
     if not settings.endorsements and not settings.fetch:
-        report("warning: neither endorsements nor fetch is set; only evidence that brings its own can be verified")
+        report("warning: neither endorsements nor fetch is set; evidence must carry its own endorsements")
     scheme = "http" if settings.tls_certificate_file is None else "https"
     click.echo(f"identity: {identity}\nlistening: {scheme}://{_address(settings.host, port)}")
     if admin_port is not None:

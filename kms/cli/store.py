@@ -1,4 +1,4 @@
-"""``kms backup``, ``kms restore`` and ``kms fsck``: the database as a whole."""
+"""``kms backup``, ``kms restore`` and ``kms fsck``: commands for the whole database."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 @click.argument("file", type=FILE)
 @with_settings(AS_JSON)
 def backup(file: Path, loaded: LoadedSettings) -> None:
-    """Write the whole database, as of one moment, into FILE, which must not be there. The service may run.
+    """Write a consistent copy of the whole database to FILE, which must not exist. The service may be running.
 
-    Keys are in it wrapped, and the key-encryption key is not in it. It is made on the service's machine.
+    The backup contains the keys in wrapped form, and not the key-encryption key. Run this on the service's machine.
     """
     from kms.operations.backup import back_up
 
@@ -32,19 +32,19 @@ def backup(file: Path, loaded: LoadedSettings) -> None:
     opened = vault(loaded)
     summary = back_up(opened.store, file, origin=settings.origin, at=moment())
     _show(summary)
-    say("note: keep the head, which is the state of the log, somewhere else; 'kms restore --expect' compares it")
+    say("note: store the head, the state of the log, elsewhere; 'kms restore --expect' compares it")
 
 
 @click.command()
 @click.argument("file", type=FILE)
-@expect_option("A state noted elsewhere (SIZE:ROOT), or a receipt's decision; it must be in the backup. Repeatable.")
-@checkpoint_option("A checkpoint kept elsewhere, which the service signed; the backup must not be older. Repeatable.")
+@expect_option("An earlier state (SIZE:ROOT) or a receipt's decision that the backup must contain. Repeatable.")
+@checkpoint_option("Signed checkpoint stored elsewhere; the backup must not be older. Repeatable.")
 @click.option(
     "--accept-rollback",
     metavar="REASON",
-    help="Restore it although it is older than what was noted; the reason is logged.",
+    help="Restore the backup although it is older than a noted state; the reason is logged.",
 )
-@click.option("--dry-run", is_flag=True, help="Do everything, and undo it.")
+@click.option("--dry-run", is_flag=True, help="Make the database, check it, and remove it.")
 @with_settings(AS_JSON)
 def restore(
     *,
@@ -55,10 +55,10 @@ def restore(
     dry_run: bool,
     loaded: LoadedSettings,
 ) -> None:
-    """Make the database that the settings name from a backup; nothing is ever overwritten.
+    """Restore a backup into the database of the settings. Existing databases are never overwritten.
 
-    It is made on the service's machine. It may be of another kind than the one that was backed up: this is also the way
-    from SQLite to PostgreSQL.
+    Run this on the service's machine. The new database may be of another kind than the original, so you can also use
+    this to migrate from SQLite to PostgreSQL.
     """
     from kms.domain.actors import local_actor
     from kms.domain.log_verification import parse_noted
@@ -83,20 +83,20 @@ def restore(
         ),
     )
     if dry_run:
-        say("note: a dry run; nothing was kept")
+        say("note: dry run; nothing was kept")
         return
-    say("note: challenges of before are refused; what was disabled or added since the backup has to be done again")
+    say("note: earlier challenges are refused; repeat the changes made since the backup, such as disabled keys")
 
 
 @click.command()
-@expect_option("A state noted elsewhere (SIZE:ROOT), or a receipt's decision; the log must still hold it. Repeatable.")
+@expect_option("An earlier state (SIZE:ROOT) or a receipt's decision that the log must still contain. Repeatable.")
 @with_settings(AS_JSON)
 def fsck(*, expected: tuple[str, ...], loaded: LoadedSettings) -> None:
-    """Look at everything that is stored, and change nothing; exit code 1 if anything is wrong.
+    """Examine the whole database and change nothing; exit code 1 if anything is wrong.
 
-    Schema and triggers, the database's own structures, foreign keys, the log and its tree, every wrapped key, every
-    policy and every signature over a document of reference values. The log is replayed, and each difference between the
-    database and the state that its entries lead to is named. It takes the service's machine, where the service may run.
+    This checks schema and triggers, the database's own structures, foreign keys, the log and its tree, and every
+    wrapped key, policy and signature of reference values. It replays the log and reports each difference between the
+    database and the state that the entries produce. Run this on the service's machine; the service may be running.
     """
     from kms.domain.errors import KmsError
     from kms.domain.log_verification import parse_noted
@@ -119,10 +119,10 @@ def fsck(*, expected: tuple[str, ...], loaded: LoadedSettings) -> None:
     if not sound:
         failed = ", ".join(finding.check for finding in findings if finding.problems)
         raise KmsError(
-            f"the database is not as it should be: {failed}",
+            f"the examination of the database failed: {failed}",
             code="store-unsound",
             field=failed,
-            hint="keep it as it is, find out who wrote to it, and restore a backup",
+            hint="preserve the database, find out who wrote to it, and restore a backup",
         )
 
 

@@ -1,4 +1,4 @@
-"""Tenants at the command line."""
+"""``kms tenant``: create and list tenants."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kms.cli.options import AS_JSON, print_rows
 
 @click.group()
 def tenant() -> None:
-    """Make and list tenants. Keys of a tenant are named TENANT/KEY; those of the tenant 'default' by KEY alone."""
+    """Create and list tenants. Keys are named TENANT/KEY, or KEY for those of the tenant 'default'."""
 
 
 @tenant.command("create")
 @click.argument("name", metavar="TENANT")
 @administering(TELLING)
 def tenant_create(service: AdminClient, name: str) -> None:
-    """Make a tenant, so that keys can be made for it. It cannot be removed."""
+    """Create a tenant, in which keys can be created. A tenant cannot be removed."""
     from attest.release import require_tenant
 
     service.post("/v1/tenants", {"tenant": require_tenant(name)})

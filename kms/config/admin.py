@@ -26,27 +26,29 @@ class AdminSettings(BaseModel):
 
     @model_validator(mode="after")
     def _callers(self) -> Self:
-        """Demand issuers exactly where callers are to be identified."""
+        """Require issuers if, and only if, callers are identified."""
         if (self.callers == "identified") is not (self.callers_issuers_file is not None):
-            raise ValueError('callers = "identified" and callers_issuers_file belong together; one of them is not set')
+            raise ValueError('callers = "identified" and callers_issuers_file must be set together')
         return self
 
     @model_validator(mode="after")
     def _administration(self) -> Self:
-        """Demand TLS of the listener, and a way to identify administrators (MC-31)."""
+        """Require TLS of the listener, and a way to identify administrators (MC-31)."""
         files = (self.admin_certificate_file, self.admin_key_file)
         known = (self.admin_client_ca_file, self.admin_issuers_file)
         if self.admin_port is None:
             if any(one is not None for one in (*files, *known)):
-                raise ValueError("settings of the administration listener without admin_port")
+                raise ValueError("settings of the administration listener require admin_port")
             return self
         if any(one is None for one in files):
-            raise ValueError("admin_port needs admin_certificate_file and admin_key_file")
+            raise ValueError("admin_port requires admin_certificate_file and admin_key_file")
         if all(one is None for one in known):
-            raise ValueError("admin_port needs admin_client_ca_file or admin_issuers_file: nobody is anonymous there")
+            raise ValueError(
+                "admin_port requires admin_client_ca_file or admin_issuers_file to identify administrators"
+            )
         return self
 
 
 _FIELDS = AdminSettings.model_fields
 ADMIN_TABLE: Final = tuple(name.removeprefix("admin_") for name in _FIELDS if name.startswith("admin_"))
-"""Members of the file's table ``[admin]``; as settings they have ``admin_`` in front."""
+"""Members of the table ``[admin]`` of the file; the settings have the prefix ``admin_``."""

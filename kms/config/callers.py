@@ -1,4 +1,4 @@
-"""Issuers of the tokens of callers of the release plane, where they have to be known (MC-21), and of administrators."""
+"""Token issuers for callers of the release plane, if callers are identified (MC-21), and for administrators."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def identified_callers(
     report: Callable[[str], None],
     noted: Noted = lambda *_: None,
 ) -> Iterator[Authenticator | None]:
-    """Open the ``Authenticator`` of the release plane, or None where callers need not be known.
+    """Open the ``Authenticator`` of the release plane, or None if callers are not identified.
 
     Raises:
         ConfigurationError: as ``read_callers``.
@@ -45,7 +45,7 @@ def identified_callers(
 
 
 def read_administrators(settings: Settings) -> tuple[BearerIssuer, ...]:
-    """Return the issuers whose tokens administrators use; none where certificates alone are accepted.
+    """Return the issuers of administrators' tokens; none if only certificates are accepted.
 
     Raises:
         ConfigurationError: ``issuers-invalid``.
@@ -54,11 +54,10 @@ def read_administrators(settings: Settings) -> tuple[BearerIssuer, ...]:
 
 
 def read_callers(settings: Settings) -> tuple[BearerIssuer, ...]:
-    """Return the issuers whose tokens callers of the release plane use; none where callers need not be known.
+    """Return the issuers of tokens of callers of the release plane; none if callers are not identified.
 
     Raises:
-        ConfigurationError: ``issuers-invalid``: also when administrators could use a token of a workload, or a
-            workload one of an administrator.
+        ConfigurationError: ``issuers-invalid``: also if one token would be accepted for workloads and administrators.
     """
     if settings.callers_issuers_file is None:
         return ()
@@ -67,10 +66,10 @@ def read_callers(settings: Settings) -> tuple[BearerIssuer, ...]:
     shared = {(one.issuer, one.audience) for one in issuers} & {(one.issuer, one.audience) for one in admins}
     if shared:
         raise ConfigurationError(
-            f"tokens of {min(shared)[0]} would count for workloads and for administrators alike",
+            f"tokens of {min(shared)[0]} would be accepted both for workloads and for administrators",
             code="issuers-invalid",
             field="callers_issuers_file",
-            expected="another audience for each of the two",
+            expected="different audiences for the two",
             got=min(shared)[1],
         )
     return issuers

@@ -1,7 +1,7 @@
-"""The meaning of the settings, as one document with a digest: logged when it changes, and attested by the service.
+"""Meaning of the settings, as one document with a digest: logged when it changes, and attested by the service.
 
-Left out are places, limits and what only concerns this machine: replicas differ in these, and answer alike. A file
-stands for its content. No file that holds a secret is read.
+Paths, limits and settings of one machine are left out, because replicas may differ in these. A file is represented by
+its content. No file with a secret is read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SCHEMA: Final = "kms.configuration/1"
 SETTINGS_CHANGED: Final = "settings-changed"
 ANCHORS_CHANGED: Final = "anchors-changed"
 FACT: Final = "configuration"
-"""The document that was logged last."""
+"""Fact: the document that was logged last."""
 LEFT_OUT: Final = frozenset(
     {
         "admin_host",
@@ -72,9 +72,9 @@ DIGESTED: Final = frozenset(
         "witnesses_file",
     }
 )
-"""Settings that name public files, whose content is what counts."""
+"""Settings that name public files, which are represented by their content."""
 _ISSUERS: Final = frozenset({"admin_issuers_file", "callers_issuers_file"})
-"""Among them those that name others: key sets, and the authorities behind addresses of key sets."""
+"""Those of them whose files name further files: key sets, and CA certificates for URLs of key sets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,13 +95,13 @@ class Configuration:
 
     @property
     def settings(self) -> Mapping[str, JsonValue]:
-        """The settings among it."""
+        """The settings of the document."""
         found = self.document.get("settings")
         return found if isinstance(found, dict) else {}
 
     @property
     def anchors(self) -> frozenset[str]:
-        """The accepted roots and keys of Verifiers, a line each."""
+        """The accepted roots and Verifier keys, a line each."""
         found = self.document.get("anchors")
         return frozenset(map(str, found)) if isinstance(found, list) else frozenset()
 
@@ -112,7 +112,7 @@ class Configuration:
 
 
 def read_configuration(settings: Settings, anchors: TrustAnchors) -> Configuration:
-    """Read what the settings mean now; the anchors were read from them.
+    """Return the present meaning of the settings; the anchors were read from them.
 
     Raises:
         ConfigurationError: ``file-unreadable``, or as ``read_issuers`` and ``read_verifiers``.
@@ -131,7 +131,7 @@ def read_configuration(settings: Settings, anchors: TrustAnchors) -> Configurati
 
 
 def trust_lines(settings: Settings, anchors: TrustAnchors) -> tuple[str, ...]:
-    """Return a line for each accepted root, and for each key of a Verifier whose word is taken, sorted.
+    """Return a line for each accepted root, and for each key of a trusted Verifier, sorted.
 
     Raises:
         ConfigurationError: as ``read_verifiers``.
@@ -152,12 +152,12 @@ def _digested(value: object, name: str) -> JsonValue:
 
 
 def _of_issuers(path: Path, name: str) -> JsonValue:
-    """Return the digest of a file of issuers, and behind it those of the files that it names; null of one not there."""
+    """Return the digest of a file of issuers, and after it those of the files that it names; null for a missing one."""
     return with_key_sets(_digest_of(path, name), read_issuers(path), name)
 
 
 def with_key_sets(digest: JsonValue, issuers: Iterable[BearerIssuer], name: str) -> JsonValue:
-    """Put the digests of the files that issuers name behind that of the file which names the issuers.
+    """Add the digests of the files that issuers name after that of the file of issuers.
 
     Raises:
         ConfigurationError: ``file-unreadable``.
@@ -171,9 +171,9 @@ def _digest_of(path: Path, name: str) -> str:
 
 
 def log_configuration(store: Store, configuration: Configuration, *, actor: Actor, at: datetime) -> bool:
-    """Write the meaning of the settings into the log; return False if it is the one that was written there last.
+    """Log the meaning of the settings; return False if the last logged one is the same.
 
-    Of replicas that start at once with the same settings one writes.
+    If replicas with the same settings start at the same time, one of them writes.
 
     Raises:
         UnavailableError: the database is in use, or the clock is wrong.
@@ -220,16 +220,16 @@ def _stored(raw: bytes) -> Configuration:
     try:
         document = json_value(raw, what=FACT)
     except EvidenceError as exc:
-        raise _damaged("it cannot be read") from exc
+        raise _damaged("unreadable") from exc
     if not isinstance(document, dict):
-        raise _damaged("it cannot be read")
+        raise _damaged("unreadable")
     return Configuration(document=document)
 
 
 def _damaged(problem: str) -> IntegrityError:
     return IntegrityError(
-        f"what the database remembers of the settings: {problem}",
+        f"the record of the settings in the database: {problem}",
         code="store-fact-invalid",
         field=FACT,
-        hint="somebody wrote to the database; the log has every change of the settings that was made",
+        hint="another program wrote to the database; the log has every change of the settings",
     )

@@ -47,11 +47,11 @@ _PATIENCE_SECONDS: Final = 2.0
 def open_endorsements(
     settings: Settings, *, clock: Clock, random: RandomBytes, report: Callable[[str], None]
 ) -> EndorsementProvider:
-    """Read the files of endorsements, and prepare the clients of the vendors' services; no request is sent yet.
+    """Read the endorsement files, and create the clients of the vendors' services without sending a request.
 
     Raises:
         ConfigurationError: ``endorsements-unreadable``, ``bundle-key-invalid``, ``file-unreadable``,
-            ``endorsement-cache-unusable``, or an address that cannot be used.
+            ``endorsement-cache-unusable``, or an unusable address.
     """
     provider = EndorsementProvider(
         settings.endorsements,
@@ -87,7 +87,7 @@ def read_panel(settings: Settings) -> tuple[Witness, ...]:
 
 
 def open_panel(settings: Settings, *, clock: Clock, report: Callable[[str], None]) -> WitnessPanel | None:
-    """Prepare the requests to witnesses; None when there are none.
+    """Return the client of the witnesses; None without witnesses.
 
     Raises:
         ConfigurationError: as ``read_panel``.
@@ -99,7 +99,7 @@ def open_panel(settings: Settings, *, clock: Clock, report: Callable[[str], None
 
 
 def _bundle_trust(settings: Settings) -> BundleTrust:
-    """In production only bundles signed by a named key count; else the vendors' signatures inside suffice."""
+    """Return the policy for bundles: in production, a signature by a named key is required."""
     if not settings.bundle_keys and not settings.is_production:
         return UnsignedBundles.ACCEPTED
     return BundleKeys(keys=tuple(read_bundle_key(read_named(path, "bundle_keys")) for path in settings.bundle_keys))
@@ -125,16 +125,16 @@ def _fetch_service(settings: Settings, clock: Clock, random: RandomBytes) -> Fet
 
 
 def require_usable_cache(directory: Path) -> None:
-    """Refuse a directory that answers could not be kept in; one that is not there is made with the first answer.
+    """Refuse an unusable cache directory; a missing one is created with the first response.
 
     Raises:
         ConfigurationError: ``endorsement-cache-unusable``.
     """
     there = next(one for one in (directory, *directory.absolute().parents) if one.exists())
     if not there.is_dir():
-        problem = f"{there} is no directory"
+        problem = f"{there} is not a directory"
     elif not os.access(there, os.R_OK | os.W_OK | os.X_OK):
-        problem = f"{there} cannot be written by the service's user"
+        problem = f"the service's user cannot write to {there}"
     else:
         return
     raise ConfigurationError(
@@ -142,19 +142,19 @@ def require_usable_cache(directory: Path) -> None:
         code="endorsement-cache-unusable",
         field="cache_directory",
         got=problem,
-        hint="name a directory of the user that runs the service, or leave it out: answers are kept in memory then",
+        hint="name a directory of the user that runs the service, or remove the setting to use memory instead",
     )
 
 
 def _wait_briefly(code: str, seconds: float) -> None:
-    """Wait as long as a workload can be kept waiting; a longer wait is refused as retryable."""
+    """Wait for a limited time; a longer wait is refused as retryable."""
     if seconds > _PATIENCE_SECONDS:
-        raise EndorsementError(f"the vendor's service asks to wait {seconds:.0f} s", code=code, retryable=True)
+        raise EndorsementError(f"the vendor's service requires a wait of {seconds:.0f} s", code=code, retryable=True)
     time.sleep(seconds)
 
 
 def read_cached(settings: Settings, *, at: datetime) -> Endorsements:
-    """Return what the cache directory holds, of whatever machine; nothing without a directory.
+    """Return the content of the cache directory, for any machine; nothing without a directory.
 
     Raises:
         ConfigurationError: ``endorsement-cache-unusable``.
@@ -164,5 +164,5 @@ def read_cached(settings: Settings, *, at: datetime) -> Endorsements:
     kept = tuple(EndorsementCache(settings.cache_directory).entries())[:MAX_ENTRIES]
     if not kept:
         return NO_ENDORSEMENTS
-    bundle = build_bundle(kept, created=at, expires=at + timedelta(days=1))  # the one form that holds all kinds
+    bundle = build_bundle(kept, created=at, expires=at + timedelta(days=1))  # a bundle can hold all kinds
     return read_endorsements([("cache", bundle.to_bytes())], at=at).endorsements

@@ -1,7 +1,7 @@
 """Ownership of the files that the service trusts: settings, roots, Verifiers, witnesses, issuers, code of a token.
 
-The writer of one of these decides what is released. Neither file nor folder may be open to users other than the
-service's own and root. A file system that is mounted read-only has no writer here.
+Write access to one of these controls what is released. Only the service's user and root may have write access to the
+file and its folders. A read-only file system is safe on this machine.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def believed_files(settings: Settings, config: Path | None) -> Iterator[tuple[st
 
 
 def require_guarded(settings: Settings, config: Path | None) -> int:
-    """Refuse a trusted file that others could write or replace; return the number of files.
+    """Refuse a trusted file that other users could write or replace; return the number of files.
 
     Raises:
         ConfigurationError: ``file-writable-by-others``, ``file-unreadable``, or as ``believed_files``.
@@ -57,25 +57,25 @@ def require_guarded(settings: Settings, config: Path | None) -> int:
 
 
 def require_guarded_file(name: str, path: Path) -> None:
-    """Refuse a file that other users could write or replace; one that is missing is for its reader to refuse.
+    """Refuse a file that other users could write or replace; its reader refuses a missing one.
 
     Raises:
         ConfigurationError: ``file-writable-by-others`` or ``file-unreadable``, with ``name`` as the setting.
     """
     try:
-        # A link counts as what it leads to, and each name on the way is in a folder that is looked at too.
+        # A link is resolved, and the folder of each name on the way is checked, too.
         file = path.resolve(strict=True)
         status = file.stat()
         folders = {one.absolute().parent: one.absolute().parent.stat() for one in (path, file)}
     except FileNotFoundError:
-        return  # a pipe without a name, or nothing; its reader says that
+        return  # an unnamed pipe, or a missing file, which its reader refuses
     except OSError as exc:
         raise unreadable(path, name, exc) from exc
     if not stat.S_ISREG(status.st_mode):
         return
     _require_owned(name, file, status)
     for folder, found in folders.items():
-        # In a sticky folder only the owner of a file takes it away, and the owner of the folder.
+        # In a sticky folder only the owners of the file and of the folder can remove the file.
         if found.st_mode & stat.S_ISVTX and found.st_uid in {0, os.geteuid()}:
             continue
         _require_owned(name, folder, found)
@@ -85,17 +85,17 @@ def _require_owned(name: str, path: Path, status: os.stat_result) -> None:
     if os.statvfs(path).f_flag & os.ST_RDONLY:
         return
     if status.st_uid not in {0, os.geteuid()}:
-        problem, hint = f"belongs to user {status.st_uid}", f"chown it to the user that runs the service: {path}"
+        problem, hint = f"belongs to user {status.st_uid}", f"change its owner to the user of the service: {path}"
     elif status.st_mode & _OTHERS_WRITE:
         mode = f"{stat.S_IMODE(status.st_mode):04o}"
         problem, hint = f"can be written by others (mode {mode})", f"chmod go-w {path}"
     else:
         return
     raise ConfigurationError(
-        f"{name}: {path} {problem}, who would decide what is released",
+        f"{name}: {path} {problem}, which would give them control over what is released",
         code="file-writable-by-others",
         field=name,
-        expected="written by the service's user and root alone",
+        expected="write access only for the service's user and root",
         got=problem,
         hint=hint,
     )

@@ -1,4 +1,4 @@
-"""Rollback guards as the setting ``rollback_guard`` names them: a kind, a colon, and where it is."""
+"""Notation of rollback guards in the setting ``rollback_guard``: kind, colon, place."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class GuardKind(StrEnum):
 class GuardPlace:
     """A guard and its place: a path, an NV index, the name of a witness, or the address of a replica.
 
-    ``tcti`` is the way to a TPM, in tpm2-tools' notation; empty for the other kinds.
+    ``tcti`` is the TCTI of a TPM, in tpm2-tools' notation; empty for the other kinds.
     """
 
     kind: GuardKind
@@ -44,7 +44,7 @@ def parse_guard(text: str) -> GuardPlace:
     """Read one guard of the setting.
 
     Raises:
-        ValueError: another form.
+        ValueError: invalid notation.
     """
     name, _, place = text.partition(":")
     if name not in {one.value for one in GuardKind} or not place:
@@ -69,7 +69,7 @@ def is_address(url: str) -> bool:
 
 
 def from_folder(text: object, folder: Path) -> object:
-    """Return a guard of a settings file, whose relative path is meant from the folder of that file."""
+    """Return a guard of a settings file; its relative path starts at the folder of that file."""
     prefix = f"{GuardKind.FILE}:"
     if isinstance(text, str) and text.startswith(prefix) and text != prefix:
         return prefix + str(folder / text.removeprefix(prefix))

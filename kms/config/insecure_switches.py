@@ -1,4 +1,4 @@
-"""Every switch that makes the service demand less than it could, by name. None of them is on in production (MC-42)."""
+"""Settings that weaken the service, by name. The production profile refuses all of them (MC-42)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kms.config.settings import Settings
 from kms.store import locate
 
 SWITCHES: Final = {
-    "allow_simulated": "SIMULATED evidence is accepted; it proves nothing about hardware",
-    "allow_thaw_by_one": "one person can thaw what was frozen, unless the service has or had a quorum",
-    "allow_no_rollback_guard": "an older copy of the database can be put back unnoticed: no rollback guard is kept",
-    "unsigned_bundles": "bundles of endorsements count without a signature of the operator's (bundle_keys is empty)",
+    "allow_simulated": "SIMULATED evidence is accepted, which proves nothing about hardware",
+    "allow_thaw_by_one": "one person can lift a freeze, unless the service has or had a quorum",
+    "allow_no_rollback_guard": "there is no rollback guard: replacing the database by an older copy goes undetected",
+    "unsigned_bundles": "endorsement bundles are accepted without the operator's signature (bundle_keys is empty)",
     "no_fsck": "the running service does not compare the database with its log (fsck_every_seconds is 0)",
-    "plain_http": "others than this machine are served without TLS, and everybody on the way sees who asks for what",
-    "database_tls": "the server of the database need not prove its name (sslmode of the database's URL)",
+    "plain_http": "other machines are served without TLS: the network can read who requests which key",
+    "database_tls": "the identity of the database server is not verified (sslmode of the database's URL)",
 }
-"""Each relaxed switch and what it does. The names are labels of a metric, so the list is closed."""
+"""Each insecure setting and its effect. The names are labels of a metric, so the list is closed."""
 _STRICT_MODE: Final = "verify-full"
 
 
@@ -40,7 +40,7 @@ def relaxed_switches(settings: Settings) -> dict[str, str]:
 
 
 def require_strict(settings: Settings) -> None:
-    """Refuse relaxed switches under the production profile.
+    """Refuse insecure settings under the production profile.
 
     Raises:
         ConfigurationError: ``production-relaxed``, naming all of them.
@@ -52,14 +52,14 @@ def require_strict(settings: Settings) -> None:
         'profile = "production" refuses: ' + "; ".join(f"{name}: {text}" for name, text in found.items()),
         code="production-relaxed",
         field=next(iter(found)),
-        expected="no relaxed switch",
+        expected="no insecure setting",
         got=", ".join(found),
-        hint="turn it off, or leave the profile out while you try things",
+        hint="turn it off, or use no profile for experiments",
     )
 
 
 def _database_unproved(database: str) -> bool:
-    """Return True if a remote server need not prove its name. Without ``sslmode`` the store demands the proof."""
+    """Return True if a remote server is not verified. Without ``sslmode`` the store verifies it."""
     place = locate(database)
     if not isinstance(place, URL):
         return False

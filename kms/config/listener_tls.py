@@ -12,7 +12,7 @@ from kms.config.tls.server_context import ServerTls
 
 
 def open_tls(settings: Settings, *, at: datetime, report: Callable[[str], None]) -> ServerTls | None:
-    """Read what the service shows of itself on the network; None when it speaks plain HTTP.
+    """Read certificate and key of the listener; None for plain HTTP.
 
     Raises:
         ConfigurationError: as ``ServerTls``.
@@ -26,7 +26,7 @@ def open_tls(settings: Settings, *, at: datetime, report: Callable[[str], None])
 
 
 def weigh_channel(settings: Settings, *, report: Callable[[str], None]) -> None:
-    """Warn of a channel that others can read, or refuse it. It protects no secret, but the names in requests.
+    """Warn of a listener without TLS, or refuse it. TLS protects the names in requests; keys are sealed in any case.
 
     Raises:
         ConfigurationError: ``plain-http-refused``.
@@ -35,16 +35,16 @@ def weigh_channel(settings: Settings, *, report: Callable[[str], None]) -> None:
         return
     if settings.plain_http == "refuse":
         raise ConfigurationError(
-            f"{settings.host} can be reached from elsewhere, and there is no TLS",
+            f"{settings.host} is reachable from other machines, and TLS is not configured",
             code="plain-http-refused",
             field="host",
             expected="a loopback address, or tls_certificate_file and tls_key_file",
             got=settings.host,
-            hint="name a certificate and its key; 'plain_http = \"warn\"' allows it, behind a proxy that has TLS",
+            hint="configure a certificate and its key; behind a TLS proxy, set 'plain_http = \"warn\"'",
         )
     report(
-        f"WARNING: {settings.host} can be reached from elsewhere, and there is no TLS: everybody on the way sees who "
-        "asks for which keys (tls_certificate_file, plain_http)"
+        f"WARNING: {settings.host} is reachable from other machines without TLS: the network can read who requests "
+        "which keys (tls_certificate_file, plain_http)"
     )
 
 

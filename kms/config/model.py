@@ -1,4 +1,4 @@
-"""Every setting with its type, its bounds and its default, and what settings demand of each other."""
+"""Every setting with its type, bounds and default, and the constraints between settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kms.keys.wrapping.definitions import KEK_MEMBERS, Definition, definition_of
 from kms.store import Access
 
 MAX_BODY_BYTES: Final = 16 * 1024 * 1024
-"""An evidence envelope has at most 8 MiB (``attest.evidence.envelope``); no setting goes beyond twice that."""
+"""An evidence envelope has at most 8 MiB (``attest.evidence.envelope``); the largest setting is twice that."""
 BODY_BYTES: Final = 2 * 1024 * 1024
 """Fits the longest release: a quote with its certificates (64 KiB), an event log (1 MiB), sixteen GPUs and switches
 with their certificates (16 KiB each), binding and challenge (32 KiB), a third more in base64: 1.8 MiB."""
@@ -28,14 +28,14 @@ SelfEvidence = Literal["off", "auto", "snp", "tdx", "azure", "simulated-snp", "s
 _ORIGIN_LIKE = "expected letters, digits, '.', '_', '/' and '-', with a letter or digit at both ends"
 _ORIGIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,126}[A-Za-z0-9])?")
 KEK_TABLE: Final = ("backend", *sorted({name for one in KEK_MEMBERS for name in one}), "directory")
-"""The keys of the table ``[kek]``; each is a setting of its own, ``kek_`` in front."""
+"""Members of the table ``[kek]``; the settings have the prefix ``kek_``."""
 
 
 class Settings(AdminSettings):
-    """Everything that the operator decides; ``docs/operations.md`` explains each setting.
+    """Settings of the service; ``docs/operations.md`` explains each.
 
-    The members of the back-ends of key-encryption keys are those of ``kms.keys.wrapping.definitions``, with ``kek_`` in
-    front of their names.
+    The members for the back-ends of key-encryption keys are those of ``kms.keys.wrapping.definitions``, with the prefix
+    ``kek_``.
     """
 
     database: Annotated[str, Field(min_length=1, max_length=4096)]
@@ -104,15 +104,15 @@ class Settings(AdminSettings):
 
     @property
     def is_production(self) -> bool:
-        """Whether nothing may be relaxed."""
+        """True if insecure settings are refused."""
         return self.profile == "production"
 
     @property
     def kek(self) -> Definition:
-        """Where the key-encryption key is.
+        """Definition of the key-encryption key.
 
         Raises:
-            ConfigurationError: ``config-invalid``: a member is missing, wrong, or of another back-end.
+            ConfigurationError: ``config-invalid``: a member is missing, wrong, or belongs to another back-end.
         """
         names = {name: f"kek_{name}" for name in KEK_TABLE if name != "directory"}
         members = {name: getattr(self, setting) for name, setting in names.items()}
@@ -121,7 +121,7 @@ class Settings(AdminSettings):
 
     @property
     def database_access(self) -> Access:
-        """How the database is reached, beside where it is."""
+        """Connection options of the database, without its location."""
         return Access(password_file=self.database_password_file, connections=self.database_connections)
 
     @field_validator("otlp_endpoint")
@@ -129,21 +129,21 @@ class Settings(AdminSettings):
     def _address_of_a_collector(cls, value: str | None) -> str | None:
         """Traces hold no secret, but show who requests keys and when."""
         if value is not None and not is_address(value):
-            raise ValueError("expected https://HOST/PATH without user or query; http:// for the loopback address alone")
+            raise ValueError("expected https://HOST/PATH without user or query; http:// only for the loopback address")
         return value
 
     @field_validator("rollback_guard")
     @classmethod
     def _guards(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        """Several guards may be named, each once; all of them count."""
+        """Require different guards; all of them must accept the database."""
         if len({parse_guard(one) for one in value}) != len(value):
-            raise ValueError("expected each guard once")
+            raise ValueError("expected no duplicate guard")
         return value
 
     @field_validator("origin")
     @classmethod
     def _name_like(cls, value: str) -> str:
-        """Names of signed notes have no white space and no ``+``; this is stricter, so that it fits a URL as well."""
+        """Require a name for signed notes, without white space and ``+``, that also fits a URL."""
         if not _ORIGIN.fullmatch(value):
             raise ValueError(_ORIGIN_LIKE)
         return value
@@ -151,16 +151,16 @@ class Settings(AdminSettings):
     @model_validator(mode="after")
     def _agreeing(self) -> Settings:
         if (self.tls_certificate_file is None) is not (self.tls_key_file is None):
-            raise ValueError("tls_certificate_file and tls_key_file belong together; one of them is not set")
+            raise ValueError("tls_certificate_file and tls_key_file must be set together")
         if self.self_evidence.startswith("simulated") and not self.allow_simulated:
-            raise ValueError("self_evidence of the simulator needs allow_simulated")
+            raise ValueError("self_evidence of the simulator requires allow_simulated")
         if self.admin_port == self.port != 0:
             raise ValueError("admin_port and port are the same")
         return self
 
 
 def require_origin(name: str) -> None:
-    """Refuse what can be no service's name.
+    """Refuse an invalid name of a service.
 
     Raises:
         ConfigurationError: ``config-invalid``.
@@ -172,5 +172,5 @@ def require_origin(name: str) -> None:
             field="origin",
             expected=_ORIGIN_LIKE,
             got=repr(name)[:80],
-            hint="name it like kms.example/prod; it stays for ever",
+            hint="use a name such as kms.example/prod; it cannot be changed later",
         )

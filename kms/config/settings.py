@@ -1,7 +1,7 @@
-"""The settings: one TOML file, environment and flags, checked once, at start.
+"""Settings: flags, environment and one TOML file, validated once, at start.
 
-A flag beats the environment, which beats the file, which beats the default. Unknown names are refused. No setting is a
-secret: keys are named by the file that holds them.
+Flags take precedence over the environment, then the file, then the defaults. Unknown names are refused. No setting is a
+secret: keys are in files that the settings name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CONFIG_VARIABLE: Final = "KMS_CONFIG"
 MAX_FILE_BYTES: Final = 64 * 1024
 
 _SERVICE_LINKS = re.compile(r"KMS_(?:SERVICE|PORT)_.*")
-"""Kubernetes sets these in every pod when a service is called ``kms``; they are no settings."""
+"""Variables that Kubernetes sets in every pod if a service is named ``kms``; they are not settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +49,13 @@ class LoadedSettings:
 def load_settings(
     *, flags: Mapping[str, object], environ: Mapping[str, str], config: Path | None = None
 ) -> LoadedSettings:
-    """Put the settings together and check them; a flag of None is not given.
+    """Combine and validate the settings; a flag of None is not given.
 
-    Without ``config`` the file is that of ``KMS_CONFIG``, and without this variable there is none.
+    The file is ``config``, or by default that of ``KMS_CONFIG``, if set.
 
     Raises:
-        ConfigurationError: ``config-unreadable`` or ``config-invalid``, naming the setting and where it came from; or
-            as ``locate``: a password in the URL of a database is refused before anything could show it.
+        ConfigurationError: ``config-unreadable`` or ``config-invalid``, with the setting and its source; or as
+            ``locate``: a password in the URL of a database is refused before it could be shown.
     """
     path = config or (Path(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else None)
     layers = (
@@ -75,12 +75,12 @@ def load_settings(
         settings = Settings.model_validate({name: _plain(value) for name, value in values.items()})
     except ValidationError as exc:
         raise _invalid(exc, sources) from exc
-    _ = settings.kek  # which is checked with them
+    _ = settings.kek  # validates it
     return LoadedSettings(settings=settings, file=path, sources=sources)
 
 
 def _from_file(path: Path) -> dict[str, object]:
-    """Read the file; relative paths in it are meant from where it lies."""
+    """Read the file; its relative paths start at its own folder."""
     try:
         values = tomllib.loads(read_bounded(path, MAX_FILE_BYTES).decode("utf-8"))
     except (OSError, ValueError) as exc:
@@ -99,13 +99,13 @@ _TABLES: Final = {
     "tls": {name: f"tls_{name}" for name in ("certificate_file", "key_file", "minimum")},
     "self": {name: f"self_{name}" for name in ("evidence", "evidence_per_minute")},
 }
-"""Tables of the file, what may stand in each, and the settings that these are."""
+"""Tables of the file, their members, and the settings that these are."""
 
 
 def _with_table(
     values: dict[str, object], name_of_table: str, members: Mapping[str, str], source: str
 ) -> dict[str, object]:
-    """Read a table, which says the same as the settings of its subject beside it; never both."""
+    """Read a table, which can replace settings with the prefix of its name; a setting must not be given twice."""
     table = values.get(name_of_table)
     if not isinstance(table, dict):
         return values
@@ -144,7 +144,7 @@ def _from_folder(name: str, value: object, folder: Path) -> object:
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, object]:
-    """Read ``KMS_…``; text becomes what the setting is, and nothing else does."""
+    """Read ``KMS_…`` variables, and convert text to the type of the setting."""
     values: dict[str, object] = {}
     for variable, text in environ.items():
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable == CONFIG_VARIABLE:
@@ -205,14 +205,14 @@ def _invalid(exc: ValidationError, sources: Mapping[str, str]) -> ConfigurationE
 
 
 def _remedy(name: str | None, *, missing: bool) -> str:
-    """Return where a setting is set, or for settings that disagree, where all of them are shown."""
+    """Return a hint on where a setting is set, or for conflicting settings, how to show all of them."""
     if name is None:
-        return "'kms config show' says of each setting where it comes from; docs/operations.md says what they mean"
-    places = f"{ENVIRONMENT_PREFIX}{name.upper()} in the environment, or {name} in the file that --config names"
+        return "'kms config show' shows the source of each setting; docs/operations.md explains them"
+    places = f"{ENVIRONMENT_PREFIX}{name.upper()} in the environment, or {name} in the file given with --config"
     if not missing:
-        return f"change it where it comes from: a flag, {places}"
-    written = "name the settings with --config or KMS_CONFIG ('kms init DIRECTORY --origin NAME' writes them)"
-    return f"{written}, or set --{name.replace('_', '-')}, {places}"  # what has no default has a flag
+        return f"change it at its source: a flag, {places}"
+    written = "give a settings file with --config or KMS_CONFIG ('kms init DIRECTORY --origin NAME' writes one)"
+    return f"{written}, or set --{name.replace('_', '-')}, {places}"  # a setting without a default has a flag
 
 
 def _unreadable(path: Path, problem: str) -> ConfigurationError:
@@ -221,5 +221,5 @@ def _unreadable(path: Path, problem: str) -> ConfigurationError:
         code="config-unreadable",
         field="config",
         got=problem,
-        hint="name a file that is there with --config or KMS_CONFIG; 'kms init DIRECTORY --origin NAME' writes one",
+        hint="give an existing file with --config or KMS_CONFIG; 'kms init DIRECTORY --origin NAME' writes one",
     )

@@ -1,4 +1,4 @@
-"""A new service in a directory of its own."""
+"""Settings file of a new service, in its own directory."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from attest.unfinished_file import UNFINISHED_SUFFIX
 from kms.config.settings import require_origin
 
 _TEMPLATE = """\
-# Settings of the key-release service; 'kms config show --config THIS' prints them all. Paths are relative to this file.
+# Settings of the key-release service; 'kms config show --config FILE' prints all. Paths are relative to this file.
 origin = "{origin}"
 database = "kms.db"
-kek_file = "kek"  # better on another disk, and not in the same backup
-kek_directory = "keks"  # what describes a further key-encryption key, before 'kms kek rotate'
-# Remembers how far the database has come; better on another disk than the database, and in none of its backups.
+kek_file = "kek"  # preferably on another disk than the database, and not in the same backup
+kek_directory = "keks"  # definitions of further key-encryption keys, for 'kms kek rotate'
+# Detects an older copy of the database. Preferably on another disk than the database, and not in its backups.
 rollback_guard = ["file:guard/kms.json"]
 
 host = "127.0.0.1"
 port = 8750
 
-# Certificates, revocation lists and bundles; read at start and on SIGHUP.
+# Certificates, revocation lists and bundles, read at start and on SIGHUP.
 # endorsements = ["endorsements"]
-# Ask the services of AMD, Intel and NVIDIA for what is not there.
+# Fetch missing endorsements from the services of AMD, Intel and NVIDIA.
 fetch = false
 {simulated}"""
 _SIMULATED = """
-# Evidence of the simulator proves nothing about hardware. Never in production.
+# Evidence of the simulator proves nothing about hardware. Do not use this in production.
 allow_simulated = true
 """
 
 
 def prepare_directory(directory: Path, *, origin: str | None, allow_simulated: bool) -> Path:
-    """Make a directory with a settings file in it, both for their owner alone, and return the path of the file.
+    """Create a directory with a settings file, both private to their owner, and return the path of the file.
 
-    A settings file that an interrupted initialisation wrote with the same content is used as it is.
+    A settings file with the same content from an interrupted initialisation is reused.
 
     Raises:
         ConfigurationError: ``config-invalid`` (no origin), ``config-exists`` or ``directory-unusable``.
@@ -45,9 +45,9 @@ def prepare_directory(directory: Path, *, origin: str | None, allow_simulated: b
             "a new service needs a name",
             code="config-invalid",
             field="origin",
-            hint="name it with --origin, such as --origin kms.example/prod; it stays for ever",
+            hint="set it with --origin, such as --origin kms.example/prod; it cannot be changed later",
         )
-    require_origin(origin)  # before anything is written: a directory with a name that cannot be is in the way
+    require_origin(origin)  # before anything is written, so that an invalid name leaves no directory
     path = directory / "kms.toml"
     content = _TEMPLATE.format(origin=origin, simulated=_SIMULATED if allow_simulated else "")
     try:
@@ -61,10 +61,10 @@ def prepare_directory(directory: Path, *, origin: str | None, allow_simulated: b
         if _interrupted(directory, path, content.encode()):
             return path
         raise ConfigurationError(
-            f"{path} is there already",
+            f"{path} already exists",
             code="config-exists",
             field="config",
-            hint=f"'kms init --config {path}' makes what it names",
+            hint=f"'kms init --config {path}' creates the database and the key-encryption key of this file",
         ) from exc
     return path
 
@@ -74,7 +74,7 @@ def _unusable(directory: Path, problem: str) -> ConfigurationError:
 
 
 def _interrupted(directory: Path, path: Path, content: bytes) -> bool:
-    """Return True if this settings file has this content, and the service that it names is incomplete."""
+    """Return True if the settings file has this content, and its service is incomplete."""
     names = {name: (directory / name).exists() for name in ("kms.db", "kek", "kek" + UNFINISHED_SUFFIX)}
     whole = names == {"kms.db": True, "kek": True, "kek" + UNFINISHED_SUFFIX: False}
     try:

@@ -1,1 +1,1 @@
-"""Brakes: freezes, limits and break-glass, which apply whatever the policies of keys allow."""
+"""Controls that apply in addition to the policies of keys: freezes, limits, floors and break-glass."""

@@ -1,4 +1,4 @@
-"""Freezing and thawing, from the next request on; ``kms.quorum.changes`` governs who may thaw."""
+"""Freezing and lifting freezes, from the next request on; ``kms.quorum.changes`` restricts who may lift one."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ THAWED = "thawed"
 
 
 def freeze(store: Store, target: Target, *, reason: str, actor: Actor, at: datetime) -> Freeze:
-    """Stop releases. One person suffices: thawing undoes it completely.
+    """Stop releases. One person suffices, because lifting the freeze undoes it completely.
 
     Raises:
         ConfigurationError: ``reason-invalid``.
         KeyUnknownError: ``key-unknown``: a freeze of an unknown name would have no effect.
-        KeyConflictError: ``tenant-unknown``, likewise; or ``already-frozen``.
+        KeyConflictError: ``tenant-unknown`` or ``already-frozen``.
         UnavailableError: the database is in use.
     """
     made = Freeze(target=target, reason=require_reason(reason), actor=actor.name, means=str(actor.means), frozen_at=at)
@@ -33,7 +33,7 @@ def freeze(store: Store, target: Target, *, reason: str, actor: Actor, at: datet
 
 
 def thaw_in(tx: WriteTransaction, target: Target) -> None:
-    """End a freeze; the caller has checked that it may be ended, and logs it.
+    """Lift a freeze; the caller has checked the permission and writes the log entry.
 
     Raises:
         KeyConflictError: ``not-frozen``.
@@ -54,13 +54,13 @@ def require_frozen(tx: ReadTransaction, target: Target) -> Freeze:
             f"{target} is not frozen",
             code="not-frozen",
             field=target.name or str(target.scope),
-            hint="'kms freeze list' shows what is; a freeze of a tenant or of everything is thawed as such",
+            hint="'kms freeze list' lists the freezes; lift a freeze of a tenant or of everything under that target",
         )
     return found
 
 
 def require_freezable(tx: ReadTransaction, target: Target) -> None:
-    """Refuse what cannot be frozen.
+    """Refuse a target that cannot be frozen.
 
     Raises:
         KeyUnknownError: ``key-unknown``.
@@ -74,8 +74,8 @@ def require_freezable(tx: ReadTransaction, target: Target) -> None:
         )
     if any(one.target == target for one in tx.freezes.all()):
         raise KeyConflictError(
-            f"{target} is frozen already",
+            f"{target} is already frozen",
             code="already-frozen",
             field=target.name or str(target.scope),
-            hint="'kms freeze list' says by whom and why",
+            hint="'kms freeze list' shows person and reason",
         )

@@ -60,7 +60,7 @@ class BreakGlassService:
         try:
             self._kek.unwrap(one.seal, context=glass_context(one.key, one.members()))
         except IntegrityError:
-            _log.error("break-glass %d for %s: its seal does not open; it does not count", one.number, one.key)
+            _log.error("break-glass %d for %s: its seal is invalid; it is ignored", one.number, one.key)
             return False
         except UnavailableError as exc:
             if exc.code != _NOT_AT_HAND:

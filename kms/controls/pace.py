@@ -1,4 +1,4 @@
-"""The pace of one requester: an identified caller, or a guest, whichever addresses its requests come from."""
+"""Request rate of one requester, an identified caller or a guest, regardless of its addresses."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from attest.rate_limits import Rate, RateTable
 from kms.domain.errors import RateLimitedError
 
 IMAGES_PER_CHIP: Final = 16
-"""How many images of one chip may be at their full rate at a time."""
+"""Number of images of one chip that may use their full rate at the same time."""
 
 
 class GuestPace:
     """Rates of the guests of a host: of each image on each chip, and a larger one of each chip.
 
-    Guests of one host share its chip. A guest cannot change its launch measurement while it runs, so it uses up the
-    rate of its own image, and not that of guests beside it. The rate of the chip bounds a chip whose key is known:
-    with it, evidence of any measurement can be made.
+    Guests of one host share its chip. A guest cannot change its launch measurement while it runs, so it uses up only
+    the rate of its own image, not that of other guests. The rate of the chip bounds a chip whose key has leaked, with
+    which evidence of any measurement can be made.
 
-    ``per_minute`` is of one image on one chip, in the long run and at once; at least 1.
+    ``per_minute`` is the long-term rate and the burst of one image on one chip; at least 1.
     """
 
     def __init__(self, per_minute: int) -> None:

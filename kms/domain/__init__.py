@@ -1,1 +1,1 @@
-"""Names, states and decisions of the key-release service: pure, and below everything else of it."""
+"""Names, states and decisions of the key-release service: pure, and imported by all its other packages."""

@@ -26,7 +26,7 @@ class Actor:
     """An identified person or program.
 
     Attributes:
-        name: unique for these means: user name, ``issuer|subject``, subject of a certificate.
+        name: unique for its means: user name, ``issuer|subject``, subject of a certificate.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Actor:
 def local_actor() -> Actor:
     """Return the user who runs this command, by number if it has no name, as in many containers.
 
-    Environment variables do not count: anyone could put another name there.
+    Environment variables are ignored, because anyone can set them.
     """
     try:
         name = pwd.getpwuid(os.getuid()).pw_name

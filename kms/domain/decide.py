@@ -46,7 +46,7 @@ class ReferenceState:
 class ReleaseObstacle:
     """Reason why a key is not released to any workload now.
 
-    ``code`` is a stable name (``references-unusable``), ``text`` is for people.
+    ``code`` is a stable name (``references-unusable``), ``text`` is a message.
     """
 
     code: str
@@ -64,7 +64,7 @@ class OpenBreakGlass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FloorState:
-    """A floor in force for a key: its scope and that in words, version, digest (32 bytes), and its reasons."""
+    """A floor in force for a key: its scope, display name, version, digest (32 bytes), and reasons."""
 
     scope: str
     name: str
@@ -88,7 +88,7 @@ class KeyState:
         obstacles: reasons against any release of the key at this moment.
         frozen_products: names of products (``kms.domain.devices``) whose evidence is refused at this moment.
         break_glass: the relaxations in force; the result, the log entry and the receipt name them.
-        floors: the floors that count besides its policy at this moment; no relaxation lifts one.
+        floors: the floors that apply in addition to its policy at this moment; no relaxation lifts one.
     """
 
     asked: str
@@ -159,7 +159,7 @@ class ReleaseDecision:
 
     def __bool__(self) -> NoReturn:
         """Refuse to be a condition."""
-        raise TypeError("a ReleaseDecision is no condition; compare .outcome")
+        raise TypeError("a ReleaseDecision is not a condition; compare .outcome")
 
 
 def decide(
@@ -218,9 +218,9 @@ def decide(
 
 def _about_request(requested: tuple[str, ...]) -> list[DenialReason]:
     if not requested:
-        return [DenialReason(code="nothing-requested", key_id=None, text="no key was asked for")]
+        return [DenialReason(code="nothing-requested", key_id=None, text="no key was requested")]
     if len(set(requested)) != len(requested):
-        return [DenialReason(code="key-repeated", key_id=None, text="a key was asked for twice")]
+        return [DenialReason(code="key-repeated", key_id=None, text="a key was requested twice")]
     return []
 
 
@@ -247,7 +247,7 @@ def _about_result(state: KeyState, result: Result | None, demand: ReleaseTerms, 
     reasons = [DenialReason(code=code, key_id=state.asked, text=text) for code, text in found]
     frozen = _frozen(state, result) if state.frozen_products else []
     if frozen:
-        text = f"evidence of {', '.join(frozen)} opens no key now: the product is frozen"
+        text = f"no key is released on evidence of {', '.join(frozen)}: the product is frozen"
         reasons.append(DenialReason(code="product-frozen", key_id=state.asked, text=text))
     if not result.affirmed:
         failed = ", ".join(check.id for check in result.failed)
@@ -288,22 +288,22 @@ def _demands_on(
         (
             hmac.compare_digest(policy.digest, state.policy_digest),
             "policy-mismatch",
-            "the workload was appraised under another policy than the key's",
+            "the workload was appraised under a policy that is not the key's",
         ),
         (
             state.reference_digest is not None and hmac.compare_digest(policy.reference_digest, state.reference_digest),
             "references-mismatch",
-            "the workload was appraised with other reference values than those that count for the key",
+            "the workload was appraised with reference values that are not those in force for the key",
         ),
-        (policy.production, "policy-not-production", "the built-in policy guards no key"),
-        (result.at == at and verified.at == at, "result-not-current", "the result is of another moment"),
-        (not relaxed, "relaxed-beyond-policy", f"verification left unchecked what the policy does not: {relaxed}"),
-        (verified.freshness is Freshness.MATCHED, "not-fresh", "the evidence answers no challenge"),
+        (policy.production, "policy-not-production", "the built-in policy cannot guard a key"),
+        (result.at == at and verified.at == at, "result-not-current", "the result was made for a different time"),
+        (not relaxed, "relaxed-beyond-policy", f"verification skipped checks that the policy requires: {relaxed}"),
+        (verified.freshness is Freshness.MATCHED, "not-fresh", "the evidence does not answer a challenge"),
         (_is_bound(result, demand), "not-bound", "the evidence is not bound to this service, challenge and purpose"),
         (
             demand.allow_simulated or not verified.simulated,
             "simulated",
-            "the evidence is simulated, and this service releases nothing on simulated evidence",
+            "the evidence is simulated, and this service does not release keys on simulated evidence",
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Lengths of time as operators write them: a number and a unit, ``30d``, ``12h``, ``90m``, ``45s``."""
+"""Durations as text: a number and a unit, ``30d``, ``12h``, ``90m``, ``45s``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DURATION = re.compile(r"(0|[1-9][0-9]{0,8})([dhms])")
 
 
 def parse_duration(text: str) -> timedelta:
-    """Read a length of time of at most ten years.
+    """Read a duration of at most ten years.
 
     Raises:
         ConfigurationError: ``duration-invalid``.
@@ -23,7 +23,7 @@ def parse_duration(text: str) -> timedelta:
     found = timedelta(seconds=int(match[1]) * _UNITS[match[2]]) if match else None
     if found is None or found > LONGEST:
         raise ConfigurationError(
-            f"{text[:40]!r} is no length of time",
+            f"{text[:40]!r} is not a duration",
             code="duration-invalid",
             expected="a whole number and d, h, m or s, such as 30d, at most 3650d",
             got=repr(text[:40]),
@@ -32,7 +32,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def duration_text(length: timedelta) -> str:
-    """Return a length of time in whole units, the largest that fits."""
+    """Return a duration in whole numbers of the largest unit that fits."""
     seconds = length // timedelta(seconds=1)
     unit, size = next((unit, size) for unit, size in _UNITS.items() if seconds % size == 0)
     return f"{seconds // size}{unit}"

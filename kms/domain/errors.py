@@ -16,19 +16,19 @@
         ├── ReleaseDeniedError        the key's owner or the Attester: a denial          403
         │   └── KeyUnknownError       …there is no such key                              404
         ├── LogTileUnknownError       the caller: the log has no such part               404
-        ├── AttestationOffError       the caller: the service proves no machine          404
+        ├── AttestationOffError       the caller: the service has no self-evidence       404
         ├── PolicyUnknownError        an administrator: no such policy of the tenant     404
         ├── GrantUnknownError         an administrator: there is no such grant           404
         ├── GrantConflictError        an administrator: it contradicts what is granted   409
-        ├── KeyConflictError          the operator: the key is there already, or is not
+        ├── KeyConflictError          the operator: it conflicts with the stored state
         ├── QuorumRequiredError       the operator: one person does not suffice              403
         ├── UnavailableError          the caller, later: retry in a moment               503
         │   └── RateLimitedError      …it requests too often                             429
-        ├── LogBrokenError            the operator: the log is not what was written      500
-        └── IntegrityError            the operator: stored data is not what was stored   500
+        ├── LogBrokenError            the operator: the log was altered or damaged       500
+        └── IntegrityError            the operator: stored data was altered or damaged   500
 
 Malformed and unverifiable evidence, missing endorsements and wrong settings keep their classes of ``attest.errors``.
-Which status each class becomes is one table, in ``kms/api/problems.py``.
+``kms/api/problems.py`` maps each class to a status.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class RateLimitedError(UnavailableError):
 
 
 class LogBrokenError(KmsError):
-    """The log is not what was written."""
+    """The log was altered or damaged."""
 
 
 class LogTileUnknownError(KmsError):
@@ -135,6 +135,6 @@ class IntegrityError(KmsError):
 
 
 def damaged(problem: str, *, code: str, field: str) -> IntegrityError:
-    """Return the error for a record that is not what was stored."""
+    """Return the error for a record that was altered or damaged."""
     hint = "the database was altered or damaged; restore it from a backup"
     return IntegrityError(problem, code=code, field=field, hint=hint)

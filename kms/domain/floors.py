@@ -1,7 +1,7 @@
-"""Floors of the service and of tenants: firmware levels that count besides the policy of every key. Pure functions.
+"""Floors of the service and of tenants: minimum firmware levels in addition to the policy of every key. Pure functions.
 
-A floor is one document in canonical JSON with all of its entries. Every change makes the next version. All entries
-whose moment has come count together, so that adding one never makes a floor looser.
+A floor is one document in canonical JSON with all of its entries. Every change makes the next version. All entries that
+have started apply together, so that adding one never makes a floor looser.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class FloorEntry:
     """One demand of a floor.
 
     Attributes:
-        since: first moment at which it counts, UTC; None: at once, whatever a clock says.
-        because: the reason; the denial of a release gives it.
+        since: start, UTC; None: immediately, regardless of any clock.
+        because: the reason, which is part of the denial of a release.
     """
 
     demand: FloorDemand
@@ -40,7 +40,7 @@ class FloorEntry:
     because: str
 
     def counts(self, at: datetime) -> bool:
-        """Return True if it counts at a moment."""
+        """Return True if it is in force at a moment."""
         return self.since is None or self.since <= at
 
     def replaces(self, other: FloorEntry) -> bool:
@@ -89,7 +89,7 @@ class Floor:
         return "floor of the service" if self.scope == EVERY_TENANT else f"floor of the tenant {self.scope!r}"
 
     def in_force(self, at: datetime) -> tuple[FloorEntry, ...]:
-        """Return the entries that count at a moment."""
+        """Return the entries in force at a moment."""
         return tuple(one for one in self.entries if one.counts(at))
 
     def policy(self, at: datetime) -> Policy | None:

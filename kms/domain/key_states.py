@@ -52,11 +52,11 @@ def version_obstacles(record: KeyRecord, *, at: datetime) -> Iterator[ReleaseObs
         yield ReleaseObstacle(code="key-destroyed", text=f"{what} was destroyed")
     if state is VersionState.DESTROYING and record.destroy_at is not None:
         when = rfc3339_text(record.destroy_at)
-        yield ReleaseObstacle(code="key-destroying", text=f"{what} is to be destroyed at {when}")
+        yield ReleaseObstacle(code="key-destroying", text=f"{what} will be destroyed at {when}")
     if state is VersionState.RETIRED and record.overlap_until is not None:
         when = rfc3339_text(record.overlap_until)
         yield ReleaseObstacle(
-            code="key-version-retired", text=f"{what} was replaced, and is released no longer since {when}"
+            code="key-version-retired", text=f"{what} was replaced and has not been released since {when}"
         )
     if not record.version_enabled:
         yield ReleaseObstacle(code="key-version-disabled", text=f"{what} is disabled")

@@ -170,7 +170,7 @@ class RotationSchedule:
             ValueError: the interval is not positive, or the overlap would reach the version after the next.
         """
         if not timedelta(0) <= self.overlap <= self.every or self.every < timedelta(seconds=1):
-            raise ValueError("a key overlaps with the version after it, and not with more")
+            raise ValueError("the overlap must not reach the version after the next")
 
     def members(self) -> dict[str, JsonValue]:
         """Return it as JSON members, without the name."""

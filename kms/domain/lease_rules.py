@@ -37,15 +37,15 @@ def _about(
         return DenialReason(code="lease-unknown", key_id=None, text=f"there is no lease {lease_id}")
     lease = state.lease
     if lease.name not in requested:
-        text = f"the lease {lease_id} is of a key that is not asked for"
+        text = f"the lease {lease_id} is for a key that is not requested"
         return DenialReason(code="lease-of-another-key", key_id=None, text=text)
-    # The machine, the image and the key are those of the lease; a copied id is of no use elsewhere.
+    # Machine, image and key must match the lease, so that a copied id is useless elsewhere.
     if lease.holder != attester.holder:
-        code, problem = "lease-of-another-holder", "is of another machine, image or recipient key"
+        code, problem = "lease-of-another-holder", "belongs to a different machine, image or recipient key"
     elif state.end is not None:
         code, problem = "lease-ended", f"has ended: {state.end.reason}"
     elif lease.expired(at):
-        code, problem = "lease-expired", f"expired at {lease.until}; ask for the key anew"
+        code, problem = "lease-expired", f"expired at {lease.until}; request the key again"
     else:
         return None
     return DenialReason(code=code, key_id=str(lease.name), text=f"the lease {lease_id} {problem}")
@@ -53,5 +53,5 @@ def _about(
 
 def _stopped(stops: Iterable[LeaseStop]) -> Iterator[DenialReason]:
     for stop in stops:
-        text = f"the key {str(stop.name)!r} is not released to this machine with this image any more: {stop.reason}"
+        text = f"the key {str(stop.name)!r} is no longer released to this machine with this image: {stop.reason}"
         yield DenialReason(code="lease-stopped", key_id=str(stop.name), text=text)

@@ -56,7 +56,7 @@ class Budget:
         """
         found = _BUDGET.fullmatch(text)
         if found is None or int(found[1]) > MAX_NUMBER:
-            raise _invalid(f"{text[:40]!r} is no number of releases", "a number, or a number and /hour, /day or /week")
+            raise _invalid(f"{text[:40]!r} is not a release budget", "a number, or a number and /hour, /day or /week")
         return Budget(most=int(found[1]), per=Period(found[2] or Period.TOTAL))
 
     def __str__(self) -> str:
@@ -107,10 +107,10 @@ def read_limits(document: JsonValue) -> KeyLimits:
         ConfigurationError: ``limits-invalid`` or ``window-invalid``.
     """
     if not isinstance(document, dict) or document.keys() != NO_LIMITS.members().keys():
-        raise _invalid("not the members of limits", ", ".join(NO_LIMITS.members()))
+        raise _invalid("wrong members", ", ".join(NO_LIMITS.members()))
     version, holders, per_chip = document["version"], document["most_holders"], document["most_per_chip"]
     if document["schema"] != SCHEMA or not _is_number(version):
-        raise _invalid("of another schema", SCHEMA)
+        raise _invalid("unsupported schema", SCHEMA)
     if holders is not None and not _is_number(holders):
         raise _invalid("most_holders", f"a number up to {MAX_NUMBER}")
     releases = _texts(document["most_releases"], "most_releases", MAX_ENTRIES)
@@ -132,9 +132,9 @@ def _chips(value: JsonValue) -> tuple[str, ...] | None:
     chips = _texts(value, "chips", MAX_CHIPS)
     for one in chips or ():
         if not _CHIP.fullmatch(one):
-            raise _invalid(f"{one[:80]!r} is no chip", "amd:, intel: or nvidia: and an id in lower-case hex")
+            raise _invalid(f"{one[:80]!r} is not a chip id", "amd:, intel: or nvidia: and an id in lower-case hex")
     if chips is not None and list(chips) != sorted(set(chips)):
-        raise _invalid("chips", "each once, sorted")
+        raise _invalid("chips", "a sorted list without duplicates")
     return chips
 
 
@@ -175,12 +175,12 @@ def limit_reasons(
         windows = "; ".join(map(str, limits.windows)) or "never"
         yield reason("outside-window", f"the key {asked!r} is released {windows}")
     if limits.chips is not None and not _is_allowed(limits.chips, asking):
-        yield reason("chip-not-allowed", f"the key {asked!r} is released to chips of its list alone")
+        yield reason("chip-not-allowed", f"the key {asked!r} is released only to the chips on its list")
     for budget in limits.releases:
         if usage.releases[budget] + asking.versions > budget.most:
             yield reason("budget-spent", f"the key {asked!r} is released at most {budget.most} times ({budget.per})")
     if limits.holders is not None and usage.other_holders + 1 > limits.holders:
-        yield reason("holders-exceeded", f"the key {asked!r} is held by at most {limits.holders} at a time")
+        yield reason("holders-exceeded", f"the key {asked!r} is limited to {limits.holders} holders at a time")
     yield from (reason(*found) for found in _about_chip(limits, asked, asking, usage))
 
 
@@ -189,7 +189,7 @@ def _about_chip(limits: KeyLimits, asked: str, asking: UseRequest, usage: Usage)
         return
     if asking.cpu is None:
         # A release that cannot be counted is refused.
-        yield "chip-not-allowed", f"releases of the key {asked!r} are counted by chip, and the evidence names none"
+        yield "chip-not-allowed", f"releases of the key {asked!r} are limited per chip, and the evidence names no chip"
     elif usage.to_chip + asking.versions > limits.per_chip.most:
         most, per = limits.per_chip.most, limits.per_chip.per
         yield "chip-rate-exceeded", f"the key {asked!r} is released at most {most} times ({per}) to one chip"

@@ -24,9 +24,9 @@ from kms.domain.errors import LogBrokenError
 
 ENTRY_SCHEMA = "kms.log/1"
 MAX_TEXT_CHARACTERS = 4096
-"""Of one text in an entry; longer text of a request is cut off."""
+"""Maximum length of a text in an entry; longer text of a request is truncated."""
 MAX_ENTRY_BYTES = 48 * 1024
-"""Bundles of entries give a length two bytes. Members that make an entry longer than this are replaced by digests."""
+"""A length in a bundle of entries has two bytes. Members that make an entry longer are replaced by digests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +61,9 @@ class LogEntry:
         try:
             document = json_value(self.raw, what=f"log entry {self.seq}")
         except EvidenceError as exc:
-            raise _broken(self.seq, "it is no JSON", "log-entry-invalid") from exc
+            raise _broken(self.seq, "it is not JSON", "log-entry-invalid") from exc
         if not isinstance(document, dict):
-            raise _broken(self.seq, "it is no JSON object", "log-entry-invalid")
+            raise _broken(self.seq, "it is not a JSON object", "log-entry-invalid")
         return document
 
     def time(self) -> datetime:
@@ -98,7 +98,7 @@ def make_entry(head: LogHead, *, kind: str, at: datetime, body: Mapping[str, Jso
 
 
 def require_entry(entry: LogEntry, seq: int) -> None:
-    """Refuse a stored entry that has another number, or is not canonical.
+    """Refuse a stored entry with a wrong number, or that is not canonical.
 
     Raises:
         LogBrokenError: ``log-gap`` or ``log-entry-invalid``.
@@ -107,7 +107,7 @@ def require_entry(entry: LogEntry, seq: int) -> None:
         raise _broken(seq, f"it is missing; the next one is {entry.seq}", "log-gap")
     document = entry.document()
     if document.get("seq") != seq or canonical_json(document) != entry.raw:
-        raise _broken(seq, "its text is not canonical or has another number", "log-entry-invalid")
+        raise _broken(seq, "its text is not canonical or has a wrong number", "log-entry-invalid")
 
 
 def _fitted(document: dict[str, JsonValue]) -> bytes:
@@ -137,5 +137,5 @@ def _broken(seq: int, problem: str, code: str) -> LogBrokenError:
         f"log entry {seq}: {problem}",
         code=code,
         field=f"entry {seq}",
-        hint="keep the database as it is and find out who wrote to it; a backup shows the entries that were there",
+        hint="preserve the database and find out who wrote to it; a backup has the original entries",
     )

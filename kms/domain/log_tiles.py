@@ -118,7 +118,7 @@ def _of_level(level: int | None, count: int, old: int) -> Iterator[Tile]:
 def _hashes(nodes: Sequence[Node], read: ReadNodes) -> bytes:
     stored = read(nodes)
     if len(stored) != len(nodes):
-        raise LogBrokenError("the tree of the log lacks hashes of a tile", code="log-tree-broken", field="log_nodes")
+        raise LogBrokenError("the tree of the log has no hashes for a tile", code="log-tree-broken", field="log_nodes")
     return b"".join(stored[node] for node in nodes)
 
 
@@ -138,5 +138,5 @@ def _unknown(path: str) -> LogTileUnknownError:
         f"the log has no tile {path[:100]!r}",
         code="log-tile-unknown",
         field="path",
-        hint="read the checkpoint again: it says how long the log is",
+        hint="read the checkpoint again, which has the size of the log",
     )

@@ -97,7 +97,7 @@ class Frontier:
         self._edge = dict(edge or {})
 
     def copy(self) -> Frontier:
-        """Return the same tree, which grows by itself."""
+        """Return an independent copy of the tree."""
         return Frontier(self.size, self._edge)
 
     def add(self, leaf: bytes) -> list[tuple[Node, bytes]]:
@@ -165,7 +165,7 @@ def _required(nodes: Sequence[Node], read: ReadNodes) -> Mapping[Node, bytes]:
     missing = next((node for node in nodes if node not in stored), None)
     if missing is not None:
         raise LogBrokenError(
-            f"the tree of the log lacks the hash at level {missing[0]}, index {missing[1]}",
+            f"the hash at level {missing[0]}, index {missing[1]} is missing in the tree of the log",
             code="log-tree-broken",
             field="log_nodes",
             hint="the database was altered or damaged; restore it from a backup",

@@ -49,7 +49,7 @@ def parse_noted(text: str) -> LogState | bytes:
     match = _NOTED.fullmatch(text)
     if match is None:
         raise ConfigurationError(
-            f"{text[:100]!r} is neither a state of a log nor the hash of an entry",
+            f"{text[:100]!r} is not a state of a log or the hash of an entry",
             code="log-head-invalid",
             expected="64 lower-case hex digits, or a number, ':' and such digits",
         )
@@ -76,8 +76,8 @@ def verify_log(source: LogSource, *, noted: Iterable[LogState | bytes] = ()) -> 
         The state of the whole log, to be noted elsewhere.
 
     Raises:
-        LogBrokenError: ``log-gap``, ``log-entry-invalid``, ``log-hash-mismatch`` (the stored tree is not that of the
-            entries), ``log-rolled-back`` (it is shorter than it was, or lacks an entry) or ``log-forked``.
+        LogBrokenError: ``log-gap``, ``log-entry-invalid``, ``log-hash-mismatch`` (the stored tree does not
+            match the entries), ``log-rolled-back`` (it is shorter than before, or lacks an entry) or ``log-forked``.
     """
     wanted = list(noted)
     states = [one for one in wanted if isinstance(one, LogState)]
@@ -88,7 +88,7 @@ def verify_log(source: LogSource, *, noted: Iterable[LogState | bytes] = ()) -> 
     for entry in chain(source.entries(), [None]):
         if entry is None or len(pending) >= _CHUNK:  # one chunk at a time, and the rest at the end
             if source.nodes(list(pending)) != pending:
-                raise _mismatch("the stored tree is not that of the entries: an entry was altered, or the tree was")
+                raise _mismatch("the stored tree does not match the entries: an entry or the tree was altered")
             stored += len(pending)
             pending = {}
         if entry is not None:
@@ -99,7 +99,7 @@ def verify_log(source: LogSource, *, noted: Iterable[LogState | bytes] = ()) -> 
             if frontier.size in sizes:
                 _require_states(states, frontier.size, frontier.root())
     if source.node_count() != stored:
-        raise _mismatch("the stored tree has hashes that belong to no entry")
+        raise _mismatch("the stored tree has hashes without an entry")
     _require_all(wanted, missing, frontier.size)
     return LogState(size=frontier.size, root=frontier.root())
 
@@ -109,11 +109,11 @@ def _require_states(states: Iterable[LogState], size: int, root: bytes) -> None:
     if other is None:
         return
     raise LogBrokenError(
-        f"the first {size} entries are others than those that were noted",
+        f"the first {size} entries differ from the noted state",
         code="log-forked",
         expected=f"{size}:{other.root.hex()}",
         got=f"{size}:{root.hex()}",
-        hint="somebody rewrote the log, or what was noted is of another service; keep both",
+        hint="the log was rewritten, or the noted state belongs to another service; keep both",
     )
 
 
@@ -123,11 +123,11 @@ def _require_all(wanted: Sequence[LogState | bytes], missing: set[bytes], size: 
         return
     expected = f"{longer.size} entries" if longer is not None else min(missing).hex()
     raise LogBrokenError(
-        f"what was noted is not among the {size} entries",
+        f"the log with {size} entries does not contain the noted state or entry",
         code="log-rolled-back",
         expected=expected,
         got=f"{size} entries",
-        hint="the database was replaced by an older one, or is that of another service",
+        hint="the database was replaced by an older one, or belongs to another service",
     )
 
 
@@ -136,5 +136,5 @@ def _mismatch(problem: str) -> LogBrokenError:
         problem,
         code="log-hash-mismatch",
         field="log_nodes",
-        hint="keep the database as it is and find out who wrote to it; a backup shows the entries that were there",
+        hint="preserve the database and find out who wrote to it; a backup has the original entries",
     )

@@ -48,7 +48,7 @@ def require_algorithm(name: str, *, purpose: KeyPurpose) -> str:
     found = ALGORITHMS.get(name)
     if found is None or found.purpose is not purpose:
         raise ConfigurationError(
-            f"there is no {purpose} of algorithm {name[:40]!r}",
+            f"there is no algorithm {name[:40]!r} for a {purpose}",
             code="key-algorithm-invalid",
             field="algorithm",
             expected=", ".join(one for one, algorithm in ALGORITHMS.items() if algorithm.purpose is purpose),
@@ -66,17 +66,16 @@ def require_material(material: SecretBytes, *, algorithm: str) -> None:
     """Refuse material that does not fit the algorithm, or that no random generator makes.
 
     Raises:
-        KeyConflictError: ``key-material-invalid``: another number of bytes; ``key-material-weak``: zeros, or a few
-            bytes again and again.
+        KeyConflictError: ``key-material-invalid``: wrong length; ``key-material-weak``: zeros, or a few repeated bytes.
     """
     size = ALGORITHMS[algorithm].size
     if len(material) != size:
         raise KeyConflictError(
-            f"a key of {algorithm} has exactly {size} bytes, got {len(material)}",
+            f"a key of {algorithm} must have {size} bytes, got {len(material)}",
             code="key-material-invalid",
             expected=f"{size} bytes",
             got=f"{len(material)} bytes",
-            hint=f"raw bytes, neither hex nor base64; 'head -c {size} /dev/urandom' makes such a file",
+            hint=f"use raw bytes, not hex or base64; 'head -c {size} /dev/urandom' writes such a file",
         )
     # Of 32 random bytes, 8 or fewer values are one case in 2**116.
     if material.lend(EXPORT, lambda view: len(set(view))) <= size // 4:
@@ -84,7 +83,7 @@ def require_material(material: SecretBytes, *, algorithm: str) -> None:
             "the key is not random: it repeats a few bytes",
             code="key-material-weak",
             expected=f"{size} bytes of a random generator",
-            hint=f"'head -c {size} /dev/urandom' makes such a file; nothing was stored",
+            hint=f"'head -c {size} /dev/urandom' writes such a file; nothing was stored",
         )
 
 

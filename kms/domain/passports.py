@@ -16,7 +16,7 @@ from attest.verification import Freshness, VerifiedItem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedPassport:
-    """A passport whose EAR a trusted Verifier signed, and whose request the key signed that the EAR vouches for.
+    """A passport whose EAR a trusted Verifier signed, and whose request is signed by the key that the EAR confirms.
 
     Built by ``PassportVerifier.verify`` only. It has the members of verified evidence that a decision uses.
 
@@ -47,7 +47,7 @@ class VerifiedPassport:
 
     @property
     def tolerances(self) -> DeviceTolerances:
-        """Likewise."""
+        """Empty: no tolerance for devices is granted."""
         return NO_DEVICE_TOLERANCES
 
     @property

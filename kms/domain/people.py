@@ -1,4 +1,4 @@
-"""The quorum: registered approvers and the number of approvals that each kind of change takes.
+"""The quorum: registered approvers and the number of approvals that each kind of change requires.
 
 It is one document in canonical JSON. Every change makes the next version, so that its digest identifies the rules in
 force.
@@ -128,16 +128,17 @@ class Quorum:
         for one in self.people:
             if one.name == name:
                 _refuse(
-                    f"there is somebody called {name[:80]!r} already", "another name; a new key takes a removal first"
+                    f"a person with the name {name[:80]!r} is already registered",
+                    "another name; to replace a key, remove the person first",
                 )
             if one.public_key == pem:
-                _refuse(f"{one.name!r} has this key already", "a key of their own for each person")
+                _refuse(f"{one.name!r} already has this key", "a different key for each person")
         return self._next(people=(*self.people, Person(name=name, public_key=pem)))
 
     def without_person(self, name: str) -> Quorum:
         """Remove a person; refused while a rule names them, so that no rule is weakened implicitly."""
         if name not in {one.name for one in self.people}:
-            _refuse(f"there is nobody called {name[:80]!r}", "one of the registered people")
+            _refuse(f"no registered person is named {name[:80]!r}", "one of the registered people")
         return self._next(people=tuple(one for one in self.people if one.name != name))
 
     def with_rule(self, rule: QuorumRule) -> Quorum:
@@ -189,7 +190,7 @@ def read_quorum(document: JsonValue) -> Quorum:
     members = _object(document, {"schema", "version", "people", "rules"}, "people and rules")
     version = members["version"]
     if members["schema"] != SCHEMA or not _is_count(version):
-        _refuse("the document is of another schema", SCHEMA)
+        _refuse("the document has an unsupported schema", SCHEMA)
     found = Quorum(
         version=int(cast("int", version)),
         people=tuple(map(_person, _list(members["people"], "people"))),
@@ -208,9 +209,9 @@ def _require_consistent(quorum: Quorum) -> None:
         _require_reachable(rule, names)
     if quorum.rules and quorum.rule(ChangeKind.QUORUM) is None:
         _refuse(
-            "a rule without one for 'quorum' could be taken away by one person",
-            "a rule for 'quorum' beside every other one",
-            hint="begin with 'kms quorum set quorum --of M --person NAME …'; it is the last that can be cleared",
+            "without a rule for 'quorum', one person could remove the other rules",
+            "a rule for 'quorum' in addition to every other rule",
+            hint="start with 'kms quorum set quorum --of M --person NAME …'; clear this rule last",
         )
 
 
@@ -220,13 +221,13 @@ def _require_reachable(rule: QuorumRule, names: list[str]) -> None:
         _refuse(f"the rule for {rule.kind} names {unknown[0]!r}, who is not registered", "registered people")
     _require_once(rule.people, f"people of the rule for {rule.kind}")
     if not 1 <= rule.threshold <= len(rule.people):
-        _refuse(f"the rule for {rule.kind} takes {rule.threshold} of {len(rule.people)}", f"1 to {len(rule.people)}")
+        _refuse(f"the rule for {rule.kind} requires {rule.threshold} of {len(rule.people)}", f"1 to {len(rule.people)}")
 
 
 def _require_once(names: Iterable[str], what: str) -> None:
     found = list(names)
     if found != sorted(set(found)) and (what != "keys" or len(found) != len(set(found))):
-        _refuse(f"{what}: one is there twice, or they are not in order", "each once, sorted")
+        _refuse(f"{what}: duplicates, or not sorted", "a sorted list without duplicates")
     if len(found) > MAX_PEOPLE:
         _refuse(f"{what}: {len(found)}", f"at most {MAX_PEOPLE}")
 
@@ -235,10 +236,10 @@ def _person(document: JsonValue) -> Person:
     members = _object(document, {"name", "public_key"}, "a person")
     name, pem = members["name"], members["public_key"]
     if not isinstance(name, str) or not _NAME.fullmatch(name) or not isinstance(pem, str):
-        _refuse(f"{str(name)[:80]!r} is no name", "1 to 64 lower-case letters, digits, '.', '_', '@' and '-'")
+        _refuse(f"{str(name)[:80]!r} is not a name", "1 to 64 lower-case letters, digits, '.', '_', '@' and '-'")
     person = Person(name=str(name), public_key=str(pem))
     if person.key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode() != pem:
-        _refuse(f"the key of {name} is not in its one spelling", "PEM, SubjectPublicKeyInfo")
+        _refuse(f"the key of {name} is not in canonical form", "PEM, SubjectPublicKeyInfo")
     return person
 
 
@@ -247,7 +248,7 @@ def _rule(document: JsonValue) -> QuorumRule:
     kind, threshold, counts = members["kind"], members["threshold"], members["proposer_counts"]
     people = _list(members["people"], "people of a rule")
     if kind not in set(ChangeKind) or not _is_count(threshold) or not isinstance(counts, bool):
-        _refuse(f"a rule for {str(kind)[:40]!r} that cannot be read", f"one of {', '.join(ChangeKind)}")
+        _refuse(f"a rule for {str(kind)[:40]!r} is malformed", f"one of {', '.join(ChangeKind)}")
     return QuorumRule(
         kind=ChangeKind(str(kind)),
         threshold=int(cast("int", threshold)),
@@ -258,13 +259,13 @@ def _rule(document: JsonValue) -> QuorumRule:
 
 def _object(document: JsonValue, names: set[str], what: str) -> dict[str, JsonValue]:
     if not isinstance(document, dict) or document.keys() != names:
-        _refuse(f"{what}: not what it should be", f"the members {', '.join(sorted(names))}")
+        _refuse(f"{what}: wrong members", f"the members {', '.join(sorted(names))}")
     return document
 
 
 def _list(value: JsonValue, what: str) -> list[JsonValue]:
     if not isinstance(value, list):
-        _refuse(f"{what}: no list", "a list")
+        _refuse(f"{what}: not a list", "a list")
     return value
 
 

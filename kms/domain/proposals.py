@@ -116,15 +116,15 @@ def read_proposal(raw: bytes) -> Proposal:
     try:
         found = _proposal(json_value(raw, what="proposal"))
     except EvidenceError as exc:
-        raise ConfigurationError(f"no proposal: {exc.message}", code="proposal-invalid") from exc
+        raise ConfigurationError(f"not a proposal: {exc.message}", code="proposal-invalid") from exc
     if found.raw != raw:
-        _invalid("it is not written as canonical JSON")
+        _invalid("it is not canonical JSON")
     return found
 
 
 def _proposal(document: JsonValue) -> Proposal:
     if not isinstance(document, dict) or document.keys() != _MEMBERS or document["schema"] != SCHEMA:
-        _invalid("not the members of a proposal")
+        _invalid("wrong members")
     texts = {name: document[name] for name in ("audience", "kind", "action", "reason", "created", "expires")}
     serial, person = document["serial"], document["person"]
     if (
@@ -133,7 +133,7 @@ def _proposal(document: JsonValue) -> Proposal:
         or not isinstance(serial, int)
         or not (person is None or isinstance(person, str))
     ):
-        _invalid("a member of another type")
+        _invalid("a member has the wrong type")
     return Proposal(
         audience=str(texts["audience"]),
         serial=serial,
@@ -151,7 +151,7 @@ def _proposal(document: JsonValue) -> Proposal:
 
 def _object(value: JsonValue) -> dict[str, JsonValue]:
     if not isinstance(value, dict):
-        _invalid("a member of another type")
+        _invalid("a member has the wrong type")
     return value
 
 
@@ -159,7 +159,7 @@ def approve_with(proposal: Proposal, key: PolicyPrivateKey) -> Approval:
     """Sign a proposal. Only the exported document is needed, so approvers can sign on their own machines."""
     public = key.public_key()
     if algorithm_of(public) is None:
-        _invalid("a key of another kind")
+        _invalid("unsupported kind of key")
     message = _DOMAIN + proposal.raw
     return Approval(proposal=proposal.digest, key_id=key_id(public).hex(), signature=raw_signature(key, message))
 
@@ -178,13 +178,13 @@ def read_approval(raw: bytes) -> Approval:
     except EvidenceError as exc:
         raise _no_approval(exc.message) from exc
     if texts.keys() != {"schema", "proposal", "key_id", "signature"} or texts["schema"] != APPROVAL_SCHEMA:
-        raise _no_approval("not the members of one")
+        raise _no_approval("wrong members")
     return Approval(proposal=texts["proposal"], key_id=texts["key_id"], signature=signature)
 
 
 def _no_approval(problem: str) -> ConfigurationError:
-    hint = "'kms proposal sign' writes such files"
-    return ConfigurationError(f"no signature over a proposal: {problem}", code="approval-invalid", hint=hint)
+    hint = "use a file written by 'kms proposal sign'"
+    return ConfigurationError(f"not a signature over a proposal: {problem}", code="approval-invalid", hint=hint)
 
 
 def signers(proposal: Proposal, approvals: Iterable[Approval], quorum: Quorum) -> tuple[Person, ...]:
@@ -205,7 +205,7 @@ def signers(proposal: Proposal, approvals: Iterable[Approval], quorum: Quorum) -
                 field=person.name,
                 expected=proposal.digest,
                 got=one.proposal[:64],
-                hint="sign the document that 'kms proposal show --export' writes, with the registered key",
+                hint="sign the output of 'kms proposal show --export' with the registered key",
             )
         found[person.name] = person
     return tuple(found.values())
@@ -217,15 +217,15 @@ def missing(rule: QuorumRule, proposal: Proposal, people: Iterable[Person]) -> s
     counted = signed & set(rule.people)
     if not rule.proposer_counts:
         if proposal.person is None:
-            return f"{rule.kind}: a proposal has to say which of the people proposes it (--as NAME)"
+            return f"{rule.kind}: the proposal must name the registered person who proposes it (--as NAME)"
         if proposal.person not in signed:
             return f"{rule.kind}: {proposal.person}, who proposes it, has not signed"
         counted -= {proposal.person}
     if len(counted) < rule.threshold:
-        names = ", ".join(sorted(counted)) or "nobody"
+        names = ", ".join(sorted(counted)) or "none"
         return f"{rule.kind}: {rule.threshold} of {', '.join(rule.people)}; so far {names}"
     return None
 
 
 def _invalid(problem: str) -> NoReturn:
-    raise ConfigurationError(f"no proposal: {problem}", code="proposal-invalid")
+    raise ConfigurationError(f"not a proposal: {problem}", code="proposal-invalid")

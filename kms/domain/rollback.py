@@ -1,7 +1,7 @@
-"""Rollback guards: a memory outside of the database by which an older copy of it is found (MC-36).
+"""Rollback guards: a record outside of the database that reveals an older copy of it (MC-36).
 
-A guard is advanced after a commit, and is never ahead of the newest database. So a database that is behind its guard
-was replaced by an older copy, and one whose log went another way was rewritten.
+A guard is advanced after a commit, and is never ahead of the newest database. A database that is behind its guard was
+therefore replaced by an older copy, and one whose log diverges was rewritten.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ ReadRoot = Callable[[int], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatePosition:
-    """How far a database has come.
+    """Position of a database.
 
     Attributes:
-        counter: number of writing transactions; 0 of a guard that knows the log alone.
+        counter: number of writing transactions; 0 for a guard that knows only the log.
         log_size: number of entries of the log.
         log_root: RFC 6962 root at that size, 32 bytes.
     """
@@ -34,7 +34,7 @@ class StatePosition:
     log_root: bytes
 
     def is_after(self, other: StatePosition) -> bool:
-        """Return True if the database went on from another position."""
+        """Return True if the database is at or after another position."""
         return (other.counter, other.log_size) < (self.counter, self.log_size)
 
     @property
@@ -44,44 +44,44 @@ class StatePosition:
 
     @property
     def text(self) -> str:
-        """Position for people."""
+        """Position as text, for messages."""
         return f"counter {self.counter}, log {self.log.text}"
 
 
 class RollbackGuard(Protocol):
-    """A memory of the newest position, which never goes back unless a person accepts that."""
+    """A record of the newest position, which never decreases unless a person accepts that."""
 
     @property
     def name(self) -> str:
-        """The guard as the settings name it, for messages."""
+        """The guard in the notation of the settings, for messages."""
 
     @property
     def background_seconds(self) -> float:
-        """Longest time for which a release may be missing in it."""
+        """Longest delay before a release is recorded in it."""
 
     def make(self) -> None:
-        """Make it if it is missing; it remembers nothing then.
+        """Create it, empty, if it is missing.
 
         Raises:
-            ConfigurationError: ``rollback-guard-missing``: it cannot be made.
+            ConfigurationError: ``rollback-guard-missing``: it cannot be created.
         """
 
     def read(self) -> StatePosition | None:
-        """Return the position that it remembers; None if it was made and never written.
+        """Return the recorded position; None if it is empty.
 
         Raises:
             ConfigurationError: ``rollback-guard-missing``: it is missing or cannot be read.
         """
 
     def advance(self, position: StatePosition) -> None:
-        """Remember a position unless it remembers a later one; it is durable when this returns.
+        """Record a position, unless the recorded one is later; it is durable when this returns.
 
         Raises:
             ConfigurationError: ``rollback-guard-missing``: it is missing or cannot be written.
         """
 
     def put(self, position: StatePosition) -> None:
-        """Remember a position, even an earlier one.
+        """Record a position, even an earlier one.
 
         Raises:
             ConfigurationError: ``rollback-guard-missing``: it cannot be written.
@@ -90,14 +90,14 @@ class RollbackGuard(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """The position that a guard remembers, with the guard's name."""
+    """The position recorded in a guard, with the guard's name."""
 
     guard: str
     position: StatePosition
 
 
 def read_guards(guards: Iterable[RollbackGuard]) -> tuple[Remembered, ...]:
-    """Return what every guard remembers. Read it before the database, which then cannot be behind by a race.
+    """Return the position in every guard. Read them before the database, so that no race lets it appear behind.
 
     Raises:
         ConfigurationError: ``rollback-guard-missing``: one is missing, empty or unreadable.
@@ -106,7 +106,7 @@ def read_guards(guards: Iterable[RollbackGuard]) -> tuple[Remembered, ...]:
 
 
 def require_written(name: str, position: StatePosition | None) -> StatePosition:
-    """Return the position that a guard of this name remembers.
+    """Return the position recorded in a guard of this name.
 
     Raises:
         ConfigurationError: ``rollback-guard-missing``: it is empty.
@@ -117,7 +117,7 @@ def require_written(name: str, position: StatePosition | None) -> StatePosition:
 
 
 def require_not_behind(position: StatePosition, remembered: Iterable[Remembered], *, root_at: ReadRoot) -> None:
-    """Refuse a database that is older than a guard remembers, or whose log went another way.
+    """Refuse a database that is older than the position in a guard, or whose log diverges from it.
 
     Raises:
         IntegrityError: ``state-rolled-back``.
@@ -126,34 +126,34 @@ def require_not_behind(position: StatePosition, remembered: Iterable[Remembered]
     for one in remembered:
         kept = one.position
         if position.counter < kept.counter or position.log_size < kept.log_size:
-            raise _rolled_back(one, "an older copy of the database was put back", position)
+            raise _rolled_back(one, "the database was replaced by an older copy", position)
         if not hmac.compare_digest(kept.log_root, root_at(kept.log_size)):
             raise _rolled_back(
-                one, "the log of the database went another way, or the guard is that of another service", position
+                one, "the log of the database diverges, or the guard belongs to another service", position
             )
 
 
 def _rolled_back(remembered: Remembered, problem: str, position: StatePosition) -> IntegrityError:
     return IntegrityError(
-        f"{problem}: the rollback guard {remembered.guard} remembers {remembered.position.text}, "
+        f"{problem}: the rollback guard {remembered.guard} is at {remembered.position.text}, "
         f"and the database is at {position.text}",
         code="state-rolled-back",
         field="database",
         expected=f"at least {remembered.position.text}",
         got=position.text,
-        hint="stop everything that uses the database and put the newest one back; where there is none, "
-        "'kms guard accept --because REASON' accepts this one, and what was disabled or frozen since is revived",
+        hint="stop everything that uses the database and restore the newest one; if there is none, accept this one "
+        "with 'kms guard accept --because REASON', which undoes later disables and freezes",
     )
 
 
 def guard_missing(name: str, problem: str) -> ConfigurationError:
-    """Return the refusal of a guard that does not answer: without it, the database may be an older copy."""
+    """Return the refusal for an unusable guard: without it, the database could be an older copy."""
     return ConfigurationError(
         f"the rollback guard {name} cannot be used: {problem}",
         code="rollback-guard-missing",
         field="rollback_guard",
-        expected="a guard that remembers how far the database has come",
+        expected="a guard with the position of the database",
         got=problem,
-        hint="a guard that is gone may hide an older copy of the database: compare with a state noted elsewhere "
-        "('kms fsck --expect'), then 'kms guard init' makes a new one",
+        hint="a missing guard can conceal an older copy of the database: compare it with a state noted elsewhere "
+        "('kms fsck --expect'), then create a new guard with 'kms guard init'",
     )

@@ -1,8 +1,8 @@
-"""Bytes that must not be seen.
+"""Secret bytes.
 
 ``SecretBytes`` shows nothing in ``repr``, ``str`` or a traceback and cannot be pickled or copied. Reading its content
-takes the capability ``EXPORT``; a test lists the modules that import it. The content is lent to a function, and
-overwritten when the secret is wiped or freed. Copies that libraries make are not overwritten.
+requires the capability ``EXPORT``; a test lists the modules that import it. A function gets a view of the content,
+which is overwritten when the secret is wiped or freed. Copies made by libraries are not overwritten.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SecretBytes:
         """Copy ``bytes``, or take over a ``bytearray``, which is wiped with the secret.
 
         Raises:
-            TypeError: something else than bytes.
+            TypeError: not bytes.
         """
         self.__content: bytearray | None = None
         if not isinstance(content, bytes | bytearray):
@@ -52,7 +52,7 @@ class SecretBytes:
             ValueError: the secret was wiped.
         """
         if capability is not EXPORT:
-            raise TypeError("reading a secret takes the export capability")
+            raise TypeError("reading a secret requires the export capability")
         view = memoryview(self._held()).toreadonly()
         returned = to(view)
         view.release()
@@ -95,7 +95,7 @@ class SecretBytes:
         return f"SecretBytes(<{self.__length} bytes>)"
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("a secret is not pickled or copied")
+        raise TypeError("a secret cannot be pickled or copied")
 
 
 @contextmanager

@@ -1,10 +1,10 @@
-"""An authenticated map from 32-byte keys to 32-byte values, whose root digest stands for all of it.
+"""An authenticated map from 32-byte keys to 32-byte values, whose root digest commits to all of it.
 
 A **node** is a bucket of a few entries, or a branch with sixteen children, one for each value of the next four bits of
 the key. The digest of a node is SHA-256 of its content, and a branch holds the digests of its children, so that the
-root tells which entries there are, and which there are not. A node is stored under its path: the digits from the root.
+root determines which entries exist and which do not. A node is stored under its path: the digits from the root.
 
-An absent child has the digest ``EMPTY``. A full bucket becomes a branch; branches stay until their last entry goes.
+An absent child has the digest ``EMPTY``. A full bucket becomes a branch; a branch remains until its last entry is gone.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Node = Bucket | Branch
 ReadNode = Callable[[Path, bytes], Node]
 """Returns the node of a path, which has this digest, or raises."""
 ReadAtDepth = Callable[[int, bytes], Node]
-"""Returns likewise the node on the path of the wanted key after this many digits."""
+"""Returns the node, with this digest, on the path of the wanted key after this many digits, or raises."""
 
 
 class StoredNode(NamedTuple):
@@ -83,13 +83,13 @@ def read_node(content: bytes) -> Node:
     """Read a node's stored form.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a node.
     """
     kind, rest = content[:1], content[1:]
     if kind == _BRANCH and len(rest) == CHILDREN * DIGEST_BYTES:
         return Branch(tuple(rest[at : at + DIGEST_BYTES] for at in range(0, len(rest), DIGEST_BYTES)))
     if kind != _BUCKET or not rest or len(rest) % _ENTRY_BYTES or len(rest) > MAX_BUCKET * _ENTRY_BYTES:
-        raise ValueError("no node of the map")
+        raise ValueError("not a node of the map")
     starts = range(0, len(rest), _ENTRY_BYTES)
     return Bucket({rest[at : at + DIGEST_BYTES]: rest[at + DIGEST_BYTES : at + _ENTRY_BYTES] for at in starts})
 

@@ -1,7 +1,7 @@
-"""The root of the authenticated state: one record that stands for every row on which a decision rests, and for the log.
+"""Root of the authenticated state: one record that commits to every row that affects a decision, and to the log.
 
-Each writing transaction makes the next root. It is authenticated with a key that the key-encryption key wraps, so that
-a writer of the database without that key makes none.
+Each writing transaction makes the next root. It is authenticated with a key that is wrapped under the key-encryption
+key, so that write access to the database is not enough to forge a root.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from kms.domain.state_map import DIGEST_BYTES, EMPTY
 MAC_BYTES: Final = 32
 _FORM: Final = struct.Struct(f">Q{DIGEST_BYTES}sQ{DIGEST_BYTES}s{DIGEST_BYTES}s")
 FORGED: Final = "state-forged"
-"""Code of stored state that this service did not write, or not last."""
+"""Code for stored state that is not the one this service wrote last."""
 ROLLED_BACK: Final = "state-rolled-back"
-"""Code of a state that is older than one that was seen."""
+"""Code for a state that is older than one seen before."""
 STATE_CODES: Final = frozenset({FORGED, ROLLED_BACK})
-_HINT: Final = "somebody wrote to the database; 'kms fsck' says what differs, and a backup has what was stored"
+_HINT: Final = "another program wrote to the database; 'kms fsck' lists the differences, a backup has the stored data"
 
 
 class MacKey:
@@ -103,17 +103,17 @@ def read_root(content: bytes, mac: bytes, *, key: MacKey) -> StateRoot:
         IntegrityError: ``state-forged``.
     """
     if len(content) != _FORM.size or not key.holds(content, mac):
-        raise forged("the root of the state is not one that this service wrote", field="state_root")
+        raise forged("the root of the state was not written by this service", field="state_root")
     counter, state, *log = _FORM.unpack(content)
     return StateRoot(counter=counter, state=state, log=LogEdge(*log))
 
 
 def forged(problem: str, *, field: str) -> IntegrityError:
-    """Return the error for stored state that this service did not write, or not last."""
+    """Return the error for stored state that is not the one this service wrote last."""
     return IntegrityError(problem, code=FORGED, field=field, hint=_HINT)
 
 
 def rolled_back(problem: str, *, field: str, expected: str, got: str) -> IntegrityError:
-    """Return the error for a state that is older than one that was seen."""
-    hint = "an older copy of the database was put back; restore the newest backup with 'kms restore'"
+    """Return the error for a state that is older than one seen before."""
+    hint = "the database was replaced by an older copy; restore the newest backup with 'kms restore'"
     return IntegrityError(problem, code=ROLLED_BACK, field=field, expected=expected, got=got, hint=hint)

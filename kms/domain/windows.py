@@ -1,7 +1,7 @@
-"""Windows of time: days of the week, from one time of day to before another, in UTC.
+"""Time windows: days of the week, and a range of times of day (end excluded), in UTC.
 
-``Mon-Fri 08:00-18:00``, ``Sat,Sun 00:00-24:00``, ``daily 22:00-24:00``; ``UTC`` may follow. A window does not reach
-over midnight: two windows do.
+``Mon-Fri 08:00-18:00``, ``Sat,Sun 00:00-24:00``, ``daily 22:00-24:00``, optionally with ``UTC``. A window does not
+cross midnight; use two windows for that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MINUTES_A_DAY: Final = 24 * 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A window of time.
+    """A time window.
 
     Attributes:
         days: of the week, 0 is Monday; at least one.
@@ -88,9 +88,9 @@ def _clock(minutes: int) -> str:
 
 def _invalid(text: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{text[:80]!r} is no window of time",
+        f"{text[:80]!r} is not a time window",
         code="window-invalid",
         field="window",
         expected="such as 'Mon-Fri 08:00-18:00', 'Sat,Sun 00:00-24:00' or 'daily 06:00-22:00', in UTC",
-        hint="what reaches over midnight, or over the end of the week, is two windows",
+        hint="use two windows to cross midnight or the end of the week",
     )

@@ -46,8 +46,7 @@ def add_key(
     Raises:
         ConfigurationError: the policy cannot be read, or a document of reference values that it names is missing, not
             accepted or not usable.
-        KeyConflictError: ``key-exists``; ``tenant-unknown``; ``key-material-invalid``: another number of bytes; or as
-            ``take_in``.
+        KeyConflictError: ``key-exists``; ``tenant-unknown``; ``key-material-invalid``: wrong length; or as ``take_in``.
         UnavailableError: the database is in use, or the key-encryption key's back-end does not answer.
     """
     rows = named_by(policy)
@@ -143,7 +142,7 @@ def set_enabled(store: Store, name: KeyName, *, enabled: bool, actor: Actor, at:
         record = require_key(tx, name)
         if record.enabled is enabled:
             state = "enabled" if enabled else "disabled"
-            problem = f"the key {str(name)!r} is {state} already"
+            problem = f"the key {str(name)!r} is already {state}"
             raise KeyConflictError(problem, code="key-state-unchanged", field=str(name))
         tx.keys.set_enabled(name, enabled=enabled)
         kind = KEY_ENABLED if enabled else KEY_DISABLED
@@ -161,7 +160,7 @@ def set_version_enabled(store: Store, asked: KeyReference, *, enabled: bool, act
     with store.writing() as tx:
         record = require_key(tx, asked)
         if record.version_enabled is enabled:
-            problem = f"{str(asked)!r} is {'enabled' if enabled else 'disabled'} already"
+            problem = f"{str(asked)!r} is already {'enabled' if enabled else 'disabled'}"
             raise KeyConflictError(problem, code="key-state-unchanged", field=str(asked))
         tx.keys.set_version_enabled(record, enabled=enabled)
         kind = KEY_ENABLED if enabled else KEY_DISABLED
@@ -187,5 +186,5 @@ def unknown_key(asked: KeyName | KeyReference) -> KeyUnknownError:
         f"there is no key {str(asked)!r}",
         code="key-unknown",
         field=str(asked),
-        hint="'kms key list' shows those there are",
+        hint="'kms key list' lists all keys",
     )

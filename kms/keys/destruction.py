@@ -48,7 +48,7 @@ def plan_destruction(
     Raises:
         KeyUnknownError: ``key-unknown``.
         KeyConflictError: ``destroy-delay-too-short``; ``key-version-current``; ``key-state-unchanged``: all of it is
-            to be destroyed, or was.
+            already scheduled for destruction, or destroyed.
     """
     _require_delay(asked, after=after, minimum=minimum)
     versions = _versions(tx, asked)
@@ -57,12 +57,14 @@ def plan_destruction(
             f"{str(asked)!r} is the current version of its key",
             code="key-version-current",
             field=str(asked),
-            hint=f"'kms key rotate {asked.name}' makes another one current; 'kms key destroy {asked.name}' ends all",
+            hint=f"first 'kms key rotate {asked.name}', or destroy all versions: 'kms key destroy {asked.name}'",
         )
     living = tuple(one for one in versions if one.destroy_at is None)
     if not living:
         raise KeyConflictError(
-            f"{str(asked)!r} is to be destroyed already, or was", code="key-state-unchanged", field=str(asked)
+            f"{str(asked)!r} is being destroyed, or was destroyed",
+            code="key-state-unchanged",
+            field=str(asked),
         )
     return PlannedDestruction(versions=living, at=whole_millisecond(at + after))
 
@@ -70,12 +72,12 @@ def plan_destruction(
 def _require_delay(asked: KeyReference, *, after: timedelta, minimum: timedelta) -> None:
     if after < minimum:
         raise KeyConflictError(
-            f"a key is destroyed after {duration_text(minimum)} at the earliest",
+            f"a key can be destroyed after {duration_text(minimum)} at the earliest",
             code="destroy-delay-too-short",
             field=str(asked),
             expected=f"at least {duration_text(minimum)}",
             got=duration_text(after),
-            hint="disable it: that is at once. The setting destroy_delay_seconds says how long a mistake can be undone",
+            hint="to stop releases immediately, disable it; the minimum is the setting destroy_delay_seconds",
         )
 
 
@@ -103,17 +105,17 @@ def restore_key(store: Store, asked: KeyReference, *, actor: Actor, at: datetime
 
     Raises:
         KeyUnknownError: ``key-unknown``.
-        KeyConflictError: ``key-destroyed``: its moment has come; ``key-state-unchanged``: nothing is to be destroyed.
+        KeyConflictError: ``key-destroyed``: the delay is over; ``key-state-unchanged``: no destruction is scheduled.
         UnavailableError: the database is in use.
     """
     name = str(asked)
     with store.writing() as tx:
         ending = [(one, one.destroy_at) for one in _versions(tx, asked) if one.destroy_at is not None]
         if not ending:
-            raise KeyConflictError(f"{name!r} is not to be destroyed", code="key-state-unchanged", field=name)
+            raise KeyConflictError(f"{name!r} is not scheduled for destruction", code="key-state-unchanged", field=name)
         saved = tuple(one for one, moment in ending if at < moment)
         if not saved:
-            hint = "nothing brings it back"
+            hint = "this cannot be undone"
             raise KeyConflictError(f"{name!r} was destroyed", code="key-destroyed", field=name, hint=hint)
         for record in saved:
             tx.keys.set_destruction(record, destroy_at=None)

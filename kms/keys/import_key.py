@@ -52,7 +52,7 @@ def make_import_key(
             tx.own_secrets.add(IMPORT_KEY, algorithm=_ALGORITHM, wrapped=wrapped, at=at)
             body: dict[str, JsonValue] = {"public_key_sha256": sha256(key.public).hexdigest(), "actor": actor.members()}
             tx.log.add(kind=IMPORT_KEY_CREATED, at=at, body=body)
-    # If another process made it in between, that one stays.
+    # If another process created one in between, that one is used.
     return key if mine else find_import_key(store, kek, service=service) or key
 
 
@@ -81,9 +81,9 @@ def unwrap_material(
 
     Raises:
         KeyConflictError: ``import-key-missing``: none was made, so nothing can be sealed to it.
-        EvidenceError: it is no wrapped key.
+        EvidenceError: it is not a wrapped key.
         BindingError: ``wrapped-key-mismatch`` or ``release-not-for-this-exchange``.
-        IntegrityError: ``wrapped-key-invalid``: the import key itself does not open.
+        IntegrityError: ``wrapped-key-invalid``: the import key itself cannot be unwrapped.
     """
     wrapped = WrappedKey.from_json(data)
     key = find_import_key(store, kek, service=service)
@@ -97,7 +97,7 @@ def no_import_key() -> KeyConflictError:
     return KeyConflictError(
         "the service has no import key yet",
         code="import-key-missing",
-        hint="'kms key import-key' makes and prints it; seal the key to that with 'kms key wrap'",
+        hint="create and print it with 'kms key import-key'; seal the key to it with 'kms key wrap'",
     )
 
 

@@ -11,7 +11,7 @@ from attest.encoding import JsonValue
 from attest.errors import AttestError
 from attest.policy import PolicyDifference, ReferenceDocument, decode_policy, diff_policies, read_document
 
-_RECORDED = Unchecked(check="freshness", reason="recorded evidence: the question that it answered is not known")
+_RECORDED = Unchecked(check="freshness", reason="recorded evidence: its challenge is not known")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ def policy_difference(
     """Compare the meaning of two policies, each with its documents of reference values.
 
     Raises:
-        ConfigurationError: one of them is no policy.
+        ConfigurationError: one of them is not a policy.
     """
     old, new = (
         decode_policy(read_document(data), documents=documents, incomplete=True)

@@ -38,9 +38,9 @@ def require_policy_open(record: KeyRecord) -> KeyRecord:
     """
     if record.purpose is KeyPurpose.PROMPT_KEY:
         raise KeyConflictError(
-            f"the prompt key {str(record.name)!r} keeps its policy: what is encrypted to it is meant for that alone",
+            f"the policy of the prompt key {str(record.name)!r} cannot change: clients encrypt under this policy",
             code="prompt-key-policy",
             field=str(record.name),
-            hint="make another prompt key under the other policy, and disable this one when its prompts are answered",
+            hint="create another prompt key with the new policy, and disable this one after its prompts are answered",
         )
     return record

@@ -50,7 +50,7 @@ def set_release_settings(
     with store.writing() as tx:
         before = ReleaseSettings.of(require_key(tx, name))
         if before == then:
-            problem = f"the key {str(name)!r} is released like that already"
+            problem = f"the key {str(name)!r} already has these release settings"
             raise KeyConflictError(problem, code="key-state-unchanged", field=str(name))
         tx.keys.set_release(name, disclosure=then.disclosure, lease_seconds=then.lease_seconds)
         body = {**name_members(name), **then.members(), "before": before.members(), "actor": actor.members()}

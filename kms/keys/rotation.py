@@ -93,7 +93,7 @@ def set_schedule(
     Raises:
         KeyUnknownError: ``key-unknown``.
         KeyConflictError: ``key-destroying``; ``schedule-invalid``: the overlap is longer than the time between
-            rotations, or that time is nothing.
+            rotations, or that time is zero.
         UnavailableError: the database is in use.
     """
     try:
@@ -105,7 +105,7 @@ def set_schedule(
             field=str(name),
             expected=f"an overlap of at most {duration_text(every)}",
             got=duration_text(overlap),
-            hint="rotate less often, or let versions overlap for a shorter time",
+            hint="rotate less often, or use a shorter overlap",
         ) from exc
     with store.writing() as tx:
         _require_living(require_key(tx, name))
@@ -222,9 +222,9 @@ def _require_living(record: KeyRecord) -> None:
     if record.destroy_at is None:
         return
     raise KeyConflictError(
-        f"the key {str(record.name)!r} is to be destroyed, or was",
+        f"the key {str(record.name)!r} is scheduled for destruction, or destroyed",
         code="key-destroying",
         field=str(record.name),
         got=rfc3339_text(record.destroy_at),
-        hint=f"'kms key restore {record.name}' keeps it, before that moment",
+        hint=f"to keep it, run 'kms key restore {record.name}' before the destruction",
     )

@@ -31,7 +31,7 @@ def parse_tags(texts: Iterable[str]) -> dict[str, str]:
         name, equals, value = text.partition("=")
         if not equals or name in found or not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
             raise ConfigurationError(
-                f"{text[:80]!r} is no tag",
+                f"{text[:80]!r} is not a tag",
                 code="tag-invalid",
                 expected="name=value, each name once; the name of up to 64 lower-case letters, digits, '.', '_', '-', "
                 "the value of up to 256 letters, digits, spaces and ._:/@+-",

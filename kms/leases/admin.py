@@ -75,8 +75,8 @@ def _require_stopped(tx: ReadTransaction, lease_ids: Sequence[str]) -> None:
     for lease_id in lease_ids:
         if lease_id not in states or states[lease_id].stop is None:
             raise KeyConflictError(
-                f"no stop stands against the lease {lease_id[:40]!r}",
+                f"the lease {lease_id[:40]!r} is not stopped",
                 code="lease-not-stopped",
                 field=lease_id[:40],
-                hint="'kms releases list --stopped' shows those that are stopped",
+                hint="'kms releases list --stopped' lists stopped leases",
             )

@@ -35,11 +35,11 @@ def lists_advisory(advisory: str) -> Concern:
     """
     if not _ADVISORY.fullmatch(advisory):
         raise ConfigurationError(
-            f"{advisory[:40]!r} is no advisory of Intel's",
+            f"{advisory[:40]!r} is not an Intel advisory",
             code="advisory-invalid",
             expected="INTEL-SA- and five digits",
             got=repr(advisory[:40]),
-            hint="AMD's reports name no advisories; ask for the level that mends it with --tcb-below",
+            hint="AMD's reports name no advisories; give the level that fixes it with --tcb-below",
         )
     return partial(_lists, advisory)
 
@@ -63,7 +63,7 @@ def parse_minimum(text: str) -> Concern:
     found = _MINIMUM.fullmatch(text)
     if not found:
         raise ConfigurationError(
-            f"{text[:80]!r} is no level of a TCB",
+            f"{text[:80]!r} is not a TCB level",
             code="tcb-minimum-invalid",
             expected="PRODUCT:COMPONENT=LEVEL, such as Genoa:snp=27 or tdx:tdx_module.svn=7",
             got=repr(text[:80]),
@@ -85,7 +85,7 @@ def below(product: str, component: str, minimum: int) -> Concern:
 
 def _below(product: str, component: str, minimum: int, lease: Lease, claims: KeptClaims) -> Iterator[str]:
     if lease.tee == PASSPORT:
-        yield f"{component}: a Verifier's word was taken, which does not state it"
+        yield f"{component}: not stated in the Verifier's Attestation Result"
         return
     if product not in {lease.tee, (lease.product or lease.tee).lower()}:
         return
@@ -119,5 +119,5 @@ def _against(policy: Policy, at: datetime, lease: Lease, claims: KeptClaims) -> 
     whole = (simulation_check(simulated=lease.simulated, tolerated=policy.simulated), *checks)
     for check in whole:
         if check.outcome is Outcome.FAIL and (check.branch is None or check.branch not in set_aside):
-            got = "not told by the kept claims" if check.got == "absent" else f"got {check.got}"
+            got = "not in the stored claims" if check.got == "absent" else f"got {check.got}"
             yield f"{check.id}: {got}"

@@ -1,7 +1,7 @@
-"""A witness of our own: cosign the checkpoint of a log if it extends the one that was cosigned before.
+"""Witness: cosign the checkpoint of a log if it extends the last one cosigned.
 
-A witness is useful if another party runs it on another machine. Its state is one file for each log, the last checkpoint
-that it cosigned; it is on the disk before the cosignature is returned.
+A witness is useful if another party runs it on another machine. Its state is one file for each log, with the last
+checkpoint that it cosigned; the file is on disk before the cosignature is returned.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def read_witness_key(content: bytes, *, name: str) -> tuple[Ed25519PrivateKey, W
 def cosign_next(
     *, note: str, log: VerifierKey, name: str, key: Ed25519PrivateKey, memory: Path, fetch: FetchProof, at: datetime
 ) -> tuple[Checkpoint, str]:
-    """Cosign a checkpoint that extends the one cosigned before, or is the same; return it and the signature line.
+    """Cosign a checkpoint that extends or equals the last one cosigned; return it and the signature line.
 
     ``memory`` is the witness's file with the last checkpoint, made if it is missing.
 
@@ -67,7 +67,7 @@ def cosign_next(
     largest = read_checkpoint(kept.recall() or note, log=log)
     if largest.size > checkpoint.size:
         raise VerificationError(
-            "a larger checkpoint of this log was cosigned already",
+            "a larger checkpoint of this log was already cosigned",
             code="checkpoint-older",
             expected=f"at least {largest.size} entries",
             got=str(checkpoint.size),
@@ -130,7 +130,7 @@ class LogAtUrl:
 
 
 def _no_proof() -> AttestError:
-    return VerificationError("the service has no proof that its log is the same", code="log-consistency-invalid")
+    return VerificationError("the service cannot prove that its log is consistent", code="log-consistency-invalid")
 
 
 def _unreachable(problem: str) -> EndorsementError:
@@ -141,8 +141,8 @@ def _unreachable(problem: str) -> EndorsementError:
 
 def _bad_key() -> ConfigurationError:
     return ConfigurationError(
-        "a witness's key is an Ed25519 private key in PEM, without a password",
+        "the key of a witness must be an unencrypted Ed25519 private key in PEM",
         code="witness-key-invalid",
         field="key",
-        hint="openssl genpkey -algorithm ed25519 makes one",
+        hint="create one with 'openssl genpkey -algorithm ed25519'",
     )

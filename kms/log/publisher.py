@@ -63,7 +63,7 @@ class LogPublisher:
     def checkpoint(self) -> Checkpoint:
         """Return the state of the log, signed, with the cosignatures that arrived.
 
-        Over an older copy of the database it is the one that was published last, for the guards of other replicas.
+        For an older copy of the database, this is the last published one, for the guards of other replicas.
 
         Raises:
             LogBrokenError: ``log-tree-broken``.

@@ -30,7 +30,7 @@ def export_log(source: TileSource, directory: Path, *, checkpoint: Checkpoint, l
 
     Raises:
         ConfigurationError: ``directory-unusable``.
-        LogBrokenError: ``log-forked``: the directory shows another log; or as ``read_tile``.
+        LogBrokenError: ``log-forked``: the directory has a different log; or as ``read_tile``.
         SignatureError: ``note-signature-invalid``: the directory has a checkpoint by another key.
     """
     try:
@@ -52,23 +52,23 @@ def _unusable(directory: Path, problem: str) -> ConfigurationError:
 
 
 def _before(source: TileSource, directory: Path, checkpoint: Checkpoint, log: VerifierKey) -> int:
-    """Return the number of entries that the directory shows already."""
+    """Return the number of entries in the directory."""
     path = directory / _CHECKPOINT
     if not path.exists():
         return 0
     shown = read_checkpoint(path.read_bytes().decode("utf-8", errors="replace"), log=log)
     if shown.size > checkpoint.size or root(shown.size, source.nodes) != shown.root:
         raise LogBrokenError(
-            f"{directory} shows {shown.size} entries that are not those of this log",
+            f"{directory} has {shown.size} entries that differ from this log",
             code="log-forked",
             expected=f"{shown.size}:{shown.root.hex()}",
             got=f"{checkpoint.size}:{checkpoint.root.hex()}",
-            hint="the database was replaced by an older one, or rewritten; keep the directory, it shows what was there",
+            hint="the database was replaced by an older one, or rewritten; keep the directory, it has the original log",
         )
     return shown.size
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file as a whole, readable by everybody, since it is to be served."""
+    """Write a file atomically, readable by all users, because a web server serves it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_file(path, content, mode=_EVERYBODY_READS, replace=True)

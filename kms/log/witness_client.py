@@ -103,7 +103,7 @@ def read_witnesses(content: bytes) -> tuple[Witness, ...]:
     try:
         lines = [line.partition("#")[0].split() for line in content.decode("utf-8").splitlines()]
     except UnicodeDecodeError as exc:
-        raise _invalid("it is no UTF-8") from exc
+        raise _invalid("it is not UTF-8") from exc
     found = [_witness(words, number) for number, words in enumerate(lines, 1) if words]
     names = {one.key.name for one in found}
     if not 0 < len(found) <= MAX_WITNESSES or len(names) != len(found):
@@ -146,7 +146,7 @@ class WitnessPanel:
         self._pool = ThreadPoolExecutor(len(witnesses), thread_name_prefix="witness")
 
     def ask(self, checkpoint: Checkpoint, *, prove: Prove) -> WitnessRound:
-        """Ask every witness that is not paused, all at once, and return the cosignatures that arrive in time."""
+        """Request cosignatures of all witnesses that are not paused, concurrently; return those that arrive in time."""
         now = self._clock()
         asked = [one for one in self._witnesses if self._paused.get(one.key.name, now) <= now]
         futures = {one.key.name: self._pool.submit(self._cosigned, one, checkpoint, prove) for one in asked}
@@ -172,15 +172,15 @@ class WitnessPanel:
 
         Raises:
             OSError: no answer, or a refusal.
-            ValueError: an answer that is none.
-            AttestError: a cosignature that does not hold, or no proof can be made.
+            ValueError: a malformed answer.
+            AttestError: an invalid cosignature, or no proof can be made.
         """
         name = witness.key.name
         answer = self._sent(witness, checkpoint, self._sizes[name], prove)
         if answer.status == _CONFLICT:
             self._sizes[name] = _stated_size(answer)
             if self._sizes[name] > checkpoint.size:
-                self._sizes[name] = 0  # asked again next time: this log may be the shorter one
+                self._sizes[name] = 0  # learnt again next time: this log may be the shorter one
                 return None
             answer = self._sent(witness, checkpoint, self._sizes[name], prove)
         if answer.status != _OK:

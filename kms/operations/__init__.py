@@ -1,1 +1,1 @@
-"""Work on a whole service: opening it, back-up, check, another key-encryption key."""
+"""Operations on a whole service: opening, backup, examination, rotation of key-encryption keys."""

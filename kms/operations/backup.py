@@ -1,4 +1,4 @@
-"""Backups: made while the service runs, and restored into a database that is not there yet."""
+"""Backups: made while the service runs, and restored into a new database."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ RESTORED = "restored"
 
 
 class _DryRunError(Exception):
-    """Undoes a restoration that would have succeeded."""
+    """Rolls back a dry run of a restoration that succeeded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Restoration:
-    """Fills a new database, and refuses to leave it unless it is what was backed up."""
+    """Fills a new database, and fails unless the result equals the backup."""
 
     source: BinaryIO
     summary: BackupSummary
@@ -50,25 +50,25 @@ class _Restoration:
     dry_run: bool
 
     def __call__(self, tx: WriteTransaction) -> None:
-        # (1) Every row; the database itself refuses one whose parent is missing, or that is there twice.
+        # (1) Every row; the database itself refuses a duplicate, or one whose parent is missing.
         fill_from(tx, self.source)
-        # (1.1) The service itself made the backup, and every row is the one that it stored.
+        # (1.1) This service made the backup and stored every row.
         self._authenticate(tx)
-        # (2) The log is unbroken and its tree is that of its entries, it passes through what was noted elsewhere, and
-        # it ends where the backup says.
+        # (2) The log is unbroken, its tree matches its entries, it contains the noted states, and it ends at the head
+        # of the backup.
         required, lacked = self.noted.weighed(tx)
         state = verify_log(tx.log, noted=required).text
         if state != self.summary.head:
             raise LogBrokenError(
-                "the log of the backup does not end where the backup says",
+                "the log of the backup does not end at its head",
                 code="log-head-mismatch",
                 expected=self.summary.head,
                 got=state,
-                hint="take another backup",
+                hint="use another backup",
             )
-        # (3) It is unknown which challenges were used since the backup, so all from before are refused (MC-36).
+        # (3) It is unknown which challenges were used since the backup, so all earlier ones are refused (MC-36).
         tx.facts.put(RESTORED_AT, rfc3339_text(self.at).encode())
-        # (4) That it was restored is an entry: what was logged since the backup is lost, and its numbers come again.
+        # (4) The restoration is logged: later entries are lost, and their numbers are used again.
         body: dict[str, JsonValue] = {
             "actor": self.actor.members(),
             "backup_sha256": self.summary.digest.hex(),
@@ -87,17 +87,17 @@ class _Restoration:
         with opened_ring(self.settings, tx.keks.all(), random=self.random) as kek:
             keys = state_keys(tx, kek, origin=self.settings.origin)
         if not keys.backup.holds(self.summary.digest, self.summary.mac):
-            raise forged("the backup is not one that this service made", field="backup")
+            raise forged("the backup was not made by this service", field="backup")
         tx.open_state(keys)
         problem = next(state_problems(tx), None)
         if problem is not None:
-            raise forged(f"the backup was made of a database that was altered: {problem}", field="backup")
+            raise forged(f"the backup contains an altered database: {problem}", field="backup")
 
 
 def back_up(store: Store, path: Path, *, origin: str, at: datetime) -> BackupSummary:
-    """Write a backup into a new file that its owner alone can read, and flush it to the disk.
+    """Write a backup to a new file that only its owner can read, and flush it to disk.
 
-    The service may run meanwhile; the backup is of one moment. A failure leaves no file.
+    The service may be running; the backup is a consistent snapshot. A failure leaves no file.
 
     Raises:
         ConfigurationError: ``backup-exists`` (it is never overwritten) or ``backup-unusable``.
@@ -111,7 +111,7 @@ def back_up(store: Store, path: Path, *, origin: str, at: datetime) -> BackupSum
     except OutputError as exc:
         if exc.code == "output-exists":
             raise ConfigurationError(
-                f"there is a file {path} already, and a backup is never overwritten",
+                f"the file {path} already exists, and a backup is never overwritten",
                 code="backup-exists",
                 field="backup",
                 hint="name another file",
@@ -129,17 +129,17 @@ def restore(
     at: datetime,
     dry_run: bool,
 ) -> BackupSummary:
-    """Make a database from a backup, all or nothing, with the key-encryption key that it was made under.
+    """Create a database from a backup, all or nothing, with the key-encryption key of the backup.
 
-    The database must not exist, the service must be that of the backup, and the log must hold the noted states and
-    what the rollback guards remember; afterwards they remember the restored database. One that is missing is made.
+    The database must not exist, the service must be that of the backup, and the log must contain the noted states and
+    the positions of the rollback guards; afterwards these are set to the restored database. A missing guard is created.
 
     Raises:
         ConfigurationError: ``backup-invalid``, ``backup-other-schema``, ``backup-unusable``, ``origin-mismatch``, or as
-            ``create_database``; or ``rollback-guard-missing`` when everything was restored.
+            ``create_database``; or ``rollback-guard-missing`` after everything was restored.
         SignatureError: ``note-signature-invalid``: a checkpoint of another service.
         LogBrokenError: the log is broken, ``log-rolled-back``, ``log-forked`` or ``log-head-mismatch``.
-        IntegrityError: ``state-forged``: the service did not make it, or its database was altered.
+        IntegrityError: ``state-forged``: this service did not make it, or its database was altered.
         UnavailableError: ``clock-went-back``, or a row does not fit (``store-failed``).
     """
     try:
@@ -148,7 +148,7 @@ def restore(
         raise _unusable(path, exc.strerror or str(exc)) from exc
     with source:
         try:
-            summary = check_backup(source)  # to its end first, so that a damaged one touches nothing
+            summary = check_backup(source)  # completely, so that a damaged one changes nothing
         except OSError as exc:  # a directory, or a disk that fails
             raise _unusable(path, exc.strerror or str(exc)) from exc
         _require_origin(summary, settings)
@@ -168,7 +168,7 @@ def restore(
         )
         with suppress(_DryRunError):
             create_database(settings.database, fill=fill, access=settings.database_access)
-            # The guards remember the restored database, and no longer the one before it.
+            # The guards are set to the restored database.
             with closing(open_vault(settings, random=random, guarded=False).store) as store:
                 put_guards(guards, store)
     return summary
@@ -177,12 +177,12 @@ def restore(
 def _require_origin(summary: BackupSummary, settings: Settings) -> None:
     if summary.origin != settings.origin:
         raise ConfigurationError(
-            f"the backup is of {summary.origin[:140]!r}, not of {settings.origin!r}",
+            f"the backup belongs to {summary.origin[:140]!r}, not to {settings.origin!r}",
             code="origin-mismatch",
             field="origin",
             expected=settings.origin,
             got=summary.origin[:140],
-            hint="name the settings of the service that the backup is of",
+            hint="use the settings of the service that made the backup",
         )
 
 

@@ -1,7 +1,7 @@
-"""Continuity of a service: the signing key is the one that the log's first entry names.
+"""Continuity of a service: the signing key is the one in the first entry of the log.
 
-A database that was restored proves continuity by this and by its log: the key is the one that clients pinned, and the
-log passes through what was noted of it elsewhere (MC-27, MC-36).
+A restored database proves continuity by this key, which clients have pinned, and by its log, which contains the states
+noted elsewhere (MC-27, MC-36).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from kms.store import ReadTransaction
 
 MAX_REASON_CHARACTERS: Final = 1000
 RESTORED_AT: Final = "restored_at"
-"""Fact of a database that was made from a backup, or accepted: challenges from before are refused, used or not."""
+"""Fact of a restored or accepted database: earlier challenges are refused, used or not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedRollback:
-    """The consent to restore less than was noted, with a reason of 1 to 1000 printable characters for the log.
+    """The consent to restore a log older than a noted state, with a reason of 1 to 1000 characters for the log.
 
     ``field`` is the option with the reason, for messages.
     """
@@ -32,14 +32,14 @@ class AcceptedRollback:
     field: str = "--accept-rollback"
 
     def __post_init__(self) -> None:
-        """Refuse silence.
+        """Require a reason.
 
         Raises:
             ConfigurationError: ``rollback-reason-invalid``.
         """
         if not 0 < len(self.reason.strip()) <= MAX_REASON_CHARACTERS or not self.reason.isprintable():
             raise ConfigurationError(
-                "a rollback is accepted for a reason, or not at all",
+                "accepting a rollback requires a reason",
                 code="rollback-reason-invalid",
                 field=self.field,
                 expected=f"1 to {MAX_REASON_CHARACTERS} printable characters",
@@ -49,12 +49,12 @@ class AcceptedRollback:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotedElsewhere:
-    """States of a log that were kept apart from its database.
+    """States of a log that were noted outside of its database.
 
     Attributes:
         noted: states, and hashes of entries.
         checkpoints: signed states, as files; the service itself must have signed them.
-        accepted: lets states pass that are newer than the log; None lets none.
+        accepted: permits states that are newer than the log; None permits none.
     """
 
     noted: Sequence[LogState | bytes] = ()
@@ -62,7 +62,7 @@ class NotedElsewhere:
     accepted: AcceptedRollback | None = None
 
     def weighed(self, tx: ReadTransaction) -> tuple[tuple[LogState | bytes, ...], tuple[LogState, ...]]:
-        """Return the states that this log has to hold, and the newer ones that it is accepted to lack.
+        """Return the states that this log must contain, and the newer ones that may be missing.
 
         Raises:
             SignatureError: ``note-signature-invalid``: a checkpoint that this service did not sign.
@@ -78,47 +78,47 @@ class NotedElsewhere:
         if newer and self.accepted is None:
             most = max(one.size for one in newer)
             raise LogBrokenError(
-                f"the log had {most} entries once, and here it has {size}",
+                f"the log once had {most} entries, and here it has {size}",
                 code="log-rolled-back",
                 expected=f"{most} entries",
                 got=f"{size} entries",
-                hint="look for a newer backup; where there is none, --accept-rollback REASON restores this one, and "
-                "what was disabled or revoked since is revived",
+                hint="find a newer backup; if there is none, restore this one with --accept-rollback REASON, which "
+                "undoes later disables and revocations",
             )
         return tuple(one for one in every if one not in newer), newer
 
 
 def logged_identity(tx: ReadTransaction) -> VerifierKey:
-    """Return the identity that the first entry of the log names.
+    """Return the identity in the first entry of the log.
 
     Raises:
-        IntegrityError: ``identity-mismatch``: it names none.
+        IntegrityError: ``identity-mismatch``: there is none.
     """
     first = next(iter(tx.log.entries(limit=1)), None)
     text = None if first is None or first.seq != 1 else first.document().get("identity")
     try:
         return VerifierKey.parse(text if isinstance(text, str) else "")
     except ConfigurationError as exc:
-        raise _other("its first entry names no identity", expected="a verifier key", got=str(text)[:200]) from exc
+        raise _other("its first entry has no identity", expected="a verifier key", got=str(text)[:200]) from exc
 
 
 def require_continuity(tx: ReadTransaction, public: VerifierKey) -> None:
-    """Make sure that the signing key is the one that this log began with.
+    """Check that the signing key is the one in the first entry of the log.
 
     Raises:
         IntegrityError: ``identity-mismatch``.
     """
     logged = logged_identity(tx)
     if logged != public:
-        raise _other("its signing key is another one", expected=logged.text, got=public.text)
+        raise _other("its signing key is different", expected=logged.text, got=public.text)
 
 
 def _other(problem: str, *, expected: str, got: str) -> IntegrityError:
     return IntegrityError(
-        f"this is not the service that its log began with: {problem}",
+        f"the service does not match the first entry of its log: {problem}",
         code="identity-mismatch",
         field="identity",
         expected=expected,
         got=got,
-        hint="somebody put another key or another log into the database; restore it from a backup",
+        hint="the key or the log in the database was replaced; restore the database from a backup",
     )

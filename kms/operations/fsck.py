@@ -1,4 +1,4 @@
-"""Examination of the database: damage that would make a release fail, and traces of a foreign writer."""
+"""Examination of the database: damage that would make a release fail, and traces of other writers."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FsckFinding:
-    """The finding of one check.
+    """Result of one check.
 
     Attributes:
         problems: damage, a line each.
-        warning: an observation that is no damage, or None.
+        warning: an observation without damage, or None.
     """
 
     check: str
@@ -70,7 +70,7 @@ def examine(
         yield _found("rollback-guard", partial(_guards, remembered=read_memories(guards)), tx)
 
     yield from _examined(vault.store.reading(), state)
-    # The check of the state counts the rows that differ, and these name them.
+    # The check of the state counts the differing rows, and these checks name them.
     look = partial(findings, kek=vault.kek, origin=origin, noted=noted)
     yield from _examined(vault.store.examining(), look)
 
@@ -78,7 +78,7 @@ def examine(
 def _examined(
     transaction: AbstractContextManager[ReadTransaction], look: Callable[[ReadTransaction], Iterator[FsckFinding]]
 ) -> Iterator[FsckFinding]:
-    """Run checks in a transaction, whose own beginning or end may fail on a damaged database."""
+    """Run checks in a transaction, whose begin or end can fail on a damaged database."""
     try:
         with transaction as tx:
             yield from look(tx)
@@ -89,7 +89,7 @@ def _examined(
 def findings(
     tx: ReadTransaction, *, kek: KeyEncryptionKey, origin: str, noted: Sequence[LogState | bytes] = ()
 ) -> Iterator[FsckFinding]:
-    """Run every check but that of the authenticated state, which a database of an older version lacks."""
+    """Run every check except that of the authenticated state, which a database of an older version lacks."""
     own: dict[str, Callable[[ReadTransaction], _Seen]] = {
         "schema": lambda tx: _Seen(1, (*tx.audit.schema_differences(), *tx.audit.unprotected())),
         "storage": lambda tx: _Seen(1, tx.audit.storage_problems(), tx.audit.weak_durability()),
@@ -97,7 +97,7 @@ def findings(
         "log": lambda tx: _Seen(verify_log(tx.log, noted=noted).size),
         "own-keys": partial(_own_keys, kek=kek, origin=origin),
         "keys": partial(_keys, kek=kek),
-        # also those that guard no key any more
+        # including those that no longer guard a key
         "policies": lambda tx: _each(tx.policies.digests(), lambda digest: find_guard(tx, digest)),
         "references": lambda tx: _Seen(len(list_documents(tx))),
         "leases": _claims,
@@ -121,7 +121,7 @@ _AFTER_REPLAY: Final = (
 
 
 def _found(name: str, check: Callable[[ReadTransaction], _Seen], tx: ReadTransaction) -> FsckFinding:
-    """Turn a refusal into a finding as well; only a database that does not answer ends the examination."""
+    """Return a refusal as a finding; only an unavailable database ends the examination."""
     try:
         with tx.audit.part():
             seen = check(tx)
@@ -135,50 +135,50 @@ def _found(name: str, check: Callable[[ReadTransaction], _Seen], tx: ReadTransac
 
 def _foreign_keys(tx: ReadTransaction) -> _Seen:
     counts = tx.audit.loose_rows()
-    problems = tuple(f"{name}: {number} rows refer to nothing" for name, number in counts.items() if number)
+    problems = tuple(f"{name}: {number} rows refer to missing rows" for name, number in counts.items() if number)
     return _Seen(len(counts), problems)
 
 
 def _replay(tx: ReadTransaction, *, state: LoggedState, found: list[Difference]) -> _Seen:
-    """Replay the log, and compare the database with the state that it leads to; ``found`` takes the differences."""
+    """Replay the log, and compare the database with the resulting state; ``found`` is called with the differences."""
     found += chain(state.advance_to_end(tx), state.differences(tx))
     return _Seen(state.seq, tuple(one.line for one in found if one.check == REPLAY))
 
 
 def _own_keys(tx: ReadTransaction, *, kek: KeyEncryptionKey, origin: str) -> _Seen:
-    """Open the service's own keys; one that is missing does not open either."""
+    """Unwrap the service's own keys; a missing key is a finding, too."""
 
     def opens(name: str) -> None:
         algorithm, wrapped = tx.own_secrets.find(name) or ("", Wrapped(kek_id=bytes(32), content=b""))
         kek.unwrap(wrapped, context=own_context(origin, name, algorithm))
 
-    own = OWN_KEYS if tx.state.has_keys else OWN_KEYS[:-1]  # an older version has no state, and no key of it
+    own = OWN_KEYS if tx.state.has_keys else OWN_KEYS[:-1]  # an older version has no state key
     expected = dict.fromkeys(name for name, _ in own)
     return _each(expected | dict.fromkeys(tx.own_secrets.names()), opens)
 
 
 def _keys(tx: ReadTransaction, *, kek: KeyEncryptionKey) -> _Seen:
-    """Open every version of every key, and load the policy that guards it."""
+    """Unwrap every version of every key, and load its policy."""
     records, tenants = tx.keys.all(), tx.tenants.all()
     opened = _each(records, lambda record: _open_key(record, kek, tx))
-    stray = [f"the key {one.name} is of no tenant there is" for one in records if one.name.tenant not in tenants]
+    stray = [f"the tenant of the key {one.name} does not exist" for one in records if one.name.tenant not in tenants]
     lost = {one.name for one in records} - {one.name for one in records if one.is_current}
     lost_keys = [f"the key {name} has no current version" for name in sorted(lost)]
-    tx.schedules.all()  # each has to be one that can be read
+    tx.schedules.all()  # raises if one is unreadable
     guards = {str(one.name): find_guard(tx, one.policy_digest).problem for one in records if one.is_current}
-    blocked = [f"{name} is released to nobody: {problem.message}" for name, problem in guards.items() if problem]
+    blocked = [f"{name} is not released: {problem.message}" for name, problem in guards.items() if problem]
     problems = (*opened.problems, *dict.fromkeys(stray), *lost_keys)
     return _Seen(len(records), problems, "; ".join(blocked) or None)
 
 
 def _open_key(record: KeyRecord, kek: KeyEncryptionKey, tx: ReadTransaction) -> None:
-    """Open a version, unless it was destroyed, and compare its public half with the one that is published."""
+    """Unwrap a version, unless it was destroyed, and compare its public half with the published one."""
     if record.is_destroyed:
         return
     material = kek.unwrap(record.wrapped, context=record.context)
     if public_half(material, algorithm=record.algorithm) != tx.prompt_keys.public_half(record):
         raise IntegrityError(
-            f"the published half of {record.name}@{record.version} is not that of the key",
+            f"the published half of {record.name}@{record.version} does not match the key",
             code="key-record-invalid",
             field=str(record.name),
             hint="the database was altered or damaged; restore it from a backup",
@@ -186,12 +186,12 @@ def _open_key(record: KeyRecord, kek: KeyEncryptionKey, tx: ReadTransaction) -> 
 
 
 def _claims(tx: ReadTransaction) -> _Seen:
-    """Read all claims of leases; those that differ from their digest are empty."""
+    """Read all claims of leases; claims that differ from their digest are returned empty."""
 
     def look(digest: bytes) -> None:
         content = tx.leases.claims(digest)
         if not content:
-            problem = f"the claims {digest.hex()} are not what their digest says"
+            problem = f"the claims {digest.hex()} do not match their digest"
             raise damaged(problem, code="lease-claims-invalid", field="lease_claims")
         read_claims(content)
 
@@ -199,17 +199,17 @@ def _claims(tx: ReadTransaction) -> _Seen:
 
 
 def _keks(tx: ReadTransaction) -> _Seen:
-    """Read the records of key-encryption keys: exactly one wraps, and no secret is under a retired one."""
+    """Check the records of key-encryption keys: exactly one is active, and a retired one wraps nothing."""
     records, under = tx.keks.all(), tx.wrapped_rows.counts()
     wrapping = sum(record.wraps for record in records)
-    problems = [] if wrapping == 1 else [f"{wrapping} key-encryption keys wrap what is new, and one should"]
+    problems = [] if wrapping == 1 else [f"{wrapping} key-encryption keys are active, expected 1"]
     retired = [record for record in records if record.state is KekState.RETIRED and under.get(record.id)]
-    problems += [f"{record.short_id} is retired, and something is wrapped under it" for record in retired]
+    problems += [f"{record.short_id} is retired, but secrets are wrapped under it" for record in retired]
     return _Seen(len(records), problems)
 
 
 def _guards(tx: ReadTransaction, *, remembered: Mapping[str, StatePosition | None]) -> _Seen:
-    """Compare the database with what every guard of this machine remembers."""
+    """Compare the database with the position in every guard of this machine."""
     known = {name: Remembered(guard=name, position=one) for name, one in remembered.items() if one is not None}
     silent = [f"{name} is missing, empty or unreadable" for name in remembered if name not in known]
     behind = _each(known.values(), lambda one: require_current_in(tx, [one]))

@@ -1,8 +1,9 @@
-"""Key-encryption keys of a running service: made, found again, taking over from each other.
+"""Key-encryption keys of a running service: creation, lookup and rotation.
 
-A rotation has three parts. Its beginning is one transaction: another key wraps from then on (``KekRotation``). Then
-what others wrap is moved, a few rows a transaction, each only if it is still what was read; killed anywhere, it goes on
-where it was. Its end is one transaction, when nothing is left. Releases go on throughout, since each row names its key.
+A rotation has three parts. It starts with one transaction that makes another key active (``KekRotation``). Then the
+existing secrets are rewrapped, a few rows per transaction, each only if it has not changed since it was read; an
+interrupted rotation can be continued. It ends with one transaction, when no rows are left. Releases continue
+throughout, since each row names its key.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ _Row = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KekStatus:
-    """A key-encryption key as this command sees it.
+    """Status of a key-encryption key on this machine.
 
     Attributes:
         wrapped: number of rows under it, by table.
-        problem: code of the error that using it here raises; None when it works.
-        main: True if the settings name it first.
+        problem: code of the error of its use here; None if it is usable.
+        main: True if it is first in the settings.
     """
 
     record: KekRecord
@@ -53,19 +54,19 @@ class KekStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """Outcome of one transaction: the number of rows under the new key, and a line for each row that does not open."""
+    """Outcome of one transaction: the number of rewrapped rows, and a line for each row that cannot be unwrapped."""
 
     done: int
     problems: tuple[str, ...]
 
 
 def create_kek(vault: Vault, definition: Definition, *, random: RandomBytes, actor: Actor, at: datetime) -> KekRecord:
-    """Make the key of a definition, and add its record to the database. Nothing is wrapped under it yet.
+    """Create the key of a definition, and add its record to the database, without wrapping anything under it.
 
     Raises:
         ConfigurationError: as ``create_backend`` and ``new_record``.
-        KeyConflictError: ``kek-exists``: the database has a record of this very key.
-        UnavailableError: the back-end does not answer, or the database is in use.
+        KeyConflictError: ``kek-exists``: the database has a record of the same key.
+        UnavailableError: the back-end is unavailable, or the database is in use.
     """
     backend = create_backend(definition, random=random)
     try:
@@ -79,7 +80,7 @@ def create_kek(vault: Vault, definition: Definition, *, random: RandomBytes, act
             tx.log.add(kind=KEK_CREATED, at=at, body=body)
     except BaseException:
         if isinstance(definition, FileDefinition):
-            definition.file.unlink()  # made a moment ago, and nothing is wrapped under it
+            definition.file.unlink()  # just created, and nothing is wrapped under it
         raise
     finally:
         backend.close()
@@ -89,15 +90,15 @@ def create_kek(vault: Vault, definition: Definition, *, random: RandomBytes, act
 def _require_new(known: SingleKek | None) -> None:
     if known is not None:
         raise KeyConflictError(
-            f"the database knows this key-encryption key already: {known.id.hex()[:16]}",
+            f"this key-encryption key is already registered in the database: {known.id.hex()[:16]}",
             code="kek-exists",
             field=known.id.hex()[:16],
-            hint="give the new one a name of its own",
+            hint="use a different name for the new key",
         )
 
 
 def kek_named(store: Store, text: str) -> KekRecord:
-    """Return the key whose id begins like this.
+    """Return the key whose id has this prefix.
 
     Raises:
         KeyConflictError: ``kek-not-found`` or ``kek-ambiguous``.
@@ -108,16 +109,16 @@ def kek_named(store: Store, text: str) -> KekRecord:
             return found[0]
     if not found:
         raise KeyConflictError(
-            f"the database knows no key-encryption key whose id begins with {text[:64]!r}",
+            f"the database has no key-encryption key whose id starts with {text[:64]!r}",
             code="kek-not-found",
             field="kek",
-            hint="'kms kek status' lists those there are",
+            hint="'kms kek status' lists all of them",
         )
     raise KeyConflictError(
-        f"{len(found)} key-encryption keys begin with {text!r}",
+        f"{len(found)} key-encryption keys start with {text!r}",
         code="kek-ambiguous",
         field="kek",
-        hint="say more of it",
+        hint="give a longer prefix",
     )
 
 
@@ -147,10 +148,10 @@ def _problem(ring: KekRing, record: KekRecord) -> str | None:
 
 
 def require_ready(vault: Vault, target: KekRecord) -> int:
-    """Check that every key that a rotation needs can be used here and now; return the number of rows that it moves.
+    """Check that every key that a rotation needs is usable here; return the number of rows to rewrap.
 
     Raises:
-        UnavailableError: the holder of a key does not answer, or the settings do not say where it is.
+        UnavailableError: the back-end of a key is unavailable, or the settings do not locate it.
     """
     vault.kek.named(target.id).require_same()
     with vault.store.reading() as tx:
@@ -169,13 +170,13 @@ def move(
     batch: int = BATCH_ROWS,
     pause: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Moved]:
-    """Move everything to the key that wraps now, ``batch`` rows a transaction.
+    """Rewrap everything under the active key, ``batch`` rows per transaction.
 
-    ``pause`` is called with the name of each step; an error that it raises ends the move there.
+    ``pause`` is called with the name of each step; an error that it raises stops the work there.
 
     Raises:
-        KeyConflictError: ``kek-overtaken``: another key wraps now.
-        UnavailableError: the holder of a key does not answer, or the database is in use. Do it again then.
+        KeyConflictError: ``kek-overtaken``: another key is active now.
+        UnavailableError: the back-end of a key is unavailable, or the database is in use. Repeat the call later.
     """
     kek = vault.kek.named(target.id)
     for table in WRAPPED_TABLES:
@@ -187,7 +188,7 @@ def move(
                 break
             after = [rows[-1][column.name] for column in table.primary_key.columns]
             pause("read")
-            # The holder of the keys may be slow, so no transaction is open here.
+            # The back-end may be slow, so no transaction is open here.
             made = [(row, _rewrapped(vault.kek, kek, row, _context(table, row, origin))) for row in rows]
             pause("wrapped")
             with vault.store.writing() as tx:
@@ -199,7 +200,7 @@ def move(
 
 
 def _rewrapped(ring: KekRing, kek: SingleKek, row: _Row, context: WrapContext) -> Wrapped | str:
-    """Return the new wrapped form, which is bound to what the old one was bound to; or why there is none."""
+    """Return the new wrapped form, bound to the same context as the old one, or the reason why there is none."""
     old = Wrapped(kek_id=_blob(row["kek_id"]), content=_blob(row["wrapped"]))
     try:
         secret = ring.unwrap(old, context=context)
@@ -223,7 +224,7 @@ def _context(table: Table, row: _Row, origin: str) -> WrapContext:
 
 
 def finish(vault: Vault, target: KekRecord, *, actor: Actor, at: datetime) -> int:
-    """End a rotation when nothing is left, with its log entry; return how many rows are left.
+    """End a rotation with its log entry if no rows are left; return the number of rows left.
 
     Raises:
         KeyConflictError: ``kek-overtaken``.
@@ -244,10 +245,10 @@ def finish(vault: Vault, target: KekRecord, *, actor: Actor, at: datetime) -> in
 def _require_wrapping(tx: ReadTransaction | WriteTransaction, target: KekRecord) -> None:
     if not find_kek(tx, target.id).wraps:
         raise KeyConflictError(
-            f"another key-encryption key than {target.short_id} wraps now",
+            f"the active key-encryption key is no longer {target.short_id}",
             code="kek-overtaken",
             field=target.short_id,
-            hint="somebody began another rotation; 'kms kek status' shows which",
+            hint="another rotation was started; 'kms kek status' shows the active key",
         )
 
 

@@ -1,4 +1,4 @@
-"""Migration of a database to this version, with the beginning of its authenticated state."""
+"""Migration of a database to this version, including the creation of its authenticated state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kms.store import WriteTransaction, authenticated_tables, migrate_database
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
-    """A migration that was done.
+    """A completed migration.
 
     ``before`` and ``after`` are revisions of the schema; ``differences`` were accepted with a reason, a line each.
     """
@@ -34,13 +34,13 @@ class Migration:
 def migrate(
     settings: Settings, *, random: RandomBytes, actor: Actor, at: datetime, accepted: str | None = None
 ) -> Migration:
-    """Bring a database to this version's schema, all or nothing. It takes the key-encryption key.
+    """Migrate a database to the schema of this version, all or nothing. This requires the key-encryption key.
 
     A database of a version without authenticated state is examined first, and its rows are authenticated as they are.
 
     Raises:
         ConfigurationError: as ``migrate_database`` and ``open_backend``.
-        UnavailableError: another process uses the database, or what holds the key does not answer.
+        UnavailableError: another process uses the database, or the back-end of the key is unavailable.
         KmsError: ``store-unsound``: the examination found something, and ``accepted`` gives no reason.
     """
     differences: tuple[str, ...] = ()
@@ -70,8 +70,8 @@ def migrate(
 
 def _unsound(differences: tuple[str, ...]) -> KmsError:
     return KmsError(
-        f"the database is not as its log says: {differences[0]}",
+        f"the database differs from its log: {differences[0]}",
         code="store-unsound",
         got=f"{len(differences)} differences",
-        hint="'kms fsck' of the older version shows all; mend them, or give a reason with --accept-differences",
+        hint="'kms fsck' of the older version lists all; repair them, or give a reason with --accept-differences",
     )

@@ -1,4 +1,4 @@
-"""The service's own keys: names, and reading of their wrapped forms."""
+"""The service's own keys: names, and unwrapping."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def opened_ring(settings: Settings, records: tuple[KekRecord, ...], *, random: R
 
     Raises:
         ConfigurationError: as ``open_backend``; ``kek-mismatch`` or ``kek-retired``.
-        UnavailableError: what holds the key does not answer.
+        UnavailableError: the back-end of the key is unavailable.
     """
     with closing(open_backend(settings.kek, random=random)) as main:
         others = partial(read_directory, settings.kek_directory)
@@ -50,6 +50,8 @@ def own_secret(tx: ReadTransaction, kek: KeyEncryptionKey, origin: str, key: Own
     found = tx.own_secrets.find(name)
     if found is None or found[0] != algorithm:
         raise ConfigurationError(
-            f"the database lacks the service's own key {name!r}", code="database-not-initialised", field="database"
+            f"the service's own key {name!r} is missing in the database",
+            code="database-not-initialised",
+            field="database",
         )
     return kek.unwrap(found[1], context=own_context(origin, name, algorithm))

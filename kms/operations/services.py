@@ -1,4 +1,4 @@
-"""The parts of the service, opened from its settings, and its initialisation."""
+"""Opening of the service's parts from its settings, and initialisation of a new service."""
 
 from __future__ import annotations
 
@@ -58,17 +58,17 @@ INITIALISED: Final = "initialised"
 def initialise(
     settings: Settings, *, clock: Clock, random: RandomBytes, administrator: Actor | None = None
 ) -> VerifierKey:
-    """Make the key-encryption key, the database and the service's own keys. Nothing is ever overwritten.
+    """Create the key-encryption key, the database and the service's own keys. Existing ones are never overwritten.
 
-    A kill on the way leaves nothing under its final name, or all of it, or a whole database whose key-encryption key
-    file lacks its name; this finishes the last and replaces anything else. Without an administrator there is none
-    (MC-31).
+    An interruption leaves no file with its final name, or all of them, or a complete database with an unnamed file of
+    the key-encryption key; the next call finishes the latter and replaces other drafts. There is no administrator
+    unless one is given (MC-31).
 
     Returns:
         The verifier key of the new service.
 
     Raises:
-        ConfigurationError: ``kek-file-exists``, ``database-exists``, or one of them cannot be made.
+        ConfigurationError: ``kek-file-exists``, ``database-exists``, or one of them cannot be created.
     """
     at = clock()
     with fresh_backend(settings.kek, known=partial(_known_keks, settings), random=random) as fresh:
@@ -80,7 +80,7 @@ def initialise(
 def _fill(
     settings: Settings, backend: WrappingBackend, administrator: Actor | None, *, random: RandomBytes, at: datetime
 ) -> VerifierKey:
-    """Make the database and the service's own keys in it, all or nothing."""
+    """Create the database and the service's own keys in it, all or nothing."""
     record = new_record(backend, state=KekState.ACTIVE, random=random, at=at)
     kek = SingleKek(backend, kek_id=record.id, proof=record.proof)
     seed = SecretBytes(random(_SEED_BYTES))
@@ -112,13 +112,13 @@ def _mark_guards(settings: Settings, backend: WrappingBackend) -> None:
     with closing(open_store(settings.database, access=settings.database_access)) as store:
         kek = identify(backend, _keks(store))
         if kek is None:
-            raise damaged("the database does not know its key-encryption key", code="kek-unknown", field="keks")
+            raise damaged("the database has no record of its key-encryption key", code="kek-unknown", field="keks")
         authenticate(store, kek, origin=settings.origin)
         mark_guards(open_local_guards(settings), store)
 
 
 def _known_keks(settings: Settings) -> tuple[KekRecord, ...]:
-    """Return the key-encryption keys that the database knows; none where there is no database of a service."""
+    """Return the key-encryption keys recorded in the database; none if there is no database of a service."""
     try:
         store = open_store(settings.database, access=settings.database_access)
     except ConfigurationError as exc:
@@ -135,7 +135,7 @@ def _keks(store: Store) -> tuple[KekRecord, ...]:
 
 
 def _finish(settings: Settings, administrator: Actor | None, *, random: RandomBytes, at: datetime) -> VerifierKey:
-    """Look at what an interrupted initialisation had made already, and let its administrator be the one named now."""
+    """Check the database of an interrupted initialisation, and add the administrator if one is given."""
     place = locate(settings.database)
     if isinstance(place, Path):
         tidy_unfinished(place)
@@ -155,15 +155,15 @@ def _make_administrator(tx: WriteTransaction, identity: Actor, *, at: datetime) 
 
 
 def open_vault(settings: Settings, *, random: RandomBytes, guarded: bool = True) -> Vault:
-    """Open the database and the key-encryption key, and make sure that they belong together.
+    """Open the database and the key-encryption key, and check that they belong together.
 
-    Guarded, it compares the guards of this machine with the database, and advances them after each change. Not guarded
-    is for what examines and repairs a database that they refuse.
+    If ``guarded``, the database is compared with the guards of this machine, which are advanced after each change.
+    Unguarded access is for the examination and repair of a database that the guards reject.
 
     Raises:
         ConfigurationError: as ``open_backend`` and ``open_store``; ``kek-mismatch``, ``kek-retired`` or
             ``origin-mismatch``.
-        UnavailableError: the database is in use by something else, or what holds the key does not answer.
+        UnavailableError: the database is in use, or the back-end of the key is unavailable.
         IntegrityError: ``state-rolled-back``; a guard that is missing is a ``ConfigurationError``.
     """
     guards = open_local_guards(settings) if guarded else ()
@@ -171,7 +171,7 @@ def open_vault(settings: Settings, *, random: RandomBytes, guarded: bool = True)
         main = opened.enter_context(closing(open_backend(settings.kek, random=random)))
         store = opened.enter_context(closing(open_store(settings.database, access=settings.database_access)))
         with store.opening() as tx:
-            _require_origin(tx, settings)  # again below, once the state is verified
+            _require_origin(tx, settings)  # again below, after the state is verified
         ring = KekRing(
             main, known=partial(_keks, store), others=partial(read_directory, settings.kek_directory), random=random
         )
@@ -190,7 +190,7 @@ def open_identity(vault: Vault, settings: Settings) -> Identity:
 
     Raises:
         ConfigurationError: ``database-not-initialised``.
-        IntegrityError: ``wrapped-key-invalid``; ``identity-mismatch``: it is not the key that the log began with.
+        IntegrityError: ``wrapped-key-invalid``; ``identity-mismatch``: it is not the key in the log's first entry.
     """
     with vault.store.reading() as tx:
         identity = _identity(settings.origin, own_secret(tx, vault.kek, settings.origin, IDENTITY))
@@ -204,7 +204,7 @@ def open_publisher(
     """Open the publisher of signed checkpoints, and the identity that signs them.
 
     Raises:
-        ConfigurationError: ``database-not-initialised``, or the file of witnesses is missing or wrong.
+        ConfigurationError: ``database-not-initialised``, or the file of witnesses is missing or invalid.
         IntegrityError: ``wrapped-key-invalid``.
     """
     identity = open_identity(vault, settings)
@@ -221,13 +221,13 @@ def open_services(
 ) -> Services:
     """Open everything that a running service needs.
 
-    Challenges issued before ``not_before`` are refused: the start of a service that may have been killed.
+    Challenges issued before ``not_before`` are refused, because a service before this start may have been killed.
 
     Raises:
-        ConfigurationError: something that the settings name is missing, wrong or not ours; ``production-relaxed``; or
-            ``anchors-not-approved``.
-        IntegrityError: one of the service's own keys does not open; or ``state-rolled-back``.
-        UnavailableError: the database is in use by something else.
+        ConfigurationError: a file of the settings is missing, invalid or of another service; ``production-relaxed``;
+            or ``anchors-not-approved``.
+        IntegrityError: one of the service's own keys cannot be unwrapped; or ``state-rolled-back``.
+        UnavailableError: the database is in use.
     """
     require_strict(settings)
     vault = open_vault(settings, random=random)
@@ -239,7 +239,7 @@ def open_services(
         anchors = read_anchors(settings)
         verifiers = () if settings.verifiers_file is None else read_verifiers(settings.verifiers_file)
         with vault.store.reading() as tx:
-            # A Verifier whose results replace evidence is a root as well.
+            # A Verifier whose results replace evidence is also a root of trust.
             require_approved(tx, anchors_digest((*anchor_lines(anchors), *verifier_lines(verifiers))))
         return Services(
             store=vault.store,
@@ -283,18 +283,18 @@ def _require_origin(tx: ReadTransaction, settings: Settings) -> None:
             field="origin",
             expected=origin,
             got=settings.origin,
-            hint="a service keeps its name for ever; its clients know it by that name and its key",
+            hint="the name of a service cannot change, because clients identify it by name and key",
         )
 
 
 def _restored_at(tx: ReadTransaction) -> datetime | None:
-    """Return when the database was made from a backup, or None. An unreadable moment is damage, not None."""
+    """Return the time at which the database was restored, or None. An unreadable time is damage, not None."""
     found = tx.facts.find(RESTORED_AT)
     try:
         return None if found is None else rfc3339(found.decode(), what=RESTORED_AT)
     except (UnicodeDecodeError, EvidenceError) as exc:
         raise IntegrityError(
-            "the moment of the database's restoration cannot be read",
+            "the time of the database's restoration is unreadable",
             code="store-fact-invalid",
             field=RESTORED_AT,
             hint="the database was altered or damaged; restore it from a backup",

@@ -1,4 +1,4 @@
-"""The authenticated state: its keys and its examination."""
+"""Authenticated state: keys and examination."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def state_keys(tx: ReadTransaction, kek: KeyEncryptionKey, *, origin: str) -> St
 
 
 def state_problems(tx: ReadTransaction) -> Iterator[str]:
-    """Yield a line for each table whose rows are not those of the state. It reads every row.
+    """Yield a line for each table whose rows differ from the state. This reads every row.
 
     Raises:
         IntegrityError: ``state-forged``: the root or a node of the map is not genuine.
@@ -50,14 +50,14 @@ def state_problems(tx: ReadTransaction) -> Iterator[str]:
         found, altered = _compared(tx, table)
         genuine += found
         if altered:
-            yield f"{table.name}: {altered} rows are not what was stored last, or were added"
+            yield f"{table.name}: {altered} rows were altered or added"
     missing = tx.state.count() - genuine
     if missing:
-        yield f"{missing} rows that were stored were altered or removed"
+        yield f"{missing} stored rows were altered or removed"
 
 
 def _compared(tx: ReadTransaction, table: Table) -> tuple[int, int]:
-    """Return the number of genuine entries of a table, and that of others."""
+    """Return the numbers of genuine and of other entries of a table."""
     genuine = altered = 0
     with closing(tx.tables.entries(table)) as entries:
         for key, value in entries:

@@ -103,7 +103,7 @@ def _require_alone(change: ProposedChange, tx: ReadTransaction, service: QuorumS
     if rules:
         first = rules[0]
         raise QuorumRequiredError(
-            f"a change of this kind takes {first.threshold} of {', '.join(first.people)}",
+            f"this kind of change requires {first.threshold} of {', '.join(first.people)}",
             code="quorum-required",
             field=str(first.kind),
             expected=f"{first.threshold} signatures over a proposal",
@@ -132,7 +132,9 @@ def propose(
     _require_lifetime(lifetime)
     with service.vault.store.writing() as tx:
         if person is not None and person not in {one.name for one in tx.quorum.current().people}:
-            raise ConfigurationError(f"there is nobody called {person[:80]!r}", code="quorum-invalid", field="person")
+            raise ConfigurationError(
+                f"no registered person is named {person[:80]!r}", code="quorum-invalid", field="person"
+            )
         change.demanded(tx.quorum.current(), alone=_counts_alone(tx, alone=service.alone))
         at = at.replace(microsecond=0)
         proposal = Proposal(
@@ -158,7 +160,7 @@ def propose(
 def _require_lifetime(lifetime: timedelta) -> None:
     if not timedelta(0) < lifetime <= MAX_LIFETIME:
         raise ConfigurationError(
-            f"a proposal stands for up to {MAX_LIFETIME.days} days",
+            f"a proposal can be valid for at most {MAX_LIFETIME.days} days",
             code="proposal-invalid",
             field="lifetime",
             expected=f"above 0 and at most {MAX_LIFETIME}",
@@ -189,7 +191,7 @@ def approve(service: QuorumService, approval: Approval, *, actor: Actor, at: dat
         quorum = tx.quorum.current()
         name = _signer(proposal, approval, quorum).name
         if name in {one.name for one in signers(proposal, tx.proposals.approvals(proposal.digest), quorum)}:
-            problem = f"{name} has signed proposal {proposal.serial} already"
+            problem = f"{name} has already signed proposal {proposal.serial}"
             raise KeyConflictError(problem, code="approval-repeated", field=name)
         tx.proposals.add_approval(approval, person=name, at=at)
         body: dict[str, JsonValue] = {"person": name, "key_id": approval.key_id}
@@ -202,11 +204,11 @@ def _signer(proposal: Proposal, approval: Approval, quorum: Quorum) -> Person:
     if people:
         return people[0]
     raise SignatureError(
-        "nobody who is registered has the key of this signature",
+        "the key of this signature does not belong to a registered person",
         code="approval-unknown-key",
         field="key_id",
         got=approval.key_id[:64],
-        hint="'kms people list' shows whose keys count",
+        hint="'kms people list' lists the registered keys",
     )
 
 
@@ -249,7 +251,7 @@ def execute(service: QuorumService, digest: str, *, actor: Actor, at: datetime) 
         _require_state(tx, proposal, change)
         # (3) Enough people signed: verified now, against the people and rules in force now.
         people = _require_signed(tx, proposal, change, alone=service.alone)
-        # (4) The change is made, and can never be made again.
+        # (4) The change is made, and cannot be made again.
         approved: list[JsonValue] = [f"{one.name} {one.key_id}" for one in people]
         named: dict[str, JsonValue] = {"proposal": digest, "approved_by": approved}
         relaxation = service.longest_relaxation
@@ -275,11 +277,11 @@ def _require_audience(proposal: Proposal, audience: str) -> None:
 def _require_state(tx: ReadTransaction, proposal: Proposal, change: ProposedChange) -> None:
     if change.kind is not proposal.kind or change.state(tx) != proposal.state:
         raise KeyConflictError(
-            f"what proposal {proposal.serial} builds on is no longer so",
+            f"the state that proposal {proposal.serial} is based on has changed",
             code="proposal-outdated",
             field=proposal.digest,
             expected="the state that its approvers read",
-            hint="look at what changed, and propose it anew",
+            hint="review the present state, and create a new proposal",
         )
 
 
@@ -293,11 +295,11 @@ def _require_signed(
     if not lacking:
         return people
     raise QuorumRequiredError(
-        f"proposal {proposal.serial} lacks signatures: {'; '.join(lacking)}",
+        f"signatures of proposal {proposal.serial} are missing: {'; '.join(lacking)}",
         code="quorum-not-reached",
         field=proposal.digest,
         expected="; ".join(lacking),
-        got=", ".join(sorted(one.name for one in people)) or "nobody",
+        got=", ".join(sorted(one.name for one in people)) or "no signatures",
         hint="'kms proposal show --export FILE', 'kms proposal sign FILE', 'kms proposal approve'",
     )
 
@@ -350,10 +352,10 @@ def find(tx: ReadTransaction, digest: str) -> Proposal:
             f"there is no proposal {digest[:64]!r}",
             code="proposal-unknown",
             field=digest[:64],
-            hint="'kms proposal list' shows those there are",
+            hint="'kms proposal list' lists all proposals",
         )
     if found.digest != digest:
-        problem = f"the stored proposal {digest} is not what was proposed"
+        problem = f"the stored proposal {digest} was altered"
         raise damaged(problem, code="proposal-altered", field="proposals")
     return found
 
@@ -363,12 +365,12 @@ def _open(tx: ReadTransaction, digest: str, at: datetime) -> Proposal:
     _require_not_ended(tx, proposal)
     if not proposal.created <= at < proposal.expires:
         raise KeyConflictError(
-            f"proposal {proposal.serial} stood until {rfc3339_text(proposal.expires)}",
+            f"proposal {proposal.serial} expired at {rfc3339_text(proposal.expires)}",
             code="proposal-expired",
             field=digest,
             expected=f"from {rfc3339_text(proposal.created)}, before {rfc3339_text(proposal.expires)}",
             got=rfc3339_text(at),
-            hint="propose it anew",
+            hint="create a new proposal",
         )
     return proposal
 
@@ -380,5 +382,5 @@ def _require_not_ended(tx: ReadTransaction, proposal: Proposal) -> None:
             f"proposal {proposal.serial} was {ended}",
             code="proposal-ended",
             field=proposal.digest,
-            hint="propose it anew; no proposal is done twice",
+            hint="create a new proposal; a proposal can be executed only once",
         )

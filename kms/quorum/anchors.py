@@ -27,18 +27,18 @@ def require_approved(tx: ReadTransaction, digest: bytes) -> None:
     if tx.quorum.current().rule(ChangeKind.ANCHORS) is None or approved == digest:
         return
     raise ConfigurationError(
-        "the trust anchors of these settings are not those that were approved",
+        "the trust anchors of these settings are not approved",
         code="anchors-not-approved",
         field="anchors_file",
         expected="none was approved" if approved is None else approved.hex(),
         got=digest.hex(),
-        hint="'kms anchors show' shows both; 'kms anchors approve --propose --reason TEXT' proposes these",
+        hint="show both with 'kms anchors show'; propose these with 'kms anchors approve --propose --reason TEXT'",
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnchorsApprove(ProposedChange):
-    """The roots with which services may start.
+    """Approval of the roots with which services may start.
 
     ``lines`` has a root each, as ``kms.config.configuration`` writes them; sorted.
     """
@@ -58,7 +58,7 @@ class AnchorsApprove(ProposedChange):
         return {"anchors": list(self.lines), "sha256": self.digest.hex()}
 
     def state(self, tx: ReadTransaction) -> dict[str, JsonValue]:
-        """Build on what was approved before."""
+        """Build on the previously approved set."""
         before = tx.facts.find(APPROVED_ANCHORS)
         return {"approved_sha256": None if before is None else before.hex()}
 

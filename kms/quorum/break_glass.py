@@ -88,11 +88,11 @@ class BreakGlassOpen(ProposedChange):
         found = quorum.demanded(self.kind)
         if not found:
             raise QuorumRequiredError(
-                "nobody breaks glass alone, and no quorum is set up for it",
+                "break-glass requires a quorum, and there is no rule for it",
                 code="quorum-required",
                 field=str(self.kind),
                 expected="a rule for 'break-glass'",
-                hint="set one up while nothing burns: 'kms quorum set break-glass --of M --person NAME …'",
+                hint="set a rule before an emergency: 'kms quorum set break-glass --of M --person NAME …'",
             )
         return found
 
@@ -113,7 +113,7 @@ class BreakGlassOpen(ProposedChange):
         """
         tx, at, seal = changing.tx, changing.at, changing.prepared.seal
         if seal is None:
-            raise UnavailableError("nothing was sealed", code="keys-changing", retryable=True)
+            raise UnavailableError("no seal was prepared", code="keys-changing", retryable=True)
         self._require_time(at, changing.longest_relaxation)
         if self.policy is not None:
             loaded, _ = load_guard(tx, self.policy)
@@ -133,21 +133,21 @@ class BreakGlassOpen(ProposedChange):
         tx.break_glass.add(opened)
         body: dict[str, JsonValue] = {"break_glass": True, "number": opened.number, "relaxation": opened.relaxation}
         body["opened_at"] = rfc3339_text(opened.opened_at)
-        # It lifts no floor: those that go on counting stand in its entry.
+        # It lifts no floor: the log entry lists the floors that remain in force.
         floors = counting_floors(tx, self.name.tenant, at=at)
         body |= {"floors": floors} if floors else {}
         changing.log(GLASS_OPENED, {**body, **opened.members(), "sha256": canonical_digest(opened.members())})
         text = f"BREAK-GLASS {opened.number}: {opened.relaxation} for {self.name} until {rfc3339_text(self.until)}"
-        return f"{text}; floors that still count: {len(floors)}" if floors else text
+        return f"{text}; floors that remain in force: {len(floors)}" if floors else text
 
     def _require_no_other(self, tx: ReadTransaction, at: datetime) -> None:
         for one in tx.break_glass.in_force(at=at):
             if one.key == self.name and (one.lifts, one.policy_digest is None) == (self.lifts, self.policy is None):
                 raise KeyConflictError(
-                    f"break-glass {one.number} relaxes the same already",
+                    f"break-glass {one.number} is already open for this relaxation",
                     code="break-glass-open",
                     field=str(self.name),
-                    hint=f"'kms break-glass close {one.number}' ends it",
+                    hint=f"close it with 'kms break-glass close {one.number}'",
                 )
 
     def _require_time(self, at: datetime, longest: timedelta) -> None:
@@ -158,7 +158,7 @@ class BreakGlassOpen(ProposedChange):
                 field="until",
                 expected=f"after {rfc3339_text(at)}, and at most {longest} later",
                 got=rfc3339_text(self.until),
-                hint="the setting break_glass_seconds says how long it may be open; propose it anew for another time",
+                hint="propose it again for another time, at most break_glass_seconds from now",
             )
 
 
@@ -176,7 +176,7 @@ def close_glass(store: Store, number: int, *, reason: str, actor: Actor, at: dat
                 f"break-glass {number} is not open",
                 code="break-glass-not-open",
                 field=str(number),
-                hint="'kms break-glass list' shows what is",
+                hint="'kms break-glass list' lists open ones",
             )
         tx.break_glass.close(number, at=at)
         body: dict[str, JsonValue] = {"number": number, "reason": reason, "actor": actor.members()}

@@ -57,7 +57,7 @@ class QuorumSet(ProposedChange):
                 field="quorum",
                 expected=f"version {now.version + 1}",
                 got=f"version {self.then.version}",
-                hint="somebody changed them meanwhile; look at 'kms quorum show' and begin again",
+                hint="they have changed since; review 'kms quorum show' and start again",
             )
         if self.then.rules and not now.rules:
             _require_nothing_frozen(tx)
@@ -82,17 +82,17 @@ def _require_nothing_frozen(tx: ReadTransaction) -> None:
     """Refuse the first rules under a freeze: a person who may not thaw alone could become the only approver."""
     if tx.freezes.all():
         raise KeyConflictError(
-            "something is frozen, and a quorum that is set up now could be of one person who thaws it",
+            "the first rules cannot be set during a freeze: the quorum could be one person, who then lifts it",
             code="quorum-while-frozen",
             field="quorum",
-            expected="rules that were there before the freeze",
-            hint="thaw first, under allow_thaw_by_one = true, which each start announces and the log keeps",
+            expected="rules from before the freeze",
+            hint="first lift the freeze under allow_thaw_by_one = true, which each start reports and the log records",
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thaw(ProposedChange):
-    """The end of a freeze."""
+    """Lifting of a freeze."""
 
     target: Target
     reason: str
@@ -121,34 +121,34 @@ class Thaw(ProposedChange):
         found = quorum.demanded(ChangeKind.THAW)
         if not found and not alone:
             raise QuorumRequiredError(
-                "one person does not thaw what was frozen, and no quorum is set up for it",
+                "one person cannot lift a freeze, and there is no quorum rule for it",
                 code="quorum-required",
                 field="thaw",
                 expected="a rule for 'thaw', or the setting allow_thaw_by_one",
-                hint="'kms quorum set thaw --of M --person NAME … --propose' sets one up, under the rule for 'quorum'; "
-                "then propose this"
+                hint="set a rule with 'kms quorum set thaw --of M --person NAME … --propose', under the rule for "
+                "'quorum'; then propose this"
                 if quorum.rules
-                else "no rules are set up while something is frozen. On a service that never had a rule, thaw under "
-                "allow_thaw_by_one = true, which each start announces and the log keeps, and then set up people and "
-                "rules for the next time",
+                else "rules cannot be set during a freeze. On a service that never had a rule, lift the freeze under "
+                "allow_thaw_by_one = true, which each start reports and the log records; then register people and "
+                "set rules for the next time",
             )
         return found
 
     def apply(self, changing: Changing) -> str:
-        """End it; the log and a warning tell where no quorum did."""
+        """Lift it; the log and a warning state if no quorum approved this."""
         thaw_in(changing.tx, self.target)
         by_one = not changing.tx.quorum.current().demanded(ChangeKind.THAW)
         changing.log(THAWED, {**self.arguments(), **({"by_one": True} if by_one else {})})
         if by_one:
-            _log.warning("THAWED BY ONE: %s, by %s, under allow_thaw_by_one", self.target, changing.actor.name)
-        return f"{self.target} is not frozen any more"
+            _log.warning("FREEZE LIFTED BY ONE: %s, by %s, under allow_thaw_by_one", self.target, changing.actor.name)
+        return f"{self.target} is no longer frozen"
 
 
 def _quorum_set(arguments: Mapping[str, JsonValue]) -> QuorumSet:
     _require_names(arguments, {"quorum", "sha256"})
     found = QuorumSet(then=read_quorum(arguments["quorum"]))
     if arguments["sha256"] != found.then.digest:
-        raise _wrong("the digest is not that of the document")
+        raise _wrong("the digest does not match the document")
     return found
 
 
@@ -175,7 +175,7 @@ def _floor(arguments: Mapping[str, JsonValue], make: type[FloorLower]) -> FloorL
     _require_names(arguments, {"floor", "sha256"})
     found = make(floor=read_floor(arguments["floor"]))
     if arguments["sha256"] != found.floor.digest:
-        raise _wrong("the digest is not that of the floor")
+        raise _wrong("the digest does not match the floor")
     return found
 
 
@@ -187,7 +187,7 @@ def _key_policy_set(arguments: Mapping[str, JsonValue]) -> KeyPolicySet:
         references=read_references([_given(one) for one in _list(arguments["references"])]),
     )
     if arguments["policy_sha256"] != found.identity.digest.hex():
-        raise _wrong("the digest is not that of the policy")
+        raise _wrong("the digest does not match the policy")
     return found
 
 
@@ -212,7 +212,7 @@ def _break_glass_open(arguments: Mapping[str, JsonValue]) -> BreakGlassOpen:
     _require_names(arguments, {"key", "lifts", "policy", "policy_sha256", "reason", "until"})
     lifts, policy = arguments["lifts"], arguments["policy"]
     if (lifts is None) is (policy is None):
-        raise _wrong("break-glass lifts one freeze, or puts one policy in place: one of the two")
+        raise _wrong("break-glass either lifts one freeze or replaces the policy")
     frozen = lifts if isinstance(lifts, dict) else {}
     try:
         until = rfc3339(str(arguments["until"]), what="until")
@@ -226,7 +226,7 @@ def _break_glass_open(arguments: Mapping[str, JsonValue]) -> BreakGlassOpen:
         until=until,
     )
     if found.arguments() != dict(arguments):
-        raise _wrong("its digest or its time is not as it would be written")
+        raise _wrong("its digest or its time is not in canonical form")
     return found
 
 
@@ -234,7 +234,7 @@ def _anchors_approve(arguments: Mapping[str, JsonValue]) -> AnchorsApprove:
     _require_names(arguments, {"anchors", "sha256"})
     found = AnchorsApprove(lines=tuple(str(one) for one in _list(arguments["anchors"])))
     if found.arguments() != dict(arguments) or list(found.lines) != sorted(set(found.lines)):
-        raise _wrong("the digest is not that of the anchors, or these are not each once and sorted")
+        raise _wrong("the digest does not match the anchors, or they have duplicates or are not sorted")
     return found
 
 
@@ -261,7 +261,7 @@ def read_change(action: str, arguments: Mapping[str, JsonValue]) -> ProposedChan
     """
     make = CHANGES.get(action)
     if make is None:
-        raise _wrong(f"there is no action {action[:40]!r}; those there are: {', '.join(CHANGES)}")
+        raise _wrong(f"there is no action {action[:40]!r}; expected one of {', '.join(CHANGES)}")
     return make(arguments)
 
 
@@ -271,4 +271,4 @@ def _require_names(arguments: Mapping[str, JsonValue], names: set[str]) -> None:
 
 
 def _wrong(problem: str) -> ConfigurationError:
-    return ConfigurationError(f"no change that can be made: {problem}", code="change-invalid", field="arguments")
+    return ConfigurationError(f"invalid change: {problem}", code="change-invalid", field="arguments")

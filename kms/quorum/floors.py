@@ -18,9 +18,9 @@ FLOOR_CHANGED: Final = "floor-changed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FloorLower(ProposedChange):
-    """Any other floor, which may be lower.
+    """A new version of a floor, which may be lower.
 
-    ``floor`` is one version above the one there is.
+    ``floor`` is one version above the present one.
     """
 
     floor: Floor
@@ -51,7 +51,7 @@ class FloorLower(ProposedChange):
                 field=scope,
                 expected=f"version {now.version + 1}",
                 got=f"version {self.floor.version}",
-                hint="somebody changed it meanwhile; look at 'kms floor show' and begin again",
+                hint="it has changed since; review 'kms floor show' and start again",
             )
         return {"floor": now.members()}
 
@@ -68,7 +68,7 @@ class FloorLower(ProposedChange):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FloorRaise(FloorLower):
-    """A floor that demands, from every moment on, at least what the one before does."""
+    """A new version of a floor that requires at least as much as the previous one at every time."""
 
     action: ClassVar[str] = "floor-raise"
 
@@ -85,8 +85,8 @@ class FloorRaise(FloorLower):
                 f"version {self.floor.version} of the {now.name} lowers it",
                 code="floor-not-raised",
                 field=self.floor.scope,
-                expected="every entry, or one that demands as much and counts no later",
-                hint="a floor is lowered, postponed and ended with the action floor-lower, which may take a quorum",
+                expected="every entry, or one that requires as much and starts no later",
+                hint="to lower, postpone or end a floor, use the action floor-lower, which may require a quorum",
             )
         return found
 

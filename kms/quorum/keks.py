@@ -28,7 +28,7 @@ class _KekChange(ProposedChange):
 
 
 class KekRotation(_KekChange):
-    """The start of a rotation: ``kek_id`` wraps from now on, and existing secrets can be moved to it."""
+    """The start of a rotation: ``kek_id`` wraps new secrets, and existing secrets can be rewrapped under it."""
 
     __slots__ = ()
 
@@ -38,14 +38,14 @@ class KekRotation(_KekChange):
         """Build on the key that wraps now.
 
         Raises:
-            KeyConflictError: ``kek-not-found``, ``kek-is-retired``, or ``kek-state-unchanged``: it wraps already.
+            KeyConflictError: ``kek-not-found``, ``kek-is-retired``, or ``kek-state-unchanged``: it is active.
         """
         record = find_kek(tx, self.kek_id)
         if record.wraps:
-            hint = "'kms kek rotate' moves what is still wrapped under another"
-            raise _conflict(record, "wraps already", code="kek-state-unchanged", hint=hint)
+            hint = "'kms kek rotate' rewraps the keys that are still under another one"
+            raise _conflict(record, "is already active", code="kek-state-unchanged", hint=hint)
         if record.state is KekState.RETIRED:
-            raise _conflict(record, "is retired", code="kek-is-retired", hint="make another with 'kms kek create'")
+            raise _conflict(record, "is retired", code="kek-is-retired", hint="create another with 'kms kek create'")
         return {"wraps": [one.id.hex() for one in tx.keks.all() if one.wraps]}
 
     def apply(self, changing: Changing) -> str:
@@ -60,7 +60,7 @@ class KekRotation(_KekChange):
         waiting = sum(sum(tables.values()) for kek_id, tables in under.items() if kek_id != self.kek_id)
         moved: dict[str, JsonValue] = {"phase": "begin", "kek": record.members(), "to_rewrap": waiting}
         changing.log(KEK_ROTATED, {**moved, "before": [dict(one.members()) for one in before]})
-        return f"{record.short_id} wraps now; {waiting} wrapped keys are to follow: 'kms kek rotate {record.short_id}'"
+        return f"{record.short_id} is active; {waiting} keys remain to be rewrapped: 'kms kek rotate {record.short_id}'"
 
 
 class KekRetirement(_KekChange):
@@ -78,16 +78,16 @@ class KekRetirement(_KekChange):
         """
         record = find_kek(tx, self.kek_id)
         if record.state is KekState.RETIRED:
-            raise _conflict(record, "is retired already", code="kek-state-unchanged")
+            raise _conflict(record, "is already retired", code="kek-state-unchanged")
         left = sum(tx.wrapped_rows.counts().get(record.id, {}).values())
         if record.wraps or left:
             raise KeyConflictError(
-                f"the key-encryption key {record.short_id} is still needed",
+                f"the key-encryption key {record.short_id} is still in use",
                 code="kek-in-use",
                 field=record.short_id,
-                expected="a key that does not wrap, with nothing wrapped under it",
+                expected="a key that is not active and wraps nothing",
                 got=f"state {record.state}, {left} wrapped keys",
-                hint="'kms kek rotate' moves everything to another key first",
+                hint="first rewrap everything under another key with 'kms kek rotate'",
             )
         return {"state": str(record.state)}
 
@@ -96,7 +96,7 @@ class KekRetirement(_KekChange):
         record = find_kek(changing.tx, self.kek_id)
         changing.tx.keks.set_state(record.id, KekState.RETIRED)
         changing.log(KEK_RETIRED, {"kek": record.members()})
-        return f"{record.short_id} is retired: backups of before need it, this database does not"
+        return f"{record.short_id} is retired; only earlier backups need it"
 
 
 def _conflict(record: KekRecord, problem: str, *, code: str, hint: str | None = None) -> KeyConflictError:
@@ -114,8 +114,8 @@ def find_kek(tx: ReadTransaction, kek_id: bytes) -> KekRecord:
         if record.id == kek_id:
             return record
     raise KeyConflictError(
-        f"the database knows no key-encryption key {kek_id.hex()[:16]!r}",
+        f"the database has no key-encryption key {kek_id.hex()[:16]!r}",
         code="kek-not-found",
         field="kek",
-        hint="'kms kek status' lists those there are",
+        hint="'kms kek status' lists all of them",
     )

@@ -1,4 +1,4 @@
-"""New limits of a key, as a change that the rule for ``key-policy`` governs: both decide on its release."""
+"""New limits of a key, as a change that the rule for ``key-policy`` governs, because they too decide on its release."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class KeyLimitsSet(ProposedChange):
                 field=str(self.name),
                 expected=f"version {now.version + 1}",
                 got=f"version {self.limits.version}",
-                hint="somebody changed them meanwhile; look at 'kms key limits show' and begin again",
+                hint="they have changed since; review 'kms key limits show' and start again",
             )
         return {"limits": now.members()}
 

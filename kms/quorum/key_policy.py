@@ -46,7 +46,7 @@ POLICY_CHANGED: Final = "key-policy-changed"
 class KeyPolicySet(ProposedChange):
     """A new policy.
 
-    ``references`` are the documents that it names, as far as they are not in force already.
+    ``references`` are the documents that it names and that are not yet in force.
     """
 
     name: KeyName
@@ -76,7 +76,7 @@ class KeyPolicySet(ProposedChange):
         Raises:
             KeyUnknownError: ``key-unknown``.
             KeyConflictError: ``prompt-key-policy``.
-            ConfigurationError: ``policy-name-differs``, or it is no policy.
+            ConfigurationError: ``policy-name-differs``, or it is not a policy.
             SignatureError: ``policy-rolled-back``.
             IntegrityError: ``policy-missing`` or ``policy-altered``: the policy in force.
         """
@@ -95,7 +95,7 @@ class KeyPolicySet(ProposedChange):
         """Load the policy in force and the new one, for a trial.
 
         Raises:
-            ConfigurationError: a document of reference values is missing, not accepted or of no use.
+            ConfigurationError: a document of reference values is missing, not accepted or unusable.
         """
         before = self._before(tx)
         return (

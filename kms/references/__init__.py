@@ -1,1 +1,1 @@
-"""Documents of reference values: taken in by an operator, proved again each time, in force while they are current."""
+"""Documents of reference values: added by an operator, verified at every use, and in force while they are current."""

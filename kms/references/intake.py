@@ -115,8 +115,8 @@ def _require_used(file: GivenFile, signature: DocumentSignature, documents: list
         ):
             return
     raise ConfigurationError(
-        f"{file.name}: a signature of key {signature.key_id.hex()} over {signature.document}, of which the key or the "
-        "document was not given",
+        f"{file.name}: the key or the document of a signature by {signature.key_id.hex()} over {signature.document} "
+        "was not given",
         code="references-not-accepted",
         hint="give the public key of each signature, and the document that was signed",
     )
@@ -160,7 +160,7 @@ def take_in(tx: WriteTransaction, given: StoredDocument, *, rows: Iterable[Accep
             f"no policy names a document {document.name!r}",
             code="references-not-named",
             field=document.name,
-            hint="it comes in with the first key whose policy names it: 'kms key import --references'",
+            hint="add it with the first key whose policy names it: 'kms key import --references'",
         )
     require_current(document, at=at)
     accepting = _accepting(naming, document)
@@ -178,7 +178,7 @@ def _require_forward(tx: ReadTransaction, given: StoredDocument, accepting: list
             field=given.name,
             expected=f"above {current.version}",
             got=str(given.version),
-            hint="raise the version with every change; what was withdrawn by a newer version stays withdrawn",
+            hint="increase the version with every change; values withdrawn by a newer version stay withdrawn",
         )
 
 
@@ -199,7 +199,7 @@ def _accepting(rows: list[AcceptedDocument], document: ReferenceDocument) -> lis
 
 
 def _goes_back(row: AcceptedDocument, given: StoredDocument, current: tuple[StoredDocument, ...]) -> bool:
-    """Return True if another document that is not older is in force; a digest in a policy means exactly one."""
+    """Return True if a document that is not older is in force; a digest in a policy identifies exactly one."""
     return (
         row.sha256 is None
         and bool(current)
@@ -218,14 +218,14 @@ def require_current(document: ReferenceDocument, *, at: datetime) -> None:
     if state is DocumentState.CURRENT:
         return
     end = document.expires.value
-    until = "without an end" if isinstance(end, RelaxedDemand) else f"to {rfc3339_text(end)}"
+    until = "without expiry" if isinstance(end, RelaxedDemand) else f"to {rfc3339_text(end)}"
     raise KeyConflictError(
         f"document {document.name!r} version {document.version} is {state}",
         code="references-not-current",
         field=document.name,
         expected=f"a moment from {rfc3339_text(document.issued)} {until}",
         got=rfc3339_text(at),
-        hint="take a newer version of the document",
+        hint="use a newer version of the document",
     )
 
 

@@ -86,7 +86,7 @@ def load_guard(tx: ReadTransaction, document: bytes) -> tuple[Policy, tuple[Refe
     """Load a policy before it is stored, with the documents that are in force for it.
 
     Raises:
-        ConfigurationError: it is no policy, or a document that it names is missing, not accepted or without its values.
+        ConfigurationError: it is not a policy, or a document that it names is missing, not accepted or incomplete.
         IntegrityError: ``references-altered``.
     """
     stored = in_force(tx, named_by(document))
@@ -97,7 +97,7 @@ def named_by(document: bytes, *, name: str = "policy") -> tuple[AcceptedDocument
     """Return the documents that a policy names; errors call it by ``name``.
 
     Raises:
-        ConfigurationError: it is no policy.
+        ConfigurationError: it is not a policy.
     """
     parsed = read_document(document, name=name)
     try:
@@ -178,10 +178,10 @@ def _loaded(document: bytes, stored: tuple[StoredDocument, ...]) -> Policy:
 
 
 def _altered(code: str, digest: bytes) -> IntegrityError:
-    return damaged(f"the stored policy {digest.hex()} is not what its digest says", code=code, field="policies")
+    return damaged(f"the stored policy {digest.hex()} does not match its digest", code=code, field="policies")
 
 
 def _damaged(stored: StoredDocument) -> IntegrityError:
     document = f"document of reference values {stored.name!r} version {stored.version}"
-    problem = f"the stored {document} is not what was taken in"
+    problem = f"the stored {document} was altered"
     return damaged(problem, code="references-altered", field="reference_documents")

@@ -1,1 +1,1 @@
-"""A release from the challenge to the receipt, and its dependencies."""
+"""Release of keys, from the challenge to the receipt, and its dependencies."""

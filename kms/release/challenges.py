@@ -1,4 +1,4 @@
-"""Challenges: 32 fresh bytes that authenticate themselves, so that issuing one stores nothing.
+"""Challenges: 32 fresh bytes in a self-authenticating token, so that issuing one stores nothing.
 
 ::
 
@@ -35,7 +35,7 @@ TOKEN_CHARACTERS: Final = (_BODY_BYTES + _MAC_BYTES) * 4 // 3
 _VERSION = 1
 _SIMULATED = 1
 _DOMAIN = "kms-challenge/v1"
-_ASK_AGAIN = "ask for a new challenge and collect new evidence under it"
+_ASK_AGAIN = "request a new challenge and collect new evidence for it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,12 +110,12 @@ class ChallengeIssuer:
                 ``challenge-from-the-future``.
             ChallengeExpiredError: ``challenge-expired``.
         """
-        # (1) This service made every byte of it: nothing is read before the MAC is compared.
+        # (1) MAC: nothing is read before it is compared.
         body = self._authentic(token)
-        # (2) Of this version, and issued under the setting that is in force now.
+        # (2) Version, and issued under the setting that is in force now.
         if body[0] != _VERSION or body[1] != self._flags:
             raise _not_ours()
-        # (3) In time.
+        # (3) Validity.
         issued_at = moment_of(int.from_bytes(body[2:10], "big"))
         expires_at = issued_at + timedelta(seconds=int.from_bytes(body[10:14], "big"))
         _require_in_time(issued_at, expires_at, at)
@@ -157,7 +157,7 @@ def _require_in_time(issued_at: datetime, expires_at: datetime, at: datetime) ->
             code="challenge-from-the-future",
             expected=window,
             got=rfc3339_text(at),
-            hint="the service's clock went back, or its replicas disagree about the time; " + _ASK_AGAIN,
+            hint="the service's clock was set back, or the clocks of its replicas differ; " + _ASK_AGAIN,
         )
     if at >= expires_at:
         raise ChallengeExpiredError(
@@ -170,4 +170,4 @@ def _require_in_time(issued_at: datetime, expires_at: datetime, at: datetime) ->
 
 
 def _not_ours() -> ChallengeError:
-    return ChallengeError("this is no challenge of this service", code="challenge-invalid", hint=_ASK_AGAIN)
+    return ChallengeError("this is not a challenge of this service", code="challenge-invalid", hint=_ASK_AGAIN)

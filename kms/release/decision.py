@@ -79,7 +79,7 @@ def decide_on(
 
 
 def with_objections(tx: ReadTransaction, exchange: Exchange, decided: Decided) -> Decided:
-    """Deny a release against which leases or limits in this transaction object."""
+    """Deny a release if leases or limits in this transaction object to it."""
     attester = decided.attester
     if attester is None:
         return decided

@@ -1,4 +1,4 @@
-"""A dry run: a release without a challenge, a lease or an entry of the log, shown in full to an operator.
+"""Dry run of a release, without a challenge, lease or log entry, shown in full to an operator.
 
 The evidence's own nonce is accepted as that of a challenge. Everything else is checked against the current keys,
 policies, limits and leases.
@@ -43,7 +43,7 @@ class ReleaseTrial:
 
     @property
     def would_release(self) -> bool:
-        """True if the keys would be released; it grants nothing."""
+        """True if the keys would be released; this grants nothing."""
         return self.decision is not None and self.decision.outcome is ReleaseOutcome.ALLOW
 
     def members(self) -> dict[str, JsonValue]:

@@ -126,5 +126,5 @@ def _unreadable(path: Path, problem: str) -> ConfigurationError:
         code="endorsements-unreadable",
         field="endorsements",
         got=problem,
-        hint="name files or directories that are there; 'attest endorsements fetch' makes a bundle",
+        hint="name existing files or directories; create a bundle with 'attest endorsements fetch'",
     )

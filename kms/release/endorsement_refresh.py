@@ -171,6 +171,6 @@ class Refresher:
             away.patience = _Patience(failures=failures, again_at=now + timedelta(seconds=wait))
         self._counted(name, "failed")
         self._report(
-            f"warning: the {describe(wanted.request)} cannot be fetched anew: {error.message} [{error.code}]; "
-            f"{name} is asked again in {wait:.0f} s, and what is at hand counts until it ends"
+            f"warning: cannot refresh the {describe(wanted.request)}: {error.message} [{error.code}]; "
+            f"next request to {name} in {wait:.0f} s; the cached version is used until it expires"
         )

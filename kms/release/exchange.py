@@ -1,4 +1,4 @@
-"""One exchange: a request with its challenge. Every step of a release takes it as an argument."""
+"""Exchange: a request with its challenge, the argument of every step of a release."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Exchange:
 
     @property
     def demand(self) -> ReleaseTerms:
-        """Demand of the decision on every result."""
+        """Requirements of the decision on every result."""
         return ReleaseTerms(
             context=CONTEXT,
             role=ROLE,

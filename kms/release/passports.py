@@ -95,7 +95,7 @@ def _require_fresh(details: EarDetails | None) -> None:
     got = "not stated" if details is None else details.freshness
     if got != str(Freshness.MATCHED):
         raise VerificationError(
-            "the evidence behind the EAR answered no question of its Verifier's",
+            "the evidence behind the EAR did not answer a challenge of its Verifier",
             code="passport-evidence-not-fresh",
             field="freshness",
             expected=str(Freshness.MATCHED),
@@ -107,12 +107,12 @@ def _require_fresh(details: EarDetails | None) -> None:
 def _require_nonce(token: VerifiedEar, nonce: bytes) -> None:
     if token.ear.nonce and not (len(token.ear.nonce) == 1 and hmac.compare_digest(token.ear.nonce[0], nonce)):
         raise BindingError(
-            "the EAR answers another challenge",
+            "the EAR answers a different challenge",
             code="nonce-mismatch",
             check="freshness",
             field="eat_nonce",
             expected=nonce.hex(),
             got=", ".join(one.hex() for one in token.ear.nonce),
             clause="RFC 9334, section 10; must-check.md 1",
-            hint="ask the Verifier for an EAR under this challenge's nonce, or for one without a nonce",
+            hint="request an EAR with the nonce of this challenge, or one without a nonce",
         )

@@ -16,7 +16,7 @@ from kms.store.prompt_keys import StoredPromptKey
 
 MAX_PAGE: Final = 50
 NOTE_SECONDS: Final = 3600
-"""Longest validity of a note; clients then fetch a new one and so learn of a rotation or an end."""
+"""Longest validity of a note; clients then fetch a new one and learn of a rotation or expiry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class PromptKeyService:
 
         Raises:
             IntegrityError: ``key-record-invalid``.
-            LogBrokenError: the log does not hold what was published.
+            LogBrokenError: the log does not contain the publication.
             UnavailableError: the database is in use, or away.
         """
         at = self._services.clock()
@@ -63,7 +63,7 @@ class PromptKeyService:
         Raises:
             KeyUnknownError: ``key-unknown``: there is no such prompt key, or it cannot be used now.
             IntegrityError: ``key-record-invalid``.
-            LogBrokenError: the log does not hold what was published.
+            LogBrokenError: the log does not contain the publication.
             UnavailableError: the database is in use, or away.
         """
         found = self.page(tenant=name.tenant, key_id=name.key_id, after=None, limit=1).keys
@@ -94,7 +94,7 @@ def _find(tx: ReadTransaction, stored: StoredPromptKey, *, at: datetime) -> _Fou
     """Find the log entry and the end of the key's use, which the next scheduled rotation limits."""
     entry = next(tx.log.entries(after=stored.seq - 1, limit=1), None)
     if entry is None or entry.seq != stored.seq:
-        raise LogBrokenError(f"log entry {stored.seq}: it is missing", code="log-gap", field=f"entry {stored.seq}")
+        raise LogBrokenError(f"log entry {stored.seq} is missing", code="log-gap", field=f"entry {stored.seq}")
     end, schedule = at + timedelta(seconds=NOTE_SECONDS), tx.schedules.find(stored.name)
     due = schedule is not None and at < schedule.due_at < end
     return _Found(stored=stored, entry=entry, use_until=schedule.due_at if schedule is not None and due else end)

@@ -1,6 +1,6 @@
 """A release from end to end: challenge, proof, decision, log, sealed keys, receipt.
 
-Every released key was decided on current state, logged on the disk, and sealed to the attested workload alone.
+Every released key was decided on current state, logged on disk, and sealed to the attested workload.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ class ReleaseService:
         For an identified caller, keys of tenants in which it lacks the role ``workload`` count as unknown. Attestation
         is required as well. With ``log_size``, the release includes the consistency proof from that size of the log.
 
-        Every decision uses the challenge up. ``UnavailableError`` and ``EndorsementError`` do not: nothing was decided,
-        and the same request may be sent again. With the code ``store-outcome-unknown`` alone, it may be used up: the
-        database went away while the decision was being written.
+        Every decision uses up the challenge. ``UnavailableError`` and ``EndorsementError`` do not: nothing was decided,
+        and the same request may be sent again. Only with the code ``store-outcome-unknown`` it may be used up, because
+        the connection to the database was lost while the decision was being written.
 
         Raises:
             ChallengeError: not a challenge of this service, out of time, or (``ChallengeUsedError``) used before.
@@ -110,7 +110,7 @@ class ReleaseService:
 
     def _attempt(self, exchange: Exchange) -> Release:
         services = self._services
-        # (2) The challenge was not used before, which step (6) checks again. One state of keys, policies and brakes.
+        # (2) The challenge was not used before, which step (6) checks again. One snapshot of keys, policies, controls.
         with services.store.reading() as tx:
             if exchange.log_size is not None:
                 require_size(tx, exchange.log_size)
@@ -125,28 +125,28 @@ class ReleaseService:
             if not isinstance(error, EndorsementError):
                 services.store.write(partial(_conclude_refusal, exchange, snapshot, exc))
             raise error from exc
-        # (3.1) The guest does not request too often; nothing is decided then, and the challenge stays valid.
+        # (3.1) The rate of the guest; if it is exceeded, nothing is decided, and the challenge stays valid.
         self._require_pace(verified)
-        # (4) The policy of each key appraises it, and one decision is made of all.
+        # (4) The policy of each key appraises the evidence, and one decision is made on all.
         with stage("decide"):
             results = appraise_all(verified, snapshot.policies, exchange)
             decided = decide_on(exchange, snapshot, verified, results)
             strict = strict_refusal(services, exchange, snapshot)
-        # (5) Keys are unwrapped before anything is written, so that one that does not open changes nothing.
+        # (5) Keys are unwrapped before anything is written, so that a failure changes nothing.
         with stage("unwrap"):
             secrets = self._unwrapped(decided)
-        # (6) The challenge is used up and the decision logged, both on the disk, before any key leaves.
+        # (6) The challenge is used up and the decision logged, both on disk, before any key is sent.
         with wiped_after(secrets.values()), stage("log"):
             concluded = services.store.write(carried(partial(self._conclude, exchange, decided, strict, secrets)))
         decided, entry, sealed = concluded.decided, concluded.entry, concluded.sealed
         if concluded.refusal is not None:
             raise concluded.refusal
         if decided.under_break_glass:
-            _log.warning("BREAK-GLASS: a decision was made under it, see entry %d of the log", entry.seq)
+            _log.warning("BREAK-GLASS: a decision was made under break-glass, see entry %d of the log", entry.seq)
         if not decided.allows:
             levels = decided.snapshot.disclosures
             raise strict or denial(decided.decision, requested=exchange.request.key_ids, levels=levels)
-        # (7) The receipt, and the proof that the log contains the entry, for a later check by anybody.
+        # (7) The receipt, and the proof that the log contains the entry, for later verification.
         with stage("prove"):
             proof = services.log.proof(entry.seq, since=exchange.log_size)
         text = receipt(exchange, decided, sealed, decision_digest=entry.leaf_hash)
@@ -278,7 +278,7 @@ class ReleaseService:
 
 
 def _require_unchanged(tx: ReadTransaction, before: Snapshot) -> None:
-    """Start over if what the decision rests on changed since."""
+    """Start over if the inputs of the decision have changed."""
     if not tx.state.holds(before.noted):
         raise _StateChangedError  # rolls the transaction back
 
@@ -305,7 +305,7 @@ def _use_up(tx: WriteTransaction, exchange: Exchange) -> None:
 
 
 def _conclude_refusal(exchange: Exchange, snapshot: Snapshot, error: AttestError, tx: WriteTransaction) -> None:
-    """Use the challenge up and log the refusal of the proof."""
+    """Use up the challenge and log the refusal of the proof."""
     _use_up(tx, exchange)
     _log_refusal(tx, exchange, snapshot, error)
 

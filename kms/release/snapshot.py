@@ -1,4 +1,4 @@
-"""The state on which a decision is made: keys, policies, reference values and brakes, as one transaction sees them."""
+"""Snapshot for a decision: keys, policies, reference values and controls, as one transaction sees them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FROZEN: Final = {Scope.KEY: "key-frozen", Scope.TENANT: "tenant-frozen", Scope.
 class Snapshot:
     """The requested keys, their policies and the reference values in force, as one transaction saw them.
 
-    All mappings but ``floors`` are by requested key.
+    All mappings except ``floors`` are by requested key.
 
     Attributes:
         states: their states, as input of the decision.
@@ -51,7 +51,7 @@ class Snapshot:
 
 
 def take_snapshot(tx: ReadTransaction, exchange: Exchange, relaxations: BreakGlassService) -> Snapshot:
-    """Read the state of the requested keys; a key out of the caller's reach does not exist.
+    """Read the state of the requested keys; a key that the caller must not request does not exist.
 
     Raises:
         IntegrityError: a stored key, policy, freeze or relaxation was altered.
@@ -125,7 +125,7 @@ def _obstacles(
 ) -> Iterator[ReleaseObstacle]:
     """List the reasons against any release of a key now, as the transaction sees it."""
     if guard.problem is not None:
-        text = f"the policy of the key {str(record.name)!r} judges nobody now: {guard.problem.message}"
+        text = f"the policy of the key {str(record.name)!r} is unusable at present: {guard.problem.message}"
         yield ReleaseObstacle(code="references-unusable", text=text)
     yield from version_obstacles(record, at=at)
     for one in freezing(freezes, key=record.name):
@@ -142,7 +142,7 @@ def relaxed_by_all(policies: Mapping[str, Policy]) -> tuple[Unchecked, ...]:
 
 
 def tolerated_by_all(policies: Mapping[str, Policy]) -> DeviceTolerances:
-    """Return the tolerances for GPUs and switches that every policy grants, likewise."""
+    """Return the tolerances for GPUs and switches that every policy grants, since the strictest of them governs."""
     return DeviceTolerances(
         gpus=_common([policy.gpu_tolerances for policy in policies.values()]),
         switches=_common([policy.switch_tolerances for policy in policies.values()]),

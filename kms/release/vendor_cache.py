@@ -1,4 +1,4 @@
-"""Answers of vendors' services, kept in a directory or in memory, with a note of those in use."""
+"""Cache of vendors' answers, in a directory or in memory, with a record of those in use."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class NotedCache(EndorsementCache):
         self._kept: OrderedDict[CachedRequest, CheckedAnswer] = OrderedDict()
 
     def read(self, request: EndorsementRequest, *, service: str) -> CheckedAnswer | None:
-        """Return the answer to a request, and note that it is needed."""
+        """Return the answer to a request, and record that it is needed."""
         wanted = CachedRequest(request=request, service=service)
         with self._lock:
             _remember(self._noted, wanted, self._clock())
         return self.look(wanted)
 
     def look(self, wanted: CachedRequest) -> CheckedAnswer | None:
-        """Return the answer to a request, without a note."""
+        """Return the answer to a request, without a record."""
         if self._on_disk:
             return super().read(wanted.request, service=wanted.service)
         with self._lock:
@@ -57,7 +57,7 @@ class NotedCache(EndorsementCache):
         return None if answer is None else replace(answer, cached=True)
 
     def write(self, answer: CheckedAnswer, *, service: str) -> None:
-        """Keep an answer, in place of an earlier one."""
+        """Store an answer, replacing an earlier one."""
         if self._on_disk:
             super().write(answer, service=service)
             return
@@ -75,7 +75,7 @@ class NotedCache(EndorsementCache):
             return tuple(self._noted)
 
     def endorsements(self) -> Endorsements:
-        """Return the lists, documents and answers about revocation that were needed lately."""
+        """Return the recently needed lists, documents and answers about revocation."""
         answers = [answer for answer in map(self.look, self.wanted()) if answer is not None]
         return Endorsements(
             crls=tuple(crl for answer in answers for crl in answer.crls),

@@ -1,4 +1,4 @@
-"""Trusted Verifiers, whose EARs are genuine here: a file of the operator with the keys of each.
+"""Trusted Verifiers, whose EARs are accepted: a file of the operator with the keys of each.
 
 ::
 
@@ -53,7 +53,7 @@ def read_verifiers(path: Path) -> tuple[TrustedVerifier, ...]:
     """
     found = tuple(_verifier(path, entry) for entry in _entries(path))
     if len({one.issuer for one in found}) != len(found):
-        raise _invalid(path, "an issuer stands there twice")
+        raise _invalid(path, "duplicate issuer")
     return found
 
 
@@ -95,7 +95,7 @@ def _verifier(path: Path, entry: object) -> TrustedVerifier:
     members = entry if isinstance(entry, dict) else {}
     issuer, keys, tenants = (members.get(name) for name in ("issuer", "keys", "tenants"))
     if not set(members) <= _MEMBERS or not _is_name(issuer) or not isinstance(keys, str):
-        raise _invalid(path, "expected the texts issuer and keys, and if wanted a list of tenants")
+        raise _invalid(path, "expected the texts issuer and keys, and optionally a list of tenants")
     if tenants is not None and not (isinstance(tenants, list) and tenants and all(map(_is_tenant, tenants))):
         raise _invalid(path, f"{issuer}: tenants: expected a list of names of tenants, at least one")
     return TrustedVerifier(

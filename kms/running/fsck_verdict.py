@@ -1,6 +1,6 @@
-"""The result of the last scheduled examination, in memory that the workers of one machine share.
+"""Result of the last scheduled examination, in memory shared by the workers of one machine.
 
-It is not in the database: whoever alters the state there could alter the result as well.
+It is not in the database, where a writer who alters the state could also alter the result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ATTEMPTS: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FsckVerdict:
-    """The end of an examination in seconds since 1970, the number of differences that it found, and its duration."""
+    """End of an examination in seconds since 1970, number of differences found, and duration."""
 
     ended_at: float
     findings: int
@@ -27,7 +27,7 @@ class FsckVerdict:
 
 
 class SharedVerdict:
-    """The last result. Make it before the workers are forked; one of them writes, and all of them read."""
+    """The last result. Create it before the workers are forked; one of them writes it, and all read it."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, _BYTES)

@@ -1,4 +1,4 @@
-"""The service's own output on standard error: lines for people, or one JSON document a line. No body, no secret."""
+"""Log output of the service on standard error: text, or one JSON document per line, without bodies and secrets."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _request: ContextVar[str | None] = ContextVar("kms_request", default=None)
 
 
 def current_request() -> str | None:
-    """Return the id of the request that is being answered, or None outside of one."""
+    """Return the id of the current request, or None outside of a request."""
     return _request.get()
 
 
 def request_id(given: str | None, *, random: RandomBytes) -> str:
-    """Return the header ``X-Request-Id`` where it has 8 to 64 letters, digits, ``.``, ``_`` and ``-``, or a new id."""
+    """Return the header ``X-Request-Id`` if it has 8 to 64 letters, digits, ``.``, ``_`` and ``-``, else a new id."""
     if given is not None and _REQUEST_ID.fullmatch(given):
         return given
     return random(_MADE_BYTES).hex()
 
 
 def take_request_id(name: str) -> None:
-    """Set the id of the request that this task works on."""
+    """Set the id of the current request of this task."""
     _request.set(name)
 
 
 def access(*, method: str, path: str, status: int, seconds: float, client: str, trace_id: str | None = None) -> None:
-    """Write a line about an answer."""
+    """Log a response."""
     fields = {
         "method": method,
         "path": path,
@@ -50,7 +50,7 @@ def access(*, method: str, path: str, status: int, seconds: float, client: str, 
 
 
 def report_to_log(line: str) -> None:
-    """Write a line for the operator, at the level that its first word says."""
+    """Log a message for the operator, at the level of its first word."""
     head, _, rest = line.partition(": ")
     levels = {"error": logging.ERROR, "warning": logging.WARNING}
     level = levels.get(head.lower())
@@ -62,7 +62,7 @@ class _JsonLines(JsonLines):
 
 
 class _Lines(logging.Formatter):
-    """One line a record, save for tracebacks; the request's id at its end."""
+    """Formatter with one line per record, except for tracebacks, and the id of the request at the end."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  the library's name
         request = current_request()
@@ -76,7 +76,7 @@ def _add_request_id(record: logging.LogRecord) -> bool:
 
 
 def set_up_logs(form: LogFormat, *, stream: TextIO | None = None) -> None:
-    """Send all log records to standard error, in one form."""
+    """Send all log records to standard error, in one format."""
     formatter = _JsonLines() if form == "json" else _Lines(_TEXT)
     handler = log_to_stderr(formatter, level=logging.INFO, quiet=("httpx", "uvicorn.access"), stream=stream)
     handler.addFilter(_add_request_id)

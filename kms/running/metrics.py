@@ -1,4 +1,4 @@
-"""Prometheus metrics. Labels come from closed sets, so no request can add to their number (MC-33)."""
+"""Prometheus metrics. Labels come from closed sets, so that requests cannot increase their number (MC-33)."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from kms.running.fsck_verdict import FsckVerdict
 from kms.telemetry import Outcome, Stage
 
 CONNECTIONS: Final = 16
-"""Connections that may be open; a monitoring system keeps one or two."""
+"""Maximum number of open connections; a monitoring system keeps one or two."""
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _MAX_CODES: Final = 512
-"""The codes of docs/errors.md are fewer; one more is counted as ``other``."""
+"""More than the codes of docs/errors.md; further codes are counted as ``other``."""
 _CODE: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+){0,9}")
 _OTHER: Final = "other"
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -70,24 +70,24 @@ class Meter:
         guard: Callable[[], float] = lambda: 0.0,
         shared: Path | None = None,
     ) -> None:
-        """Make the metrics, all at zero."""
+        """Create the metrics, all at zero."""
         own = CollectorRegistry()
         count, timed = partial(Counter, registry=own), partial(Histogram, buckets=_SECONDS, registry=own)
         self._requests = count("kms_requests_total", "Requests.", ("route", "status"))
-        self._request_seconds = timed("kms_request_seconds", "Time to answer.", ("route",))
-        self._decisions = count(
-            "kms_decisions_total", "Requests for keys, by how they ended and why.", ("outcome", "code")
-        )
+        self._request_seconds = timed("kms_request_seconds", "Time to respond.", ("route",))
+        self._decisions = count("kms_decisions_total", "Requests for keys, by outcome and code.", ("outcome", "code"))
         self._stages = timed("kms_stage_seconds", "Stages of a release.", ("stage",))
         self._verification = timed("kms_verification_seconds", "Verification of evidence.", ("tee",))
         self._transactions = timed(
             "kms_store_transaction_seconds",
-            "Transactions of the database, with the wait for its lock and for the disk.",
+            "Transactions of the database, including the wait for its lock and for the disk.",
             ("kind",),
         )
-        self._limited = count("kms_limited_total", "Requests that a limit refused.", ("limit",))
+        self._limited = count("kms_limited_total", "Requests refused by a limit.", ("limit",))
         self._state_refused = count(
-            "kms_state_refused_total", "Stored state that is not what the service stored last.", ("code",)
+            "kms_state_refused_total",
+            "Stored state that differs from the last one stored.",
+            ("code",),
         )
         for code in sorted(STATE_CODES):
             self._state_refused.labels(code)
@@ -107,12 +107,12 @@ class Meter:
         return bytes(generate_latest(self._registry))
 
     def answered(self, route: str, status: int, seconds: float) -> None:
-        """Count an answer with the template of its route, never its path."""
+        """Count a response with the template of its route, never its path."""
         self._requests.labels(route, str(status)).inc()
         self._request_seconds.labels(route).observe(seconds)
 
     def limited(self, limit: str) -> None:
-        """Count a refusal by one of ``kms.api.limits``'s limits."""
+        """Count a refusal by a limit of ``kms.api.limits``."""
         self._limited.labels(limit).inc()
 
     def refreshed(self, service: str, outcome: str) -> None:
@@ -124,7 +124,7 @@ class Meter:
         self._decisions.labels(outcome, self._bounded(code)).inc()
 
     def state_refused(self, code: str) -> None:
-        """Count stored state that is not what was stored last."""
+        """Count stored state that differs from the state stored last."""
         self._state_refused.labels(code).inc()
 
     @contextmanager
@@ -154,22 +154,22 @@ class Meter:
 
 
 class MetricsApp:
-    """Application that answers ``GET /metrics``, one request at a time, and nothing else."""
+    """Application that serves only ``GET /metrics``, one request at a time."""
 
     def __init__(self, text: Callable[[], bytes]) -> None:
-        """Make ready."""
+        """Create the application."""
         self._text = text
         self._one = CapacityLimiter(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Serve one request."""
         if scope["type"] != "http":
             return
         await (await self._answer(scope))(scope, receive, send)
 
     async def _answer(self, scope: Scope) -> Response:
         if scope["path"] != "/metrics":
-            return PlainTextResponse("not here\n", status_code=404)
+            return PlainTextResponse("not found\n", status_code=404)
         if scope["method"] not in {"GET", "HEAD"}:
             return PlainTextResponse("read only\n", status_code=405, headers={"Allow": "GET"})
         content = await anyio.to_thread.run_sync(self._text, limiter=self._one)
@@ -177,10 +177,10 @@ class MetricsApp:
 
 
 class SlowGauge:
-    """A number that takes long to count, and is counted so seldom that this takes a hundredth of the time at most."""
+    """A number that is slow to count, and is counted so rarely that this takes at most a hundredth of the time."""
 
     def __init__(self, count: Callable[[], int], *, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """Count nothing yet."""
+        """Create it without counting."""
         self._count = count
         self._monotonic = monotonic
         self._lock = threading.Lock()
@@ -188,7 +188,7 @@ class SlowGauge:
         self._next = 0.0
 
     def __call__(self) -> int:
-        """Return the number, as it was when it was counted last."""
+        """Return the number of the last count."""
         with self._lock:
             began = self._monotonic()
             if self._counted is None or began >= self._next:
@@ -199,7 +199,7 @@ class SlowGauge:
 
 
 class _State(Collector):
-    """State that is read for a scrape, and not counted."""
+    """Collector of state that is read for each scrape."""
 
     def __init__(
         self,
@@ -219,26 +219,26 @@ class _State(Collector):
             return tx.leases.live_count(at=self._services.clock())
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing: registering does not open the database."""
+        """Return nothing, so that registration does not open the database."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
-        info = InfoMetricFamily("kms_build", "The version that runs.")
+        info = InfoMetricFamily("kms_build", "Version of the running service.")
         info.add_metric((), {"version": __version__})
         yield info
         on = relaxed_switches(self._settings)
-        relaxed = GaugeMetricFamily("kms_relaxed", "Whether a switch demands less than it could.", labels=("switch",))
+        relaxed = GaugeMetricFamily("kms_relaxed", "1 if an insecure setting is on.", labels=("switch",))
         for name in SWITCHES:
             relaxed.add_metric((name,), float(name in on))
         yield relaxed
         yield from self._examined()
         yield GaugeMetricFamily(
-            "kms_rollback_guard_behind_seconds", "For how long a guard could not be advanced.", value=self._guard()
+            "kms_rollback_guard_behind_seconds", "Seconds since a rollback guard began to fail.", value=self._guard()
         )
         yield from self._readable(self._endorsements, self._log, self._freezes, self._leases)
 
     def _readable(self, *parts: Callable[[], Iterable[Metric]]) -> Iterator[Metric]:
-        """Yield the parts that can be read, and a metric that is 1 when all were."""
+        """Yield the readable parts, and a metric that is 1 if all parts were readable."""
         found: list[Metric] = []
         well = True
         for part in parts:
@@ -247,17 +247,17 @@ class _State(Collector):
             except AttestError:
                 well = False
         yield from found
-        yield GaugeMetricFamily("kms_scrape_ok", "Whether all of the state could be read.", value=float(well))
+        yield GaugeMetricFamily("kms_scrape_ok", "1 if all of the state could be read.", value=float(well))
 
     def _examined(self) -> Iterator[Metric]:
-        """Yield the result of the last examination, of which there is none at first."""
+        """Yield the result of the last examination, if there was one."""
         verdict = self._fsck()
         if verdict is None:
             return
         ended = verdict.ended_at
-        yield GaugeMetricFamily("kms_fsck_end_timestamp_seconds", "When the last examination ended.", value=ended)
-        yield GaugeMetricFamily("kms_fsck_findings", "Differences that it found.", value=float(verdict.findings))
-        yield GaugeMetricFamily("kms_fsck_seconds", "How long it took.", value=verdict.seconds)
+        yield GaugeMetricFamily("kms_fsck_end_timestamp_seconds", "End of the last examination.", value=ended)
+        yield GaugeMetricFamily("kms_fsck_findings", "Differences found by it.", value=float(verdict.findings))
+        yield GaugeMetricFamily("kms_fsck_seconds", "Duration of the last examination.", value=verdict.seconds)
 
     def _endorsements(self) -> Iterable[Metric]:
         services = self._services
@@ -265,7 +265,7 @@ class _State(Collector):
         for one in dated(services.endorsements.at_hand(at=services.clock())):
             soonest.setdefault(one.kind, one.ends.timestamp())
         ends = GaugeMetricFamily(
-            "kms_endorsement_expiry_timestamp_seconds", "The soonest end of what vendors say.", labels=("kind",)
+            "kms_endorsement_expiry_timestamp_seconds", "First expiry of the vendors' endorsements.", labels=("kind",)
         )
         for kind in KINDS:
             if kind in soonest:
@@ -275,23 +275,23 @@ class _State(Collector):
     def _freezes(self) -> Iterable[Metric]:
         with self._services.store.reading() as tx:
             found = [freeze.target.scope for freeze in tx.freezes.all()]
-        frozen = GaugeMetricFamily("kms_freezes", "What is frozen, by what it stops.", labels=("scope",))
+        frozen = GaugeMetricFamily("kms_freezes", "Freezes by scope.", labels=("scope",))
         for scope in FreezeScope:
             frozen.add_metric((str(scope),), float(found.count(scope)))
         yield frozen
 
     def _leases(self) -> Iterable[Metric]:
-        yield GaugeMetricFamily("kms_leases_live", "Leases that count.", value=float(self._live()))
+        yield GaugeMetricFamily("kms_leases_live", "Live leases.", value=float(self._live()))
 
     def _log(self) -> Iterable[Metric]:
         with self._services.store.reading() as tx:
             size, head = tx.log.size(), tx.log.head()
             nonces = tx.nonces.count()
         yield GaugeMetricFamily("kms_log_entries", "Entries of the log.", value=float(size))
-        yield GaugeMetricFamily("kms_nonces_used", "Used challenges that are remembered.", value=float(nonces))
+        yield GaugeMetricFamily("kms_nonces_used", "Stored used challenges.", value=float(nonces))
         if head.time is not None:
             yield GaugeMetricFamily(
                 "kms_log_newest_entry_timestamp_seconds",
-                "When the newest entry of the log was written.",
+                "Time of the newest entry of the log.",
                 value=head.time.timestamp(),
             )

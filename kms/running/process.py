@@ -1,4 +1,4 @@
-"""A running process of the service: its listeners in one event loop, and what signals do."""
+"""Running process of the service: listeners in one event loop, and handling of signals."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from kms.release.services import Services
 from kms.running.reload import Reread
 
 BACKLOG: Final = 512
-"""Connections that the system accepts before a process takes them."""
+"""Connections that the system accepts before a process accepts them."""
 CONNECTIONS_PER_RELEASE: Final = 16
-"""Connections that may be open for each release that may be worked on; more are answered 503."""
+"""Maximum open connections per concurrent release; further ones are answered 503."""
 KEEP_ALIVE_SECONDS: Final = 15
 _HEAD_BYTES: Final = 32 * 1024
-"""Of a request's line and headers, before they are read; ``kms.api.limits`` says less, and says it in words."""
+"""Maximum size of request line and headers before they are parsed; ``kms.api.limits`` has a lower limit."""
 _ACCEPTED_AT_ONCE: Final = 1
-"""Of several processes on one socket, the first to wake must not take everything that is waiting."""
-_TAKEN: Final = "another program, perhaps another 'kms serve', has it; take another with {option}"
-_UNUSABLE: Final = "name an address of this machine with {option}"
+"""Maximum connections accepted at once, so that one of several processes does not take all waiting ones."""
+_TAKEN: Final = "another program uses it, perhaps another 'kms serve'; choose another with {option}"
+_UNUSABLE: Final = "use an address of this machine with {option}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """A listening socket, closed when serving ends, and the application that answers there.
+    """A listening socket, closed at shutdown, and its application.
 
-    More than ``connections`` open at once are answered 503. ``again`` are files read again on SIGHUP, beside
-    endorsements and TLS certificates. ``rate`` is that of the new connections of one address, None for no limit;
-    ``refused`` is called for each above it.
+    More than ``connections`` open ones are answered 503. ``again`` are files reloaded on SIGHUP, in addition to
+    endorsements and TLS certificates. ``rate`` limits the new connections of one address, None sets no limit;
+    ``refused`` is called for each connection above it.
     """
 
     app: ASGIApp
@@ -56,7 +56,7 @@ class Listener:
     refused: Callable[[], None] = lambda: None
 
     def paced(self) -> socket.socket:
-        """Return the socket to serve; with a rate, it takes the place of ``sock``."""
+        """Return the socket to serve; with a rate, it replaces ``sock``."""
         if self.rate is None:
             return self.sock
         return PacedListener(self.sock, rates=RateTable(self.rate), monotonic=ticks, refused=self.refused)
@@ -69,7 +69,7 @@ def connection_rate(settings: Settings) -> Rate | None:
 
 
 def listen(host: str, port: int, *, names: tuple[str, str] = ("host", "port")) -> socket.socket:
-    """Open a listening socket; port 0 takes any. ``names`` are the settings of host and port.
+    """Open a listening socket; port 0 means any port. ``names`` are the settings of host and port.
 
     Raises:
         ConfigurationError: ``address-in-use`` or ``address-unusable``.
@@ -89,11 +89,12 @@ def serve(
     ending: Callable[[], None] = lambda: None,
     lifeline: int | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; requests that have begun are finished. SIGHUP reads files again.
+    """Serve until SIGTERM or SIGINT, then finish requests in progress. SIGHUP reloads files.
 
-    They get ``drain_seconds`` for that. All listeners are in one event loop; the caller closes the services. ``ready``
-    is called once, when every listener accepts connections; ``ending`` when no more are accepted, before those requests
-    are finished. The end of file of the descriptor ``lifeline``, when the watching process is gone, ends serving too.
+    Requests in progress get ``drain_seconds``. All listeners are in one event loop; the caller closes the services.
+    ``ready`` is called once, when every listener accepts connections; ``ending`` when connections are no longer
+    accepted, before requests in progress are finished. End of file on the descriptor ``lifeline``, when the supervising
+    process is gone, also ends serving.
     """
     servers = tuple(_server(one, drain_seconds) for one in listeners)
 
@@ -104,7 +105,7 @@ def serve(
 
     def end_alone() -> None:
         loop.remove_reader(lifeline or 0)
-        report("error: the process that watches this one is gone; ending")
+        report("error: the supervising process is gone; shutting down")
         end()
 
     with asyncio.Runner(loop_factory=PatientLoop) as runner:
@@ -123,7 +124,7 @@ def _server(listener: Listener, drain_seconds: int) -> EmbeddedServer:
     config = uvicorn.Config(
         expecting_heads(listener.app),
         log_config=None,
-        access_log=False,  # kms.api.observation writes it, with the request's id
+        access_log=False,  # kms.api.observation logs requests, with their ids
         http="h11",
         ws="none",
         h11_max_incomplete_event_size=_HEAD_BYTES,
@@ -147,24 +148,24 @@ async def _serve(servers: Sequence[EmbeddedServer], listeners: Sequence[Listener
         await EmbeddedServer.until_started(servers)
         for server, sock in zip(servers, sockets, strict=True):
             if not server.should_exit:
-                sock.listen(BACKLOG)  # what uvicorn passes on as the backlog is how many it accepts at once
+                sock.listen(BACKLOG)  # uvicorn's backlog is the number of connections accepted at once
         ready()
 
 
 def _reload(services: Services, listeners: Sequence[Listener], report: Callable[[str], None]) -> None:
-    """Read everything again, in a thread, so that requests go on meanwhile."""
-    _read_again("endorsements were read again", partial(services.endorsements.reload, at=services.clock()), report)
+    """Reload everything in a thread, so that requests continue."""
+    _read_again("endorsements were reloaded", partial(services.endorsements.reload, at=services.clock()), report)
     for tls in (one.tls for one in listeners if one.tls is not None):
-        _read_again("a TLS certificate was read again", partial(tls.reload, at=services.clock()), report)
+        _read_again("a TLS certificate was reloaded", partial(tls.reload, at=services.clock()), report)
     for one in (reread for listener in listeners for reread in listener.again):
         _read_again(one.done, one.read, report)
 
 
 def _read_again(done: str, read: Callable[[], object], report: Callable[[str], None]) -> None:
-    """Read a file again; when that fails, its old content stays in use."""
+    """Reload a file; if that fails, its old content stays in use."""
     try:
         read()
     except AttestError as exc:
-        report(f"error: {exc.message}; what was read before stays in use")
+        report(f"error: {exc.message}; the old content stays in use")
     else:
         report(done)

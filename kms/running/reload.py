@@ -1,6 +1,6 @@
-"""Files that SIGHUP reads again: trusted Verifiers, and keys that sign tokens.
+"""Files reloaded on SIGHUP: trusted Verifiers, and keys that sign tokens.
 
-Each is checked as at the start and logged before it counts. What cannot be read, or is not approved, changes nothing.
+Each is checked as at start and logged before it takes effect. An unreadable or unapproved file changes nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kms.release.verifiers import read_verifiers, verifier_lines
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reread:
-    """A file read again on SIGHUP, and the message of success; an ``AttestError`` keeps its old content in use."""
+    """A file reloaded on SIGHUP, and the message of success; an ``AttestError`` keeps its old content in use."""
 
     done: str
     read: Callable[[], object]
@@ -34,9 +34,9 @@ class Reread:
 
 @dataclass(slots=True, eq=False)
 class Meaning:
-    """The configuration of this process; every change of it is in the log before it counts.
+    """The configuration of this process; every change is logged before it takes effect.
 
-    A file that is not read again keeps the meaning that it had when it was read.
+    A file that is not reloaded keeps its previous meaning.
     """
 
     settings: Settings
@@ -45,14 +45,14 @@ class Meaning:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def current(self) -> Configuration:
-        """Return the configuration that counts now, as the log has it."""
+        """Return the present configuration, as logged."""
         return self.configuration
 
     def key_sets(self, name: str, issuers: tuple[BearerIssuer, ...]) -> None:
-        """Note the content of the files of these issuers, which the setting ``name`` led to at the start.
+        """Log the content of the files of these issuers, which the setting ``name`` selected at start.
 
         Raises:
-            ConfigurationError: one of the files cannot be read, or others could write it.
+            ConfigurationError: one of the files is unreadable, or other users could write it.
             UnavailableError: the database is in use, or the clock is wrong.
             IntegrityError: ``store-fact-invalid``.
         """
@@ -65,7 +65,7 @@ class Meaning:
             self._log(Configuration(document={**self.configuration.document, "settings": values}))
 
     def verifiers(self, path: Path) -> None:
-        """Trust the Verifiers that the file names now: a change of roots, approved where that is demanded.
+        """Trust the Verifiers in the present file, which is a change of roots, approved if a rule requires it.
 
         Raises:
             ConfigurationError: ``verifiers-invalid``, ``anchors-not-approved``, or as ``key_sets``.
@@ -78,10 +78,10 @@ class Meaning:
             fresh = read_configuration(self.settings, self.services.anchors)
             if fresh.anchors != {*anchor_lines(self.services.anchors), *verifier_lines(verifiers)}:
                 raise ConfigurationError(
-                    f"verifiers_file: {path} changed while it was read",
+                    f"verifiers_file: {path} changed while it was being read",
                     code="file-unreadable",
                     field="verifiers_file",
-                    hint="send SIGHUP once more",
+                    hint="send SIGHUP again",
                 )
             with self.services.store.reading() as tx:
                 require_approved(tx, fresh.anchors_digest)
@@ -97,15 +97,15 @@ class Meaning:
 
 
 def key_sets_again(whose: str, key_sets: KeySets) -> Reread:
-    """Return the reading of key sets on SIGHUP; one that cannot be read is reported and stays as it was."""
+    """Return the reload of key sets on SIGHUP; an unreadable one is reported, and its old keys stay in use."""
     return Reread(
-        done=f"the key sets for tokens of {whose} were read again", read=partial(key_sets.refresh, everything=True)
+        done=f"the key sets for tokens of {whose} were reloaded", read=partial(key_sets.refresh, everything=True)
     )
 
 
 def verifiers_again(settings: Settings, meaning: Meaning) -> tuple[Reread, ...]:
-    """Return the reading of trusted Verifiers on SIGHUP; nothing where the settings name none."""
+    """Return the reload of trusted Verifiers on SIGHUP; nothing if the settings have none."""
     if settings.verifiers_file is None:
         return ()
     read = partial(meaning.verifiers, settings.verifiers_file)
-    return (Reread(done="the Verifiers were read again", read=read),)
+    return (Reread(done="the Verifiers were reloaded", read=read),)

@@ -1,7 +1,7 @@
-"""The scheduled examination of a running service: a replay of the log, slice by slice, and its comparison.
+"""Scheduled examination of a running service: a replay of the log in slices, and comparison with the database.
 
-One worker of each machine examines, so that no replica relies on the word of another. Each slice is a short reading
-transaction of its own, and the pause after it bounds the time that the examination takes. ``kms fsck`` looks at more.
+One worker of each machine makes it, so that no replica relies on another. Each slice is a short reading transaction,
+and the pause after it bounds the processor time. ``kms fsck`` checks more.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from kms.store import Store
 FIRST_SECONDS: Final = 1.0
 RETRY_SECONDS: Final = 60.0
 SLICE_ENTRIES: Final = 1000
-"""Most entries that are replayed in one transaction."""
+"""Maximum entries replayed in one transaction."""
 PAUSES: Final = 9
-"""Pauses take this many times as long as slices: the replay takes a tenth of one core at most."""
+"""Ratio of pause to slice, so that the replay takes at most a tenth of one core."""
 FULL_SECONDS: Final = 86_400.0
-"""A run reads the whole log when the last one that did began this long ago; otherwise it reads what was added."""
+"""A run reads the whole log if the last full run started this long ago; otherwise it reads only new entries."""
 MAX_REPORTED: Final = 50
-"""Most differences that one run reports."""
+"""Maximum differences reported by one run."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ScheduledFsck:
-    """The examination in runs; ``every`` is the number of seconds between two of them."""
+    """The examination in runs; ``every`` is the number of seconds between two runs."""
 
     store: Store
     clock: Clock
@@ -48,7 +48,7 @@ class ScheduledFsck:
     def run(self, pause: Pause) -> float:
         """Examine once; return the seconds to the next run.
 
-        ``pause`` waits, and returns True when the service ends; the run ends there.
+        ``pause`` waits, and returns True at shutdown, which ends the run.
         """
         began, findings = self.monotonic(), _Findings(report=self.report)
         if self._state is None or began >= self._full_at + FULL_SECONDS:
@@ -59,14 +59,14 @@ class ScheduledFsck:
                     return self.every
         except UnavailableError as exc:
             self._state = None
-            self.report(f"error: fsck: {exc.message} [{exc.code}]; it is tried again")
+            self.report(f"error: fsck: {exc.message} [{exc.code}]; retrying")
             return RETRY_SECONDS
         except AttestError as exc:
             findings.add([Difference("log", f"{exc.message} [{exc.code}]")])
         seconds = self.monotonic() - began
         self.verdict.put(FsckVerdict(ended_at=self.clock().timestamp(), findings=findings.number, seconds=seconds))
         findings.conclude(entries=self._state.seq)
-        # Leases are compared when their entry is read, so after a difference the next run reads the whole log again.
+        # Leases are compared when their entry is read, so after a difference the next run reads the whole log.
         self._state = None if findings.number else self._state
         return self.every
 
@@ -84,7 +84,7 @@ class ScheduledFsck:
 
 @dataclass(slots=True, kw_only=True)
 class _Findings:
-    """The differences that a run found, and the seconds that its last slice took."""
+    """The differences found by a run, and the seconds of its last slice."""
 
     report: Callable[[str], None]
     number: int = 0
@@ -102,12 +102,12 @@ class _Findings:
         if self.number:
             self.report(
                 f"error: fsck: {self.number} differences between the database and the {entries} entries of its log; "
-                "the service is not ready. 'kms fsck' lists all of them"
+                "the service is not ready; 'kms fsck' lists all differences"
             )
         else:
-            self.report(f"fsck: the database is as the {entries} entries of its log say")
+            self.report(f"fsck: the database matches the {entries} entries of its log")
 
 
 def examined(fsck: ScheduledFsck, *, after: float = FIRST_SECONDS) -> AbstractContextManager[None]:
-    """Examine on schedule, in a thread of its own, while the block runs; never if ``every`` is 0."""
+    """Examine on schedule, in a separate thread, while the block runs; never if ``every`` is 0."""
     return repeated("fsck", fsck.run, after=after) if fsck.every else nullcontext()

@@ -1,9 +1,9 @@
 """Periodic tasks of a running service: due rotations and destructions.
 
-Every process of every replica does this; each task is done once, since the database decides by whom.
+Every process of every replica runs them; the database ensures that each task is done once.
 
-A destruction cannot be undone, so a clock that leaps must not bring one about: as long as the clock has not run evenly
-for ten minutes, beside the machine's monotonic one, nothing is destroyed.
+A destruction cannot be undone, so a step of the clock must not cause one: nothing is destroyed until the clock has
+agreed with the machine's monotonic clock for ten minutes.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from kms.keys.rotation import Rotator, rotate_due
 UPKEEP_SECONDS: Final = 30.0
 SETTLING_SECONDS: Final = 600.0
 LEAP_SECONDS: Final = 60.0
-"""Beyond this the clock was set, and did not only run a little fast or slow since the last look."""
+"""Larger differences since the last comparison mean that the clock was set; smaller ones are drift."""
 Pause: TypeAlias = Callable[[float], bool]
 _log = logging.getLogger("kms")
 
 
 @dataclass(slots=True, kw_only=True)
 class SteadyClock:
-    """A clock compared with the machine's monotonic one, to notice that it was set."""
+    """Comparison of a clock with the machine's monotonic clock, to detect that it was set."""
 
     clock: Clock
     monotonic: Callable[[], float]
@@ -39,7 +39,7 @@ class SteadyClock:
     _since: float = field(default=0.0, init=False)
 
     def look(self) -> tuple[datetime, bool]:
-        """Return the moment, and whether the clock has run evenly for ``SETTLING_SECONDS``."""
+        """Return the moment, and True if the clock has run evenly for ``SETTLING_SECONDS``."""
         at, ticks = self.clock(), self.monotonic()
         leap = timedelta(seconds=LEAP_SECONDS)
         if self._last is None or abs(at - self._last[0] - timedelta(seconds=ticks - self._last[1])) > leap:
@@ -50,14 +50,14 @@ class SteadyClock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upkeep:
-    """The due rotations and destructions, in rounds."""
+    """Due rotations and destructions, in rounds."""
 
     rotator: Rotator
     clock: SteadyClock
     report: Callable[[str], None]
 
     def round(self) -> None:
-        """Do everything that is due. A failure is reported, and tried again in the next round."""
+        """Do everything that is due. A failure is reported, and retried in the next round."""
         at, steady = self.clock.look()
         try:
             for record in rotate_due(self.rotator, at=at, failed=self._failed):
@@ -66,15 +66,15 @@ class Upkeep:
                 for one in destroy_due(self.rotator.store, at=at, failed=self._failed):
                     self.report(f"{one} was destroyed")
         except AttestError as exc:
-            self.report(f"error: upkeep: {exc.message} [{exc.code}]; it is tried again")
+            self.report(f"error: scheduled tasks: {exc.message} [{exc.code}]; retrying")
 
     def _failed(self, what: object, error: AttestError) -> None:
-        self.report(f"error: upkeep of {what}: {error.message} [{error.code}]; it is tried again")
+        self.report(f"error: scheduled task for {what}: {error.message} [{error.code}]; retrying")
 
 
 @contextmanager
 def kept_up(upkeep: Upkeep, *, seconds: float = UPKEEP_SECONDS) -> Iterator[None]:
-    """Do a round every so many seconds, in a thread of its own, while the block runs."""
+    """Do a round at this interval, in a separate thread, while the block runs."""
 
     def round_and_wait(_: Pause) -> float:
         upkeep.round()
@@ -86,9 +86,10 @@ def kept_up(upkeep: Upkeep, *, seconds: float = UPKEEP_SECONDS) -> Iterator[None
 
 @contextmanager
 def repeated(name: str, work: Callable[[Pause], float], *, after: float) -> Iterator[None]:
-    """Do work again and again, in a thread of its own, while the block runs.
+    """Repeat work in a separate thread while the block runs.
 
-    ``work`` returns the seconds to its next call. It gets a function that waits, and returns True when the block ends.
+    ``work`` returns the seconds to its next call. Its argument is a function that waits, and returns True when the
+    block ends.
     """
     ended = threading.Event()
 
@@ -97,7 +98,7 @@ def repeated(name: str, work: Callable[[Pause], float], *, after: float) -> Iter
         while not ended.wait(seconds):
             try:
                 seconds = work(ended.wait)
-            except Exception:  # noqa: BLE001  the service goes on, and so does its work
+            except Exception:  # noqa: BLE001  the service and this work continue
                 _log.exception("internal error in the %s", name)
 
     thread = threading.Thread(target=loop, name=name, daemon=True)

@@ -1,7 +1,6 @@
-"""OpenTelemetry traces: a span for each request and for each stage in it, sent to one configured address.
+"""OpenTelemetry traces: a span for each request and for each of its stages, sent to one configured address.
 
-Spans hold names from closed sets, a status and codes. No path, body, key, tenant, address or text of an error
-is in one.
+Spans contain names from closed sets, a status and codes, but no path, body, key, tenant, address or error text.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from attest.errors import AttestError
 from kms.telemetry import Outcome, Stage
 
 EXPORT_SECONDS: Final = 5
-"""How long a collector may take; what it does not take is dropped, and no request waits for it."""
+"""Time limit of the collector; spans that it does not accept are dropped, and no request waits for it."""
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _OTHER_METHOD: Final = "_OTHER"
@@ -35,16 +34,16 @@ _SERVER_ERROR: Final = 500
 
 
 def exporter_to(endpoint: str) -> SpanExporter:
-    """Return an exporter of spans to this address alone; no proxy of the environment is used."""
+    """Return an exporter of spans to this address, without a proxy of the environment."""
     session = Session()
     session.trust_env = False
     return OTLPSpanExporter(endpoint=endpoint, timeout=EXPORT_SECONDS, session=session, headers={})
 
 
 def make_provider(exporter: SpanExporter, *, origin: str, percent: int) -> TracerProvider:
-    """Make a collector of spans, with a thread that sends them in batches. The caller shuts it down.
+    """Create a provider of spans, with a thread that sends them in batches. The caller shuts it down.
 
-    Of the traces that begin here, ``percent`` are kept; a caller's own are kept as it says.
+    It samples ``percent`` of the traces that start here; for the trace of a caller, the caller's decision applies.
     """
     resource = Resource({"service.name": "kms", "service.namespace": origin, "service.version": __version__})
     sampler = ParentBased(TraceIdRatioBased(percent / 100))
@@ -54,17 +53,17 @@ def make_provider(exporter: SpanExporter, *, origin: str, percent: int) -> Trace
 
 
 class RequestTracer:
-    """Makes spans of requests and their stages. An ``Observer``."""
+    """Observer that makes spans of requests and their stages."""
 
     def __init__(self, provider: TracerProvider) -> None:
-        """Make ready."""
+        """Create the observer."""
         self._tracer = provider.get_tracer("kms", __version__)
 
     @contextmanager
     def request(self, scope: Scope) -> Iterator[str | None]:
-        """Span a whole request, and yield the id of its trace in hex, or None if that is not kept.
+        """Span a whole request, and yield the id of its trace in hex, or None if it is not sampled.
 
-        The span is part of the trace that the caller names (W3C ``traceparent``), if any.
+        The span is part of the caller's trace (W3C ``traceparent``), if any.
         """
         headers = Headers(scope=scope)
         given = {name: headers[name] for name in ("traceparent",) if name in headers}
@@ -115,12 +114,12 @@ class RequestTracer:
 
 
 def _method(scope: Scope) -> str:
-    """Return a method of HTTP, or what stands for a word that is none."""
+    """Return an HTTP method, or a placeholder for an unknown one."""
     method: str = scope["method"]
     return method if method in _METHODS else _OTHER_METHOD
 
 
 def _mark(span: Span, error: BaseException) -> None:
-    """Say that a stage failed, and with which code; its text may hold what a caller sent."""
+    """Record the failure of a stage with its code, but not its text, which may contain input of a caller."""
     span.set_status(StatusCode.ERROR)
     span.set_attribute("error.type", error.code if isinstance(error, AttestError) else _BUG)

@@ -1,7 +1,7 @@
-"""Several processes on the same sockets, and one that watches them.
+"""Worker processes on the same sockets, and a supervising process.
 
-The watching process opens no database and no key. It forks; each worker opens everything for itself, after the fork. A
-worker that dies is replaced; connections that no worker has taken yet wait in the socket, which stays open throughout.
+The supervising process opens no database and no key. It forks workers, each of which opens everything after the fork.
+A worker that dies is replaced; waiting connections stay in the socket, which remains open.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from typing import Final
 FIRST_DELAY_SECONDS: Final = 0.1
 LONGEST_DELAY_SECONDS: Final = 30.0
 STEADY_SECONDS: Final = 60.0
-"""A worker that served this long starts its count of deaths anew."""
+"""A worker that served this long resets its count of deaths."""
 KILL_MARGIN_SECONDS: Final = 10.0
-"""A worker ends by itself when the time for draining is over; this much later it is killed."""
+"""Time after the end of draining at which a worker that is still running is killed."""
 KILLED: Final = 1
-"""Exit code when a worker had to be killed, so that requests may have been cut off."""
+"""Exit code if a worker was killed, so that requests may have been interrupted."""
 _MAX_READY_BYTES: Final = 4096
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 def restart_delay(deaths: int) -> float:
-    """Return the seconds before a worker starts again, for at least 1 death since it last served for a minute."""
+    """Return the delay of a restart in seconds, for at least 1 death since the worker last served for a minute."""
     return min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** min(deaths - 1, 16))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """A worker process, as its own code sees it; one that replaces a dead worker has its number, the first has 1.
+    """A worker process, seen from its own code; numbers start at 1, and a replacement keeps the number.
 
-    ``lifeline`` reads as ended when the watching process is gone; ``ready`` writes to the descriptor ``announcing``.
+    ``lifeline`` reads as ended when the supervising process is gone; ``ready`` writes to the descriptor ``announcing``.
     """
 
     number: int
@@ -65,12 +65,12 @@ class _Place:
 def supervise(
     count: int, *, drain_seconds: int, announce: Callable[[str], None], report: Callable[[str], None]
 ) -> Worker | int:
-    """Keep ``count`` workers running until SIGTERM or SIGINT, which they get too; SIGHUP is passed on.
+    """Keep ``count`` workers running until SIGTERM or SIGINT; these signals and SIGHUP are forwarded to them.
 
-    It returns in every process: in a worker with what it is, and in the watching process, when all is over, with
-    the exit code. The first worker has to serve before the others start; if it never does, neither do they.
-    ``announce`` is called in the watching process, once, with the identity that the first worker serves as.
-    That is 0, ``KILLED`` when a worker did not end in time, or the code of a first worker that never served.
+    The function returns in every process: in a worker with its ``Worker``, and in the supervising process, at the end,
+    with the exit code, which is 0, ``KILLED`` if a worker did not end in time, or the code of a first worker that never
+    served. The other workers start only after the first one serves. ``announce`` is called once, in the supervising
+    process, with the identity of the first worker.
     """
     return _Supervisor(count, drain_seconds=drain_seconds, announce=announce, report=report).run()
 
@@ -125,7 +125,7 @@ class _Supervisor:
 
     def _fork(self, place: _Place, now: float) -> Worker | None:
         hearing, announcing = os.pipe()
-        # One that comes to a new worker while it still has this process's handlers would be lost.
+        # A signal to a new worker that still has this process's handlers would be lost.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, (*_ENDING, signal.SIGHUP))
         pid = os.fork()
         if pid == 0:
@@ -140,12 +140,12 @@ class _Supervisor:
         return None
 
     def _leave(self) -> None:
-        """Drop, in a worker, what belongs to the watching process."""
+        """Drop, in a worker, the resources of the supervising process."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it serves, there is nothing to read again
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # before it serves, there is nothing to reload
         self.selector.close()
         os.close(self.lifeline[1])
         for end in (*self.woken, *(place.hearing for place in self.places if place.hearing is not None)):
@@ -179,7 +179,7 @@ class _Supervisor:
             place.hearing = None
 
     def _bury(self) -> int | None:
-        """Note which workers have died; return an exit code when none of them ever served."""
+        """Record which workers have died; return an exit code if none of them ever served."""
         for place in self.places:
             status = _ended(place.pid)
             if status is None:
@@ -194,7 +194,7 @@ class _Supervisor:
             delay = restart_delay(place.deaths)
             place.start_at = now + delay
             how = f"was killed by signal {-status}" if status < 0 else f"ended with code {status}"
-            self.report(f"error: worker {place.number} (process {pid}) {how}; it is started again in {delay:g} s")
+            self.report(f"error: worker {place.number} (process {pid}) {how}; restarting in {delay:g} s")
         return None
 
     # -- ending
@@ -217,7 +217,7 @@ class _Supervisor:
         left = self._count()
         if not left:
             return 0
-        self.report(f"error: {left} of the workers did not end within {self.drain_seconds} s and are killed")
+        self.report(f"error: {left} workers did not end within {self.drain_seconds} s and are killed")
         self._signal(signal.SIGKILL)
         for place in self.places:
             if place.pid is not None:
@@ -225,7 +225,7 @@ class _Supervisor:
         return KILLED
 
     def _count(self) -> int:
-        """Return how many live."""
+        """Return the number of live workers."""
         for place in self.places:
             if _ended(place.pid) is not None:
                 place.pid = None
@@ -233,12 +233,12 @@ class _Supervisor:
 
 
 def _note(number: int, frame: object) -> None:
-    """Let a signal wake ``select``, which reads its number; its handler does nothing else."""
+    """Let a signal wake ``select``, which reads its number; the handler does nothing else."""
     del number, frame
 
 
 def _ended(pid: int | None) -> int | None:
-    """Return the exit code of a child that has ended, negative for a signal; None while it lives or for none."""
+    """Return the exit code of a child that has ended, negative for a signal; None if it is running or missing."""
     if pid is None:
         return None
     found, status = os.waitpid(pid, os.WNOHANG)

@@ -1,7 +1,7 @@
-"""Answers of the database to queries.
+"""Checks of query results of the database.
 
-A row that the authenticated state holds is genuine, and may still not be one that a query asked for: an
-administrator of the server can give its operators another meaning, or put a view in the place of a table.
+A row that is in the authenticated state is genuine, but may still not match the query: an administrator of the server
+can redefine its operators, or replace a table by a view.
 """
 
 from __future__ import annotations
@@ -18,5 +18,5 @@ def require_answer(table: Table, *, holds: bool) -> None:
         IntegrityError: ``state-forged``.
     """
     if not holds:
-        problem = f"the database answered a query of {table.name} with a row that was not asked for"
+        problem = f"the database returned a row of {table.name} that does not match the query"
         raise forged(problem, field=table.name)

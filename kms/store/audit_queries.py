@@ -54,7 +54,7 @@ class AuditQueries(Repository):
         """Return the append-only tables that lack a trigger."""
         found = self._dialect.triggers(self._connection)
         return tuple(
-            f"{table} lacks its trigger {name}"
+            f"the trigger {name} of {table} is missing"
             for table in protected()
             for name in self._dialect.trigger_names(table)
             if name not in found
@@ -67,7 +67,7 @@ class AuditQueries(Repository):
             for constraint in table.foreign_key_constraints:
                 parent = constraint.referred_table.alias()
                 same = and_(*(parent.c[each.column.name] == each.parent for each in constraint.elements))
-                given = (each.parent.is_not(None) for each in constraint.elements)  # NULL refers to nothing
+                given = (each.parent.is_not(None) for each in constraint.elements)  # NULL has no parent
                 statement = select(func.count()).select_from(table).where(~exists().where(same), *given)
                 name = f"{table.name} ({', '.join(constraint.column_keys)})"
                 found[name] = self._connection.execute(statement).scalar_one()

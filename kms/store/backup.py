@@ -1,4 +1,4 @@
-"""Backups: every row of every table at one moment, in a form from which either database is restored.
+"""Backups: every row of every table at one moment, in a format for both kinds of databases.
 
 ::
 
@@ -7,9 +7,9 @@
     last but one  {"head": "SIZE:ROOT", "rows": {"table": number, …}}
     last line     {"sha256": over every byte before this line, "mac": under a key of the state, over that digest}
 
-Each line is JSON and ends with a newline. Keys are in it as the database has them, wrapped; the key-encryption key is
-not. The digest detects damage, and the code an alteration: without the key-encryption key, no backup can be made that
-is restored.
+Each line is JSON and ends with a newline. Keys are in wrapped form, as in the database; the key-encryption key is not
+included. The digest detects damage, and the code detects alterations: without the key-encryption key, no acceptable
+backup can be made.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def check_backup(source: BinaryIO) -> BackupSummary:
     """Verify a whole backup, without storing anything of it.
 
     Raises:
-        ConfigurationError: ``backup-invalid``: cut off, altered, or no backup; ``backup-other-schema``.
+        ConfigurationError: ``backup-invalid``: truncated, altered, or not a backup; ``backup-other-schema``.
     """
     digest, counts = sha256(), Counter[str]()
     lines = _lines(source)
@@ -124,7 +124,7 @@ def check_backup(source: BinaryIO) -> BackupSummary:
     rows = {table.name: counts[table.name] for table in metadata.sorted_tables}
     sealed = _members(next(lines, b""), {"sha256", "mac"}, "its last line")
     if sealed["sha256"] != digest.hexdigest() or end["rows"] != rows or next(lines, None) is not None:
-        raise _invalid("its digest is not that of its content")
+        raise _invalid("its digest does not match its content")
     return BackupSummary(
         origin=str(head["origin"]),
         created_at=str(head["created_at"]),
@@ -139,20 +139,20 @@ def _mac(text: JsonValue) -> bytes:
     try:
         return bytes.fromhex(str(text))
     except ValueError as exc:
-        raise _invalid("its last line is not what it should be") from exc
+        raise _invalid("its last line is malformed") from exc
 
 
 def _require_schema(head: Mapping[str, JsonValue]) -> None:
     if head["schema"] != SCHEMA:
-        raise _invalid("its first line names another schema")
+        raise _invalid("its first line has an unsupported schema")
     if head["revision"] != REVISIONS[-1]:
         raise ConfigurationError(
-            f"the backup is of schema {str(head['revision'])[:40]!r}, and this version works with {REVISIONS[-1]}",
+            f"the backup has schema {str(head['revision'])[:40]!r}, but this version requires {REVISIONS[-1]}",
             code="backup-other-schema",
             field="backup",
             expected=REVISIONS[-1],
             got=str(head["revision"])[:40],
-            hint="restore it with the version that made it, and migrate then",
+            hint="restore it with the version that made it, then migrate",
         )
 
 
@@ -176,25 +176,25 @@ def _lines(source: BinaryIO) -> Iterator[bytes]:
     source.seek(0)
     while line := source.readline(MAX_LINE_BYTES + 1):
         if not line.endswith(b"\n"):
-            raise _invalid("it is cut off, or a line is too long")
+            raise _invalid("it is truncated, or a line is too long")
         yield line
 
 
 def _members(line: bytes, names: set[str], what: str) -> dict[str, JsonValue]:
     document = _json(line)
     if not isinstance(document, dict) or document.keys() != names:
-        raise _invalid(f"{what} is not what it should be")
+        raise _invalid(f"{what} is malformed")
     return document
 
 
 def _row(line: bytes) -> tuple[Table, _Row]:
     document = _json(line)
     if not isinstance(document, list) or len(document) != 2:
-        raise _invalid("a line is no row")
+        raise _invalid("a line is not a row")
     name, values = document
     table = metadata.tables.get(name) if isinstance(name, str) else None
     if table is None or not isinstance(values, dict) or values.keys() != set(table.columns.keys()):
-        raise _invalid("a row is of no table of this version")
+        raise _invalid("a row belongs to an unknown table")
     return table, {column.name: _decoded(column, values[column.name]) for column in table.columns}
 
 
@@ -202,7 +202,7 @@ def _json(line: bytes) -> JsonValue:
     try:
         return json_value(line, what="backup")
     except EvidenceError as exc:
-        raise _invalid("a line is no JSON") from exc
+        raise _invalid("a line is not JSON") from exc
 
 
 def _encoded(table: Table, column: Column[object], row: Mapping[str, object]) -> JsonValue:
@@ -215,10 +215,10 @@ def _encoded(table: Table, column: Column[object], row: Mapping[str, object]) ->
         if isinstance(value, (str, int)):
             return value
     raise IntegrityError(
-        f"a row of table {table.name} holds something in {column.name} that does not belong there",
+        f"a row of table {table.name} has an invalid value in {column.name}",
         code="backup-row-invalid",
         field=f"{table.name}.{column.name}",
-        hint="the database was altered or damaged; 'kms fsck' says more",
+        hint="the database was altered or damaged; 'kms fsck' has details",
     )
 
 
@@ -230,17 +230,17 @@ def _decoded(column: Column[object], value: JsonValue) -> object:
         try:
             return base64url_bytes(value, what=column.name)
         except EvidenceError as exc:
-            raise _invalid(f"a value of {column.name} is no base64url") from exc
+            raise _invalid(f"a value of {column.name} is not base64url") from exc
     if type(value) is not kind:
-        raise _invalid(f"a value of {column.name} has another type")
+        raise _invalid(f"a value of {column.name} has the wrong type")
     return value
 
 
 def _invalid(problem: str) -> ConfigurationError:
     return ConfigurationError(
-        f"this is no whole backup: {problem}",
+        f"this is not a complete backup: {problem}",
         code="backup-invalid",
         field="backup",
         got=problem,
-        hint="it was altered, damaged or cut off on its way; take another copy of it, or another backup",
+        hint="it was altered, damaged or truncated; use another copy of it, or another backup",
     )

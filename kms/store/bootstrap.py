@@ -23,15 +23,15 @@ _DEFAULT = Access()
 
 
 def create_database(database: str, *, fill: Callable[[WriteTransaction], None], access: Access = _DEFAULT) -> None:
-    """Make a database with the newest schema and the first rows, which ``fill`` writes; all or nothing.
+    """Create a database with the newest schema and the first rows, which ``fill`` writes; all or nothing.
 
-    ``fill`` opens the state with its keys, which also authenticate it from then on.
+    ``fill`` opens the state with its keys, which then authenticate it.
 
-    It is a file that does not exist yet, or an empty PostgreSQL database.
+    It is a new file, or an empty PostgreSQL database.
 
     Raises:
         ConfigurationError: ``database-exists``, ``database-unusable``, or as ``locate``.
-        UnavailableError: the server does not answer.
+        UnavailableError: the server is unavailable.
     """
     place = locate(database)
     with ExitStack() as stack:
@@ -110,17 +110,17 @@ def _require_current(connection: Connection) -> None:
     _require_known(revision)
     if revision != REVISIONS[-1]:
         raise ConfigurationError(
-            f"the database has schema {revision}, and this version works with {REVISIONS[-1]}",
+            f"the database has schema {revision}, but this version requires {REVISIONS[-1]}",
             code="database-needs-migration",
             field="database",
             expected=REVISIONS[-1],
             got=revision,
-            hint="stop every service, back the database up, then run 'kms migrate'",
+            hint="stop every service, back up the database, then run 'kms migrate'",
         )
 
 
 def _revision(connection: Connection) -> str:
-    """Read the one row of Alembic's table; without it, this is no database of the service."""
+    """Read the only row of Alembic's table; without it, this is not a database of the service."""
     rows = connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
     if len(rows) != 1:
         raise not_initialised()
@@ -130,12 +130,12 @@ def _revision(connection: Connection) -> str:
 def _require_known(revision: str) -> None:
     if revision not in REVISIONS:
         raise ConfigurationError(
-            f"the database has schema {revision!r}, which a newer version made",
+            f"the database has schema {revision!r} of a newer version",
             code="database-newer",
             field="database",
             expected=f"{REVISIONS[0]} to {REVISIONS[-1]}",
             got=revision,
-            hint="run the newer version; there is no way back for a migrated database but its backup",
+            hint="run the newer version, or restore a backup from before the migration",
         )
 
 

@@ -74,7 +74,7 @@ class BreakGlassReader(Repository):
 
     def _closed_at(self, number: object) -> datetime | None:
         row = self._row(break_glass_ends, number=number)
-        with readable("the end of a relaxation cannot be read", code="glass-record-invalid", field="break_glass_ends"):
+        with readable("the end of a relaxation is malformed", code="glass-record-invalid", field="break_glass_ends"):
             return None if row is None else moment_of(whole_number(row["closed_at"]))
 
     def count(self) -> int:
@@ -110,7 +110,7 @@ class BreakGlassRepository(BreakGlassReader):
 
 
 def _record(row: Values) -> BreakGlass:
-    problem = "a stored relaxation (break-glass) cannot be read"
+    problem = "a stored relaxation (break-glass) is malformed"
     with readable(problem, code="glass-record-invalid", field="break_glass"):
         scope, policy = row["lifts_scope"], row["policy_digest"]
         lifts = None if scope is None else Target(scope=Scope(str(scope)), name=str(row["lifts_name"]))

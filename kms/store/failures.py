@@ -34,10 +34,10 @@ def translated() -> Iterator[None]:
     except DBAPIError as exc:
         raise _failure(exc) from exc
     except MultipleResultsFound as exc:
-        raise _damaged("several rows stand where one can be") from exc
+        raise _damaged("there are several rows in place of one") from exc
     except UnicodeDecodeError as exc:
-        # From a damaged page, SQLite quotes a name in its error that is no text, and Python cannot read the error.
-        raise _damaged("a name in it is no text") from exc
+        # For a damaged page, SQLite quotes a name in its error that is not text, and Python cannot decode the error.
+        raise _damaged("a name in it is not text") from exc
 
 
 def _failure(exc: DBAPIError) -> AttestError:
@@ -50,9 +50,9 @@ def _failure(exc: DBAPIError) -> AttestError:
     if (problem := sqlite.damage(exc) or postgres.damage(exc)) is not None:
         return _damaged(problem)
     return UnavailableError(
-        f"the database did not do what it was asked: {postgres.reason(exc) or exc.orig}",
+        f"the database failed: {postgres.reason(exc) or exc.orig}",
         code=FAILED,
-        hint="is the disk full, or the file system read-only?",
+        hint="check whether the disk is full or the file system is read-only",
         retryable=True,
     )
 
@@ -63,17 +63,17 @@ def _damaged(problem: str) -> IntegrityError:
         f"the database is damaged: {shown}",
         code="store-damaged",
         field="database",
-        hint="keep it as it is, and restore a backup",
+        hint="preserve it, and restore a backup",
     )
 
 
 def _unreachable(exc: DBAPIError) -> UnavailableError:
-    # The address of the server goes to the operator's log, not into the error for the workload.
-    _log.warning("the database server does not answer: %s", " ".join(str(exc.orig).split())[:500])
+    # The address of the server is logged for the operator, and is not part of the error for the workload.
+    _log.warning("the database server is unavailable: %s", " ".join(str(exc.orig).split())[:500])
     return UnavailableError(
-        "the database server does not answer",
+        "the database server is unavailable",
         code=UNREACHABLE,
-        hint="is it running, and is the URL right? standard error says more",
+        hint="check that it is running and that the URL is correct; standard error has details",
         retryable=True,
     )
 
@@ -81,9 +81,9 @@ def _unreachable(exc: DBAPIError) -> UnavailableError:
 def unknown_outcome() -> UnavailableError:
     """Return the error for a connection that was lost during a commit of unknown outcome."""
     return UnavailableError(
-        "the database server went away while it was writing, and may have written",
+        "the connection to the database was lost during a commit, whose outcome is unknown",
         code="store-outcome-unknown",
-        hint="ask for a new challenge; this one may be used up",
+        hint="request a new challenge; this one may be used up",
         retryable=True,
     )
 
@@ -91,19 +91,19 @@ def unknown_outcome() -> UnavailableError:
 def not_initialised() -> ConfigurationError:
     """Return the error for a database of another program."""
     return ConfigurationError(
-        "this is no database of this service",
+        "this is not a database of this service",
         code="database-not-initialised",
         field="database",
-        hint="'kms init' makes one; it does so in a file, or an empty PostgreSQL database, of its own; if it was one, "
-        "it is damaged: restore a backup",
+        hint="create one with 'kms init', in a new file or an empty PostgreSQL database; if it was one, it is damaged: "
+        "restore a backup",
     )
 
 
 def busy() -> UnavailableError:
-    """Return the error for a lock that others held for too long."""
+    """Return the error for a lock that another program held for too long."""
     return UnavailableError(
-        "the database is in use by something else",
+        "the database is in use by another program",
         code="store-busy",
-        hint="try again in a moment; a backup or another program may hold it",
+        hint="try again in a moment; a backup or another command may be using it",
         retryable=True,
     )

@@ -55,9 +55,9 @@ class FloorRepository(FloorReader):
 
 
 def _floor(row: Values) -> Floor:
-    with readable("a stored floor cannot be read", code="floor-record-invalid", field="floors"):
+    with readable("a stored floor is malformed", code="floor-record-invalid", field="floors"):
         content = blob(row["document"])
         found = read_floor(json_value(content, what="floor"))
         if (found.scope, found.version) != (row["scope"], row["version"]) or canonical_json(found.members()) != content:
-            raise ValueError("this floor is not what was stored")
+            raise ValueError("this floor was altered")
         return found

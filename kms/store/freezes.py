@@ -61,7 +61,7 @@ class FreezeRepository(FreezeReader):
 
 
 def _freeze(row: Values) -> Freeze:
-    problem = f"the stored freeze of {row['scope']!s} {row['name']!s} cannot be read"
+    problem = f"the stored freeze of {row['scope']!s} {row['name']!s} is malformed"
     with readable(problem, code="freeze-record-invalid", field="freezes"):
         return Freeze(
             target=Target(scope=Scope(str(row["scope"])), name=str(row["name"])),

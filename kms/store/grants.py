@@ -97,10 +97,10 @@ _ALL = whole_rows(grants).order_by(grants.c.number)
 
 def _grant(row: Values) -> Grant:
     number = row["number"]
-    with readable(f"the stored grant {number} cannot be read", code="grant-record-invalid", field=f"grant {number}"):
+    with readable(f"the stored grant {number} is malformed", code="grant-record-invalid", field=f"grant {number}"):
         revocation = (row["revoked_by_means"], row["revoked_by"], row["revoked_at"])
         if {type(one) for one in revocation} not in ({str}, {type(None)}):
-            raise ValueError("half a revocation")
+            raise ValueError("incomplete revocation")
         revoked = row["revoked_by"] is not None
         return Grant(
             number=whole_number(row["number"]),

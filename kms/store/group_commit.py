@@ -1,12 +1,12 @@
-"""Group commit: writers that wait at the same time share one transaction, and so one wait for the disk.
+"""Group commit: writers that wait at the same time share one transaction, and one wait for the disk.
 
-Each thread submits a piece of work. The first thread leads: it waits for the write lock, takes all pieces submitted
-meanwhile, does them one after the other, each behind a savepoint, and commits once. No call returns before that commit.
-Then the first of the threads that wait by now leads.
+Each thread submits a piece of work. The first thread leads: it waits for the write lock, takes all pieces submitted in
+the meantime, does them one after the other, each after a savepoint, and commits once. No call returns before that
+commit. Then the first of the threads that are waiting leads.
 
 A piece that fails is rolled back alone. When the database fails, at a piece or at the commit, the whole transaction is
-rolled back (or, if a server went away during the commit, may be), and every piece of it fails with that error: also one
-that had failed itself, since its failure may rest on a piece that was rolled back.
+rolled back (or may be, if the connection to a server was lost during the commit), and every piece of it fails with that
+error, including one that had failed itself, since a piece that was rolled back may have caused its failure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from attest.errors import AttestError
 from kms.store.failures import unknown_outcome
 
 MAX_PIECES: Final = 64
-"""Most pieces of one transaction, so that no reader and no other process waits for long."""
+"""Maximum pieces of one transaction, so that no reader and no other process waits for long."""
 
 
 class Divisible(Protocol):

@@ -42,13 +42,13 @@ class KekReader(Repository):
         """Refuse a secret under a key that no longer wraps; called before each new secret is stored.
 
         Raises:
-            UnavailableError: ``kek-changing``: it was replaced a moment ago.
+            UnavailableError: ``kek-changing``: it was just replaced.
         """
         if not any(record.wraps for record in self.all() if record.id == wrapped.kek_id):
             raise UnavailableError(
-                "another key-encryption key took over while this was being wrapped",
+                "the active key-encryption key changed during wrapping",
                 code="kek-changing",
-                hint="do it again",
+                hint="repeat the command",
                 retryable=True,
             )
 
@@ -78,7 +78,7 @@ class KekRepository(KekReader):
 
 
 def _record(row: Values) -> KekRecord:
-    problem = "what is stored of a key-encryption key cannot be read"
+    problem = "the stored record of a key-encryption key is malformed"
     with readable(problem, code="kek-record-invalid", field="keks"):
         return KekRecord(
             id=blob(row["id"]),

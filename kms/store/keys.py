@@ -81,7 +81,7 @@ Index("key_versions_destroy_at", key_versions.c.destroy_at)
 
 
 class KeyReader(Repository):
-    """Keys in a reading transaction. One that cannot be read is an ``IntegrityError``, ``key-record-invalid``."""
+    """Keys in a reading transaction. A malformed record is an ``IntegrityError``, ``key-record-invalid``."""
 
     def find(self, asked: KeyName | KeyReference) -> KeyRecord | None:
         """Return the version that a reference names, by default the current one; None if it does not exist."""
@@ -144,15 +144,15 @@ class KeyRepository(KeyReader):
         """
         name, tenant = str(record.name), record.name.tenant
         if not TenantReader(self._connection, self._state).exists(tenant):
-            hint = f"'kms tenant create {tenant}' makes it"
+            hint = f"create it with 'kms tenant create {tenant}'"
             raise KeyConflictError(f"there is no tenant {tenant!r}", code="tenant-unknown", field=name, hint=hint)
         values = {**stored_name(record.name), "purpose": str(record.purpose), "enabled": record.enabled}
         try:
             self._add(keys, {**values, "created_at": rfc3339_text(record.created_at)})
         except ConstraintError as exc:
-            hint = f"see it with 'kms key show {name}', or choose another id"
+            hint = f"show it with 'kms key show {name}', or choose another id"
             raise KeyConflictError(
-                f"there is a key {name!r} already", code="key-exists", field=name, hint=hint
+                f"the key {name!r} already exists", code="key-exists", field=name, hint=hint
             ) from exc
         self.add_version(record)
 
@@ -243,7 +243,7 @@ _ENABLED = {1: True, 0: False}
 
 def _record(key: Values, version: Values) -> KeyRecord:
     key_id, disclosure, seconds = str(key["key_id"]), key["disclosure"], key["lease_seconds"]
-    problem = f"the stored record of key {key_id!r} cannot be read"
+    problem = f"the stored record of key {key_id!r} is malformed"
     with readable(problem, code="key-record-invalid", field=key_id):
         return KeyRecord(
             name=KeyName(tenant=str(key["tenant"]), key_id=key_id),

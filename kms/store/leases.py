@@ -39,7 +39,7 @@ _PAGE_ROWS = 500
 
 
 class LeaseReader(Repository):
-    """Leases in a reading transaction. One that cannot be read is an ``IntegrityError``, ``lease-record-invalid``."""
+    """Leases in a reading transaction. A malformed record is an ``IntegrityError``, ``lease-record-invalid``."""
 
     def __init__(self, connection: Connection, state: State) -> None:
         super().__init__(connection, state)
@@ -254,7 +254,7 @@ _BLOBS = ("policy_digest", "evidence_digest", "instance", "holder", "recipient",
 
 
 def _readable() -> AbstractContextManager[None]:
-    return readable("a stored lease cannot be read", code="lease-record-invalid", field="leases")
+    return readable("a stored lease is malformed", code="lease-record-invalid", field="leases")
 
 
 def _lease(row: Values) -> Lease:

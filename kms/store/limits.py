@@ -64,8 +64,8 @@ class LimitRepository(LimitReader):
 
 def _limits(row: Values) -> KeyLimits:
     version, document = row["version"], row["document"]
-    with readable("stored limits of a key cannot be read", code="limits-record-invalid", field="key_limits"):
+    with readable("the stored limits of a key are malformed", code="limits-record-invalid", field="key_limits"):
         found = read_limits(json_value(blob(document), what="limits"))
         if found.version != version or canonical_json(found.members()) != document or found == NO_LIMITS:
-            raise ValueError("these limits are not what was stored")
+            raise ValueError("these limits were altered")
         return found

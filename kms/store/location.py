@@ -63,14 +63,14 @@ def locate(database: str) -> Path | URL:
     try:
         url = make_url(database)
     except (ArgumentError, ValueError):
-        raise _invalid("it cannot be read") from None  # the library's text may quote it
+        raise _invalid("it is malformed") from None  # the library's text may quote it
     _require_plain(url)
     return url.set(drivername=_DRIVER)
 
 
 def _unsupported(name: str) -> ConfigurationError:
     return ConfigurationError(
-        f"data is kept in SQLite or PostgreSQL, not in {name!r}",
+        f"the database must be SQLite or PostgreSQL, not {name!r}",
         code="database-unsupported",
         field="database",
         expected="a file, or postgresql:// with host and database",
@@ -82,18 +82,18 @@ def _require_plain(url: URL) -> None:
     """Refuse a secret, unknown parameters and repetitions."""
     if url.password is not None or "password" in url.query:
         raise ConfigurationError(
-            "the URL of the database holds a password",
+            "the URL of the database contains a password",
             code="database-password-exposed",
             field="database",
             expected="a URL without a password",
-            hint="put it alone into a file of mode 0600 and name that with database_password_file, or use libpq's "
-            "password file; and change it, for it may have been seen",
+            hint="write it to a file of mode 0600 for database_password_file, or use libpq's password file; and change "
+            "it, because it may have been exposed",
         )
     unknown = sorted(url.query.keys() - _PARAMETERS)
     if unknown:
         raise _invalid(f"there is no parameter {unknown[0][:40]!r}")
     if any(not isinstance(value, str) for value in url.query.values()) or (url.host and "host" in url.query):
-        raise _invalid("something in it is said twice")
+        raise _invalid("it has a duplicate parameter")
     if not url.database:
         raise _invalid("it names no database")
     if not (url.host or url.query.get("host")):
@@ -105,6 +105,6 @@ def _invalid(problem: str) -> ConfigurationError:
         f"the URL of the database is not accepted: {problem}",
         code="database-url-invalid",
         field="database",
-        expected="postgresql://USER@HOST:PORT/DATABASE, perhaps with sslmode, sslrootcert, host or passfile",
+        expected="postgresql://USER@HOST:PORT/DATABASE, optionally with sslmode, sslrootcert, host or passfile",
         hint="a socket's directory is given as postgresql://USER@/DATABASE?host=/run/postgresql",
     )

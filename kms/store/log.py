@@ -17,8 +17,8 @@ from kms.store.schema import APPEND_ONLY, metadata
 from kms.store.state import State
 
 CLOCK_TOLERANCE_SECONDS = 60
-"""A moment may lie this far before the newest log entry, since requests overlap. A used challenge is stored for as long
-after its end: a clock that goes back by less revives none, and one that goes back by more is refused."""
+"""Tolerance for a moment before the newest log entry, since requests overlap. A used challenge is stored for as long
+after its expiry, so that a clock that is set back by less does not revive it; a larger step is refused."""
 
 _PAGE_ROWS = 500
 
@@ -38,7 +38,7 @@ log_nodes = Table(
     Column("hash", LargeBinary, nullable=False),
     info=APPEND_ONLY,
 )
-"""The tree over it, see ``kms/domain/log_tree.py``: whole subtrees by their position. Triggers refuse likewise."""
+"""The tree over it, see ``kms/domain/log_tree.py``: subtrees by their position. Triggers refuse UPDATE and DELETE."""
 
 
 class LogReader(Repository):
@@ -54,7 +54,7 @@ class LogReader(Repository):
         if self._state.verifies:
             end = self._state.root.log
             if end.size if entry is None else (entry.seq, entry.leaf_hash) != (end.size, end.leaf):
-                raise forged("the log does not end with the entry that was written last", field="log_entries")
+                raise forged("the log does not end with the last written entry", field="log_entries")
         return GENESIS if entry is None else LogHead(seq=entry.seq, time=entry.time())
 
     def _newest_entry(self) -> LogEntry | None:
@@ -70,7 +70,7 @@ class LogReader(Repository):
         head = self.head()
         if head.time is not None and at < head.time - timedelta(seconds=CLOCK_TOLERANCE_SECONDS):
             raise UnavailableError(
-                f"the clock says {rfc3339_text(at)}, and the log was written at {rfc3339_text(head.time)}",
+                f"the clock is at {rfc3339_text(at)}, but the log was written at {rfc3339_text(head.time)}",
                 code="clock-went-back",
                 expected=f"at most {CLOCK_TOLERANCE_SECONDS} s before the newest log entry",
                 got=rfc3339_text(at),
@@ -86,7 +86,7 @@ class LogReader(Repository):
             IntegrityError: ``state-forged``.
         """
         if digest != self._state.root.log.root:
-            raise forged("hashes of the log's tree are not the ones that were stored", field="log_nodes")
+            raise forged("hashes of the log's tree were altered", field="log_nodes")
 
     def entries(self, *, after: int = 0, limit: int | None = None) -> Iterator[LogEntry]:
         """Iterate over the entries after a number, in their order, up to a limit."""
@@ -169,7 +169,7 @@ class LogRepository(LogReader):
         end = self._state.root.log
         tree = Frontier(end.size, self.nodes(edge_nodes(end.size)))
         if tree.root() != end.root:
-            raise forged("hashes of the log's tree are not the ones that were stored", field="log_nodes")
+            raise forged("hashes of the log's tree were altered", field="log_nodes")
         return tree
 
     def stored_edge(self) -> LogEdge:
@@ -205,13 +205,11 @@ _ADD_NODES = insert(log_nodes)
 def _entry(row: Row[tuple[object, ...]]) -> LogEntry:
     """Read a row. SQLite keeps any type that is written into a column, so the type is checked."""
     if not isinstance(row.entry, bytes):
-        raise LogBrokenError(
-            f"log entry {row.seq}: its column holds something else than bytes", code="log-entry-invalid"
-        )
+        raise LogBrokenError(f"log entry {row.seq}: its column does not contain bytes", code="log-entry-invalid")
     return LogEntry(seq=row.seq, raw=row.entry)
 
 
 def _hash(value: object) -> bytes:
     if not isinstance(value, bytes):
-        raise LogBrokenError("the tree of the log holds something else than hashes", code="log-tree-broken")
+        raise LogBrokenError("the tree of the log contains values that are not hashes", code="log-tree-broken")
     return value

@@ -71,5 +71,5 @@ def _used() -> ChallengeUsedError:
     return ChallengeUsedError(
         "this challenge was used before",
         code="challenge-used",
-        hint="each attempt takes a challenge of its own, and evidence collected under it",
+        hint="use a new challenge for each attempt, and collect evidence for it",
     )

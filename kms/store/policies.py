@@ -44,7 +44,7 @@ class PolicyReader(Repository):
             IntegrityError: ``policy-altered``.
         """
         found = self._connection.execute(select(policies.c.digest).order_by(policies.c.digest)).scalars()
-        with readable("a stored digest of a policy cannot be read", code="policy-altered", field="policies"):
+        with readable("a stored digest of a policy is malformed", code="policy-altered", field="policies"):
             return tuple(blob(digest) for digest in found)
 
 

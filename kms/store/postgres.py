@@ -29,7 +29,7 @@ from kms.store.location import Access
 from kms.store.timeouts import BUSY_MILLISECONDS, WRITING
 
 WRITE_LOCK: Final = 0x6B6D_7301
-"""Advisory locks count within one database; the numbers are ours (``kms`` in ASCII, and one byte)."""
+"""Advisory locks apply within one database; the numbers are ``kms`` in ASCII and one byte."""
 SERVING_LOCK: Final = 0x6B6D_7302
 IDLE_MILLISECONDS: Final = 15_000
 """The server disconnects an idle writer after this, so that a lost replica does not block the others."""
@@ -44,7 +44,7 @@ _LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def open_engine(url: URL, access: Access) -> Engine:
-    """Make a pool of connections; none is opened yet.
+    """Create a pool of connections, without opening one.
 
     Raises:
         ConfigurationError: ``database-driver-missing``, or ``database-password-exposed``: PGPASSWORD is set.
@@ -63,7 +63,7 @@ def open_engine(url: URL, access: Access) -> Engine:
         )
     except ImportError as exc:
         raise ConfigurationError(
-            "PostgreSQL needs a driver that is not installed",
+            "PostgreSQL requires a driver that is not installed",
             code="database-driver-missing",
             field="database",
             expected="psycopg",
@@ -79,10 +79,10 @@ def open_engine(url: URL, access: Access) -> Engine:
 def _require_no_password() -> None:
     if os.environ.get("PGPASSWORD") is not None:
         raise ConfigurationError(
-            "PGPASSWORD is set, and no secret is taken from the environment",
+            "PGPASSWORD is set, but secrets in the environment are not accepted",
             code="database-password-exposed",
             field="database_password_file",
-            hint="unset it; name a file with database_password_file, or use libpq's password file",
+            hint="unset it; use database_password_file or libpq's password file",
         )
 
 
@@ -107,17 +107,17 @@ def _give_password(
 
 
 def _read_password(path: Path) -> str:
-    """Check the open file, not the name, which may point to another by now. Its content never goes into an error."""
+    """Check the open file, not its name, which could now be another file. Errors never contain its content."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as exc:
-        raise _unusable(f"it cannot be read: {exc.strerror or exc}", path) from exc
+        raise _unusable(f"cannot read it: {exc.strerror or exc}", path) from exc
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise _unusable("it is no regular file", path)
+            raise _unusable("it is not a regular file", path)
         if status.st_mode & 0o077 or status.st_uid != os.geteuid():
-            raise _unusable("others can read it, or it belongs to somebody else", path, "database-password-exposed")
+            raise _unusable("other users own or can read it", path, "database-password-exposed")
         content = os.read(descriptor, MAX_PASSWORD_BYTES + 1)
     finally:
         os.close(descriptor)
@@ -133,7 +133,7 @@ def _unusable(problem: str, path: Path, code: str = "database-password-unusable"
         code=code,
         field="database_password_file",
         got=problem,
-        hint="it holds the password and nothing else, and is a file of mode 0600 of the user that runs the service",
+        hint="it must contain only the password, and be owned by the user that runs the service, with mode 0600",
     )
 
 
@@ -173,12 +173,12 @@ def require_empty(connection: Connection) -> None:
     found = sorted(inspect(connection).get_table_names())
     if found:
         raise ConfigurationError(
-            f"the database holds tables already ({found[0]!r}), and nothing is ever overwritten",
+            f"the database already has tables ({found[0]!r}), and existing data is never overwritten",
             code="database-exists",
             field="database",
             expected="an empty database",
             got=f"{len(found)} tables",
-            hint="make an empty one with 'createdb', or use this one with 'kms serve'",
+            hint="create an empty one with 'createdb', or use this one with 'kms serve'",
         )
 
 
@@ -195,9 +195,9 @@ def require_none_serving(connection: Connection) -> None:
         if not is_busy(exc):
             raise
         raise UnavailableError(
-            "something else is connected to the database",
+            "another program is connected to the database",
             code="store-busy",
-            hint="stop every replica, and every other 'kms' command, first",
+            hint="first stop every replica and every other 'kms' command",
             retryable=True,
         ) from exc
 
@@ -217,7 +217,7 @@ def _state(exc: DBAPIError) -> str | None:
 
 
 def is_busy(exc: DBAPIError) -> bool:
-    """Return True if others held a lock, or every connection, for too long."""
+    """Return True if another program held a lock, or all connections, for too long."""
     return _state(exc) in _BUSY_STATES
 
 
@@ -227,7 +227,7 @@ def is_foreign(exc: DBAPIError) -> bool:
 
 
 def is_unreachable(exc: DBAPIError) -> bool:
-    """Return True if there is no server, or it went away."""
+    """Return True if there is no server, or the connection to it was lost."""
     state = _state(exc)
     lost = exc.connection_invalidated or state in _GONE_STATES or (state or "").startswith("08")
     no_answer = state is None and hasattr(exc.orig, "sqlstate") and type(exc.orig).__name__ == "OperationalError"
@@ -242,7 +242,7 @@ def damage(exc: DBAPIError) -> str | None:
 def reason(exc: DBAPIError) -> str | None:
     """Return the server's message without its detail, which quotes values; None for another database."""
     diagnostics = getattr(exc.orig, "diag", None)
-    return None if diagnostics is None else str(diagnostics.message_primary or "no reason was given")
+    return None if diagnostics is None else str(diagnostics.message_primary or "without a reason")
 
 
 def append_only(table: str) -> tuple[str, ...]:

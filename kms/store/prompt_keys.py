@@ -172,7 +172,7 @@ def _behind(name: KeyName) -> ColumnElement[bool]:
 
 def _stored(row: Values, *, algorithm: str) -> StoredPromptKey:
     key_id = str(row["key_id"])
-    problem = f"what is stored of the published key {key_id!r} cannot be read"
+    problem = f"the stored record of the published key {key_id!r} is malformed"
     with readable(problem, code="key-record-invalid", field=key_id):
         return StoredPromptKey(
             name=KeyName(tenant=str(row["tenant"]), key_id=key_id),

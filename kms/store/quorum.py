@@ -64,7 +64,7 @@ class QuorumReader(Repository):
         """Return the people and rules in force.
 
         Raises:
-            IntegrityError: ``quorum-record-invalid``. Nothing that takes a quorum is done while it cannot be read.
+            IntegrityError: ``quorum-record-invalid``. Changes that require a quorum are refused while it is malformed.
         """
         versions = self.versions()
         return versions[-1] if versions else NOBODY
@@ -86,7 +86,7 @@ class QuorumReader(Repository):
         ordered = whole_rows(quorum_documents).order_by(quorum_documents.c.version)
         rows = [self._genuine(quorum_documents, row) for row in self._connection.execute(ordered).all()]
         self._require_none(quorum_documents, version=len(rows) + 1)
-        with readable("stored people and rules cannot be read", code="quorum-record-invalid", field="quorum"):
+        with readable("the stored people and rules are malformed", code="quorum-record-invalid", field="quorum"):
             return tuple(_quorum(row, number=number) for number, row in enumerate(rows, start=1))
 
 
@@ -113,7 +113,7 @@ class ProposalReader(Repository):
             IntegrityError: ``proposal-altered``.
         """
         row = self._row(proposals, digest=digest)
-        with readable("a stored proposal cannot be read", code="proposal-altered", field="quorum"):
+        with readable("a stored proposal is malformed", code="proposal-altered", field="quorum"):
             return None if row is None else read_proposal(blob(row["document"]))
 
     def digests(self) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ class ProposalReader(Repository):
         """Return the signatures over a proposal, unverified."""
         statement = whole_rows(approvals).where(approvals.c.digest == digest).order_by(approvals.c.key_id)
         rows = [self._genuine(approvals, row) for row in self._connection.execute(statement).all()]
-        with readable("a stored approval cannot be read", code="proposal-altered", field="quorum"):
+        with readable("a stored approval is malformed", code="proposal-altered", field="quorum"):
             return tuple(
                 Approval(proposal=digest, key_id=str(row["key_id"]), signature=blob(row["signature"])) for row in rows
             )
@@ -164,5 +164,5 @@ def _quorum(row: Values, *, number: int) -> Quorum:
     version, document = row["version"], row["document"]
     found = read_quorum(json_value(blob(document), what="people and rules"))
     if not found.version == version == number or canonical_json(found.members()) != document:
-        raise ValueError("people and rules are not what was stored, or a version is missing")
+        raise ValueError("people and rules were altered, or a version is missing")
     return found

@@ -124,5 +124,5 @@ def _proof(row: Values) -> Proof:
 
 
 def _readable() -> AbstractContextManager[None]:
-    problem = "a stored document of reference values cannot be read"
+    problem = "a stored document of reference values is malformed"
     return readable(problem, code="references-altered", field="reference_documents")

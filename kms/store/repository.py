@@ -52,7 +52,7 @@ class Repository:
         return values
 
     def _row(self, table: Table, **primary_key: object) -> Values | None:
-        """Return the row of a primary key, or None, likewise. The state knows whether there is one, and which.
+        """Return the row of a primary key, or None, after comparing it with the state.
 
         Raises:
             IntegrityError: ``state-forged``.
@@ -62,7 +62,7 @@ class Repository:
         return rows[0] if rows else None
 
     def _all_of_scope(self, table: Table, scope: Values) -> tuple[Values, ...]:
-        """Return the rows of a scope that count together, in the order of primary keys, likewise."""
+        """Return the rows of a scope that count together, by primary key, after comparing them with the state."""
         given = {name: scope[name] for name in scope_of(table)}
         found = self._connection.execute(_rows_of_scope(table), given)
         return self._compared(table, given, tuple(row_of(table, row) for row in found))
@@ -82,7 +82,7 @@ class Repository:
         return found
 
     def _require_none(self, table: Table, **primary_key: object) -> None:
-        """Refuse where the state has a row that was not found in the table.
+        """Refuse if the state has a row that was not found in the table.
 
         Raises:
             IntegrityError: ``state-forged``.
@@ -119,7 +119,7 @@ class Repository:
         self._connection.execute(_change(table, tuple(changes)), given)
 
     def _remove(self, table: Table, *removed: Values) -> None:
-        """Remove rows that were read likewise."""
+        """Remove rows that were read by ``_genuine`` or ``_all_of_scope``."""
         for scope, gone in _by_scope(table, removed):
             if counts_together(table):
                 self._put_all(table, scope, [row for row in self._all_of_scope(table, scope) if row not in gone])
@@ -181,7 +181,7 @@ def _difference(table: Table, scope: Values, found: tuple[Values, ...], digest: 
 
 def _altered(table: Table, values: Values) -> str:
     key = {column.name: values[column.name] for column in table.primary_key.columns}
-    return f"a row of {table.name} is not the one that was stored last: {_named(key)}"
+    return f"a row of {table.name} was altered: {_named(key)}"
 
 
 def _named(key: Values) -> str:

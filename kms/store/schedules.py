@@ -30,7 +30,7 @@ key_schedules = Table(
 
 
 class ScheduleReader(Repository):
-    """Schedules in a reading transaction. One that cannot be read is an ``IntegrityError``, ``key-record-invalid``."""
+    """Schedules in a reading transaction. A malformed record is an ``IntegrityError``, ``key-record-invalid``."""
 
     def find(self, name: KeyName) -> RotationSchedule | None:
         """Return the schedule of a key, if it has one."""
@@ -87,7 +87,7 @@ _SCHEDULES = whole_rows(key_schedules)
 
 def _schedule(row: Values) -> RotationSchedule:
     key_id = str(row["key_id"])
-    with readable(f"the stored schedule of key {key_id!r} cannot be read", code="key-record-invalid", field=key_id):
+    with readable(f"the stored schedule of key {key_id!r} is malformed", code="key-record-invalid", field=key_id):
         return RotationSchedule(
             name=KeyName(tenant=str(row["tenant"]), key_id=key_id),
             every=timedelta(seconds=whole_number(row["every_seconds"])),

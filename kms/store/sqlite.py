@@ -61,7 +61,7 @@ def _output_errors(path: Path) -> Iterator[None]:
         if exc.code != "output-exists":
             raise _unusable(path, exc.reason) from exc
         raise ConfigurationError(
-            f"there is a file {path} already, and a database is never overwritten",
+            f"the file {path} already exists, and a database is never overwritten",
             code="database-exists",
             field="database",
             hint="name another file, or use this one with 'kms serve'",
@@ -97,16 +97,16 @@ def _require_private(path: Path) -> None:
         status = path.stat()
     except FileNotFoundError as exc:
         raise ConfigurationError(
-            f"there is no database {path}", code="database-missing", field="database", hint="make it with 'kms init'"
+            f"there is no database {path}", code="database-missing", field="database", hint="create it with 'kms init'"
         ) from exc
     except OSError as exc:
         raise _unusable(path, exc.strerror or str(exc)) from exc
     if not stat.S_ISREG(status.st_mode):
-        raise _unusable(path, "it is no regular file")
+        raise _unusable(path, "it is not a regular file")
     if status.st_mode & 0o077:
         mode = f"{stat.S_IMODE(status.st_mode):04o}"
         raise ConfigurationError(
-            f"the database {path} is open to others (mode {mode})",
+            f"other users can access the database {path} (mode {mode})",
             code="database-exposed",
             field="database",
             expected="mode 0600",
@@ -163,7 +163,7 @@ def is_busy(exc: DBAPIError) -> bool:
 
 
 def is_foreign(exc: DBAPIError) -> bool:
-    """Return True if the file is no database, or lacks the table that every database of the service has."""
+    """Return True if the file is not a database, or has no table ``alembic_version``."""
     return getattr(exc.orig, "sqlite_errorname", "") == "SQLITE_NOTADB" or "no such table: alembic_version" in str(
         exc.orig
     )
@@ -202,7 +202,7 @@ def storage_problems(connection: Connection) -> tuple[str, ...]:
 
 
 def weak_durability(connection: Connection) -> str | None:
-    """Return None: ``_prepare`` sets what makes a commit durable, and nothing outside can undo it."""
+    """Return None: ``_prepare`` makes commits durable, and nothing outside can change that."""
     del connection
     return None
 

@@ -56,7 +56,7 @@ class StateAuthority:
 
     @property
     def newest(self) -> int:
-        """The highest counter that was seen."""
+        """The highest counter seen."""
         return self._newest
 
     def saw(self, counter: int) -> None:
@@ -155,11 +155,11 @@ class State:
     def _read_root(self) -> StateRoot:
         row = self._connection.execute(_ROOT).one_or_none()
         if row is None:
-            raise forged("the database has no root of its state", field="state_root")
+            raise forged("the root of the state is missing in the database", field="state_root")
         found = read_root(_bytes(row.content), _bytes(row.mac), key=self.authority.keys.root)
         if found.counter < self._newest:
             raise rolled_back(
-                "the database is older than this process saw it",
+                "the database is older than this process has seen before",
                 field="state_root",
                 expected=f"at least transaction {self._newest}",
                 got=f"transaction {found.counter}",
@@ -239,7 +239,7 @@ class State:
     def _stored(self, paths: Sequence[Path], digest: bytes) -> Node:
         found = self._read(paths)
         if digest not in found:
-            raise forged("a node of the state is missing, or not the one that was stored last", field="state_nodes")
+            raise forged("a node of the state is missing or was altered", field="state_nodes")
         return found[digest]
 
     def _read(self, paths: Iterable[Path]) -> dict[bytes, Node]:
@@ -260,7 +260,7 @@ class State:
         self._connection.execute(insert(state_root).values(id=_ROOT_ID, **self._sealed(self._root)))
 
     def adopt_log(self, log: LogEdge) -> None:
-        """Take this end of the log into the root of a new state."""
+        """Include this end of the log in the root of a new state."""
         self._root = replace(self.root, log=log)
         self._connection.execute(_SET_ROOT, self._sealed(self._root))
 
@@ -312,7 +312,7 @@ def _verified(content: bytes) -> tuple[bytes, Node]:
     try:
         return sha256(content).digest(), read_node(content)
     except ValueError as exc:
-        raise forged("a node of the state cannot be read", field="state_nodes") from exc
+        raise forged("a node of the state is malformed", field="state_nodes") from exc
 
 
 def _bytes(value: object) -> bytes:

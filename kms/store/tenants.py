@@ -36,7 +36,7 @@ class TenantReader(Repository):
         """
         rows = self._connection.execute(whole_rows(tenants).order_by(tenants.c.name)).all()
         found = [self._genuine(tenants, row) for row in rows]
-        with readable("a stored tenant cannot be read", code="tenant-record-invalid", field="tenants"):
+        with readable("a stored tenant is malformed", code="tenant-record-invalid", field="tenants"):
             return {str(row["name"]): rfc3339(str(row["created_at"]), what="created_at") for row in found}
 
     def exists(self, name: str) -> bool:
@@ -56,7 +56,7 @@ class TenantRepository(TenantReader):
         try:
             self._add(tenants, {"name": name, "created_at": rfc3339_text(at)})
         except ConstraintError as exc:
-            hint = "'kms tenant list' shows all of them"
+            hint = "'kms tenant list' lists all tenants"
             raise KeyConflictError(
-                f"there is a tenant {name!r} already", code="tenant-exists", field=name, hint=hint
+                f"the tenant {name!r} already exists", code="tenant-exists", field=name, hint=hint
             ) from exc

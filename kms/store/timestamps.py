@@ -18,7 +18,7 @@ def moment_of(number: int) -> datetime:
 
     Raises:
         OverflowError: after the year 9999.
-        TypeError: no integer.
+        TypeError: not an integer.
     """
     if type(number) is not int:  # no boolean; SQLite stores a value of any type in any column
         raise TypeError("a moment is a number of milliseconds")

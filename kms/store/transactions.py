@@ -92,7 +92,7 @@ class ReadTransaction:
 
     @property
     def position(self) -> StatePosition:
-        """How far the database has come, for rollback guards.
+        """Position of the database, for rollback guards.
 
         Raises:
             IntegrityError: ``state-forged`` or ``state-rolled-back``.
@@ -117,7 +117,7 @@ class WriteTransaction(ReadTransaction):
             raise
 
     def begin_state(self, keys: StateKeys) -> None:
-        """Begin the authenticated state of a database that has none."""
+        """Create the authenticated state of a database that has none."""
         self.open_state(keys)
         self.state.begin()
 
@@ -126,9 +126,9 @@ class WriteTransaction(ReadTransaction):
         self.state.open_with(StateAuthority(keys))
 
     def begin_log(self) -> None:
-        """Take the log of a database that has no state yet as it is."""
+        """Accept the log of a database without state unverified."""
         self.state.adopt_log(self.log.stored_edge())
 
     def settle(self) -> None:
-        """Write the root of the state that the transaction leaves; the last statement before its end."""
+        """Write the root of the state after this transaction; its last statement."""
         self.state.settle(self.log.edge())

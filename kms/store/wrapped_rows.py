@@ -29,7 +29,7 @@ class WrappedRowReader(Repository):
         counts: dict[bytes, dict[str, int]] = {}
         for table in WRAPPED_TABLES:
             grouped = select(table.c.kek_id, func.count()).where(_holds_something(table)).group_by(table.c.kek_id)
-            problem = f"the id of a key-encryption key in {table.name} cannot be read"
+            problem = f"the id of a key-encryption key in {table.name} is malformed"
             with readable(problem, code="wrapped-key-invalid", field=table.name):
                 for kek_id, number in self._connection.execute(grouped):
                     counts.setdefault(blob(kek_id), {})[table.name] = number

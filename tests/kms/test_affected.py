@@ -248,7 +248,7 @@ def test_what_the_kept_claims_do_not_tell_concerns_and_says_so(harness: Harness)
     logged = load_policy(tdx_policy_text(more="  event_log: {secure_boot: true}"))
     (one,) = found(harness, EVERYTHING, [conforming_to(logged, at=harness.clock())])
     assert one.state.lease.lease_id == lease
-    assert all("not told by the kept claims" in line for line in one.why)
+    assert all("not in the stored claims" in line for line in one.why)
 
 
 # -- stopping
@@ -365,7 +365,7 @@ def test_leases_are_listed_at_the_command_line(harness: Harness, at_shell: Calla
     assert at_shell("list")[0].startswith(f"{lease}  model@1  live")
     (listed,) = json.loads(at_shell("list", "--json", "--key", "model")[0])["leases"]
     assert (listed["lease_id"], listed["state"], listed["chip"]) == (lease, "live", f"amd:{CHIP.hwid.hex()}")
-    assert at_shell("list", "--chip", "amd:00")[1] == "note: no lease is as was asked for\n"
+    assert at_shell("list", "--chip", "amd:00")[1] == "note: no lease matches\n"
     assert "[key-unknown]" in at_shell("list", "--key", "modell", code=1)[1]
     assert "[key-unknown]" in at_shell("affected", "--key", "modell", code=1)[1]
     assert "[tenant-unknown]" in at_shell("list", "--tenant", "nobody", code=1)[1]
@@ -378,7 +378,7 @@ def test_leases_are_listed_at_the_command_line(harness: Harness, at_shell: Calla
     second = json.loads(at_shell("list", "--all", "--after", first["next"], "--json")[0])
     assert [one["state"] for one in first["leases"] + second["leases"]] == ["superseded", "live"]
     assert second["next"] is None
-    assert "go on with --after" in at_shell("list", "--all", "--limit", "1")[1]
+    assert "continue with --after" in at_shell("list", "--all", "--limit", "1")[1]
     assert "expected the mark" in at_shell("list", "--after", "x", code=2)[1]
 
 
@@ -386,21 +386,21 @@ def test_renewals_are_stopped_at_the_command_line(
     harness: Harness, shell: Shell, at_shell: Callable[..., tuple[str, str]]
 ) -> None:
     release(harness)
-    assert "say what concerns them" in at_shell("affected", code=2)[1]
+    assert "give a condition" in at_shell("affected", code=2)[1]
     assert "is below 255" in at_shell("affected", "--tcb-below", "Genoa:snp=255")[0]
     strict = shell.folder / "strict.yaml"
     strict.write_bytes(policy_text().replace(b"snp: 26", b"snp: 200"))
     assert "policy.snp.minimum_tcb" in at_shell("affected", "--policy", str(strict))[0]
     assert at_shell("affected", "--policy", str(shell.policy))[0] == ""
     stop = ("affected", "--tcb-below", "Genoa:snp=255", "--stop-renewals")
-    assert "needs a --reason" in at_shell(*stop, code=2)[1]
-    assert "belong to --stop-renewals" in at_shell("affected", "--chip", "x", "--yes", code=2)[1]
-    assert "leave --after out" in at_shell(*stop, "--reason", "x", "--after", "1:x", code=2)[1]
+    assert "requires --reason" in at_shell(*stop, code=2)[1]
+    assert "require --stop-renewals" in at_shell("affected", "--chip", "x", "--yes", code=2)[1]
+    assert "omit --after" in at_shell(*stop, "--reason", "x", "--after", "1:x", code=2)[1]
     assert "nothing was stopped" in at_shell(*stop, "--reason", "AMD-SB-3023")[1]
     release(harness)
-    assert "renewals stopped: 1" in at_shell(*stop, "--reason", "AMD-SB-3023", "--yes")[1]
+    assert "renewal stopped for 1 lease;" in at_shell(*stop, "--reason", "AMD-SB-3023", "--yes")[1]
     assert refusal(harness) == "lease-stopped"
     (listed,) = json.loads(at_shell("list", "--json", "--stopped")[0])["leases"]
     assert (listed["state"], listed["stop_reason"]) == ("stopped", "AMD-SB-3023")
-    assert "renewals allowed again: 1" in at_shell("resume", listed["lease_id"], "--reason", "mended")[0]
+    assert "renewal allowed again for 1 lease;" in at_shell("resume", listed["lease_id"], "--reason", "mended")[0]
     release(harness)

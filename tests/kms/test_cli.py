@@ -88,7 +88,7 @@ def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 
 def test_init_makes_private_files_and_prints_the_identity(shell: Shell) -> None:
     out, err = shell.run("init", str(shell.folder / "svc"), "--origin", ORIGIN)
-    assert "guard/kms.json is on the disk of the database" in err
+    assert "guard/kms.json is on the database's disk" in err
     identity = re.search(r"^identity: (.*)$", out, re.MULTILINE)
     assert identity is not None
     assert VerifierKey.parse(identity[1]).name == ORIGIN
@@ -281,14 +281,14 @@ def test_settings_that_do_not_fit_together_name_no_flag_that_there_is_not(shell:
     assert "belong together" in err
     assert "--settings" not in err
     _, err = shell.with_config("serve", "--port", "99999", code=2)
-    assert "change it where it comes from" in err
+    assert "change it at its source" in err
     assert "hint: name a file that is there" in shell.run("key", "list", "--config", "none.toml", code=2)[1]
 
 
 def test_no_endorsements_are_said_to_be_none(shell: Shell) -> None:
     shell.init()
     out, err = shell.with_config("endorsements", "status")
-    assert (out, "note: there is nothing" in err) == ("", True)
+    assert (out, "note: there are no endorsements" in err) == ("", True)
 
 
 def test_a_file_that_cannot_be_written_is_code_2(shell: Shell) -> None:
@@ -365,7 +365,7 @@ def test_serve_says_who_it_is_warns_of_simulation_and_ends_with_0(shell: Shell) 
         assert service.terminate() == 0
     log = (shell.config.parent / "serve.log").read_text(encoding="utf-8")
     assert "warning: SIMULATED evidence is accepted" in log
-    assert "endorsements were read again" in log
+    assert "endorsements were reloaded" in log
 
 
 @pytest.mark.loopback
@@ -469,7 +469,7 @@ def test_a_newer_document_is_one_command_and_there_is_no_way_back(shell: Shell, 
     out, _ = documents.add(images(3, **CURRENT))
     assert "images version 3" in out
     assert "is in force for model" in out
-    assert "was there already" in documents.add(images(3, **CURRENT))[0]
+    assert "was in force already" in documents.add(images(3, **CURRENT))[0]
     _, err = documents.add(images(2, **CURRENT), code=1)
     assert "[references-rolled-back]" in err
     _, err = documents.add(images(4, **CURRENT), STRANGER, code=2)
@@ -479,9 +479,9 @@ def test_a_newer_document_is_one_command_and_there_is_no_way_back(shell: Shell, 
     _, err = documents.add(images(4, name="others", **CURRENT), code=1)
     assert "[references-not-named]" in err
     ended = images(4, **CURRENT, revoked=[{"value": GOOD, "reason": "CVE-1"}])
-    assert "warning: the key model is released to nobody now" in documents.add(ended)[1]
+    assert "warning: the key model is not released at present" in documents.add(ended)[1]
     out, err = shell.with_config("key", "show", "model")
-    assert "warning: the key is released to nobody now" in err
+    assert "warning: the key is not released at present" in err
     assert "CVE-1" in json.loads(shell.with_config("key", "show", "model", "--json")[0])["obstacle"]
     shell.with_config("log", "verify")
 

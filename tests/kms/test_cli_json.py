@@ -90,7 +90,7 @@ def test_the_life_of_a_key_is_told_to_programs(shell: Shell) -> None:
     assert _details(shell, "key", "schedule", "model", "--off") == {**model, "schedule": None}
     planned = _told(shell, "key", "destroy", "model", "--dry-run")
     assert (planned["done"], planned["details"]["versions"]) == (None, [1])
-    assert "version 1 released to nobody" in planned["would"]
+    assert "version 1 not released" in planned["would"]
     assert _details(shell, "key", "destroy", "model", "--yes")["versions"] == [1]
     assert _details(shell, "key", "restore", "model") == {**model, "versions": [1]}
     due = _told(shell, "key", "destroy", "--due")

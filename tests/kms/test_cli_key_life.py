@@ -83,9 +83,9 @@ def test_a_key_is_rotated_by_its_schedule(keyed: Shell) -> None:
 
 def test_a_key_is_destroyed_after_a_delay_and_restored_before(keyed: Shell) -> None:
     out, _ = keyed.with_config("key", "destroy", "model", "--dry-run")
-    assert re.match(r"would be: model: version 1 released to nobody at once, destroyed at \S+Z", out)
+    assert re.match(r"would be: model: version 1 not released from now on, destroyed at \S+Z", out)
     assert [row["state"] for row in listed(keyed)] == ["current"]
-    assert "say --yes" in keyed.with_config("key", "destroy", "model", code=2)[1]
+    assert "give --yes" in keyed.with_config("key", "destroy", "model", code=2)[1]
     assert (
         "[destroy-delay-too-short]" in keyed.with_config("key", "destroy", "model", "--after", "6d", "--yes", code=1)[1]
     )

@@ -77,7 +77,7 @@ CASES = {
     "key enable": Case("{k}-{x}", before=MADE, code=1, says="[key-state-unchanged]"),
     "key rotate": Case("{k}-{x} --overlap 1h", before=MADE, says="version 2"),
     "key schedule": Case("{k}-{x} --every 30d", before=MADE, says="is due at"),
-    "key destroy": Case("{k}-{x} --yes", before=MADE, says="is destroyed at"),
+    "key destroy": Case("{k}-{x} --yes", before=MADE, says="will be destroyed at"),
     "key restore": Case("{k}-{x}", before=(*MADE, "key destroy {k}-{x} --yes"), says="is restored"),
     "key tag": Case("{k}-{x} team=search", before=MADE, says="team=search"),
     "key limits set": Case("{k}-{x} --most-holders 2", before=MADE, says="at version 1"),
@@ -93,7 +93,7 @@ CASES = {
     "freeze key": Case("{k}-{x} --reason test", before=MADE, says="is frozen"),
     "freeze tenant": Case("t-{x} --reason test", before=("tenant create t-{x}",), says="is frozen"),
     "freeze product": Case("milan --reason test --dry-run", says="product milan would be frozen"),
-    "freeze all": Case("--reason test --dry-run", says="as things stand nobody can thaw this"),
+    "freeze all": Case("--reason test --dry-run", says="at present nobody can lift this freeze"),
     "freeze list": Case("--json", says="kms.freezes/1"),
     "thaw key": Case(
         "{k}-{x} --reason test", before=(*MADE, "freeze key {k}-{x} --reason test"), code=1, says="[quorum-required]"
@@ -112,7 +112,7 @@ CASES = {
     "break-glass open": Case(
         "--key model --policy POLICY --until 2100-01-01T00:00:00Z --reason test", code=1, says="[quorum-required]"
     ),
-    "break-glass list": Case(says="never opened"),
+    "break-glass list": Case(says="no relaxations"),
     "break-glass close": Case("7 --reason test", code=1, says="[break-glass-not-open]"),
     "anchors show": Case(says="ARK"),
     "anchors approve": Case(says="trust anchors are approved"),
@@ -255,7 +255,7 @@ def test_a_server_of_another_authority_is_not_trusted(site: Site, shell: Shell) 
     other = authority("others").write(site.folder, "other-ca")
     err = refused(site, shell, "--ca", str(other))
     assert "[server-untrusted]" in err
-    assert "hint: name the authority of its certificate with --ca" in err
+    assert "hint: give the CA of its certificate with --ca" in err
     assert "[server-untrusted]" in refused(site, shell)
 
 
@@ -266,7 +266,7 @@ def test_a_client_whom_the_server_does_not_know_is_told_so(site: Site, shell: Sh
     assert "[server-" in refused(site, shell, *ca, "--client-cert", str(certificate), "--client-key", str(key))
     nobody, its_key = CA.issue("nobody").write(site.folder, "nobody")
     err = refused(site, shell, *ca, "--client-cert", str(nobody), "--client-key", str(its_key))
-    assert "may not do this: tenants.read" in err
+    assert "is not permitted: tenants.read" in err
     assert "[not-permitted]" in err
     assert "hint: an administrator can grant one" in err
 
@@ -275,7 +275,7 @@ def test_a_server_that_is_away_and_one_that_is_no_administration_api(site: Site,
     ca = ("--ca", str(site.folder / "server-ca.crt"))
     err = refused(site, shell, *ca, url="https://127.0.0.1:1")
     assert "[server-unreachable]" in err
-    assert "hint: does 'kms serve' run there" in err
+    assert "hint: check that 'kms serve' is running there" in err
     assert "[server-" in refused(site, shell, *ca, url=f"https://127.0.0.1:{site.served.port}")
 
 
@@ -310,9 +310,9 @@ def test_a_key_of_a_certificate_that_others_can_read_is_not_used(site: Site, she
 
 
 def test_options_that_do_not_go_together_are_wrong_usage(site: Site, shell: Shell) -> None:
-    assert "leave --config" in refused(site, shell, "--config", "kms.toml", code=2)
-    assert "leave --config" in refused(site, shell, "--kek-file", "kek", code=2)
-    assert "belong to --server" in shell.run("tenant", "list", "--ca", "ca.pem", code=2)[1]
+    assert "omit --config" in refused(site, shell, "--config", "kms.toml", code=2)
+    assert "omit --config" in refused(site, shell, "--kek-file", "kek", code=2)
+    assert "require --server" in shell.run("tenant", "list", "--ca", "ca.pem", code=2)[1]
     for url in ("http://127.0.0.1:1", "127.0.0.1:1", "https://"):
         assert "[server-invalid]" in refused(site, shell, url=url, code=2)
     assert "[file-unreadable]" in refused(site, shell, "--ca", str(shell.folder / "none"), code=2)
@@ -322,9 +322,9 @@ def test_options_that_do_not_go_together_are_wrong_usage(site: Site, shell: Shel
 def test_mc_33_a_key_in_the_clear_goes_to_no_server(site: Site, shell: Shell) -> None:
     given = ("--from", str(shell.key), *Ways(site, shell).server())
     for command in (("key", "import", "clear", "--policy", str(shell.policy)), ("key", "rotate", "model")):
-        assert "a key goes to a server sealed" in shell.run(*command, *given, code=2)[1]
+        assert "a server takes only sealed keys" in shell.run(*command, *given, code=2)[1]
     client = AdminClient(httpx.Client, is_remote=True)
-    with pytest.raises(ValueError, match="sealed or not at all"):
+    with pytest.raises(ValueError, match="only in sealed form"):
         client.post("/v1/keys", {}, material=SecretBytes(bytes(32)))
     client.close()
 
@@ -389,4 +389,4 @@ def test_a_connection_that_ends_is_told_with_what_to_look_at() -> None:
     with pytest.raises(UnavailableError) as caught:
         client.post("/v1/tenants", {"tenant": "acme"})
     assert caught.value.code == "server-disconnected"
-    assert "look whether the change was made" in (caught.value.hint or "")
+    assert "check whether the change was made" in (caught.value.hint or "")

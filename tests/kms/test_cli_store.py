@@ -25,7 +25,7 @@ def test_a_backup_is_made_tried_and_restored(shell: Shell) -> None:
     out, err = shell.with_config("backup", file)
     assert f"origin:      {ORIGIN}\n" in out
     assert "key_versions 1" in out
-    assert "keep the head" in err
+    assert "store the head" in err
     head = json.loads(shell.with_config("log", "verify", "--json")[0])
     elsewhere = ("--database", str(shell.folder / "restored.db"))
     expected = ("--expect", f"{head['size']}:{head['root']}")

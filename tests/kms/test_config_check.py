@@ -69,7 +69,7 @@ def test_a_service_that_would_start_passes_every_check(harness: Harness) -> None
     findings = checked(harness)
     assert tuple(dict.fromkeys(one.check for one in findings)) == ALWAYS
     assert not failed(findings)
-    assert about(findings, "database", "ok") == ["answers; 1 entries in the log"]
+    assert about(findings, "database", "ok") == ["reachable; the log has 1 entries"]
 
 
 @pytest.mark.parametrize("name", ["kek", "database"])
@@ -112,7 +112,7 @@ def test_issuers_of_callers_that_could_not_be_asked_fail(harness: Harness, conte
     path = harness.folder / "callers.toml"
     changes: dict[str, Any] = {"callers": "identified", "callers_issuers_file": path}
     path.write_text(LOGIN.table(harness.folder))
-    assert about(checked(harness, **changes), "callers", "ok") == ["issuers of tokens: 1"]
+    assert about(checked(harness, **changes), "callers", "ok") == ["token issuers: 1"]
     if content == "jwks":
         (harness.folder / "login.jwks").write_text("{}")
     elif content is None:
@@ -158,7 +158,7 @@ def test_ends_of_endorsements_are_warned_of_before_and_fail_from_their_moment_on
         harness.clock.at = ends - before
         findings = checked(harness)
         found = about(findings, "endorsements", outcome)
-        assert any("crl" in one or "with an end" in one for one in found), (before, findings)
+        assert any("crl" in one or "that expire" in one for one in found), (before, findings)
         assert bool(about(findings, "endorsements", "warning")) == (outcome == "warning")
         assert (failed(findings) == {"endorsements"}) == (outcome == "failed")
     # Where vendors are asked, an end in the files keeps nothing from starting.
@@ -307,7 +307,7 @@ def test_what_administrators_need_is_looked_at(harness: Harness) -> None:
     store, root = harness.services.store, jwt_identity(ISSUER, "root")
     give_role(store, identity=root, tenant="*", role=Role.ADMINISTRATOR, actor=ROOT, at=AT)
     assert said("failed", **named) == ""
-    assert "issuers of tokens: 1" in said("ok", **named)
+    assert "token issuers: 1" in said("ok", **named)
     for name in ("admin_certificate_file", "admin_key_file", "admin_client_ca_file", "admin_issuers_file"):
         assert "absent" in said("failed", **(named | {name: harness.folder / "absent"})), name
     assert said("ok") == "no listener is configured"

@@ -159,7 +159,7 @@ def test_with_the_vendor_away_what_is_at_hand_counts_until_its_own_end(scene: Sc
     scene.harness.clock.at = end - timedelta(seconds=1)
     assert scene.look() == 1
     assert scene.told == [("amd", "failed")]
-    assert "what is at hand counts until it ends" in scene.lines[0]
+    assert "the cached version is used until it expires" in scene.lines[0]
     scene.release()
     scene.harness.clock.at = end
     with pytest.raises(EndorsementError):

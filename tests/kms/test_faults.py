@@ -58,7 +58,7 @@ def test_mc_24_without_room_for_the_entry_nothing_is_released_and_with_room_it_g
         disk.fill(leave=leave)
         refusal = until_full(harness)
         assert (refusal.code, refusal.retryable) == ("store-failed", True)
-        assert "disk full" in (refusal.hint or "")
+        assert "disk is full" in (refusal.hint or "")
         disk.free()
         released(harness)
         verified(harness)

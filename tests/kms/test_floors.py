@@ -444,7 +444,7 @@ def test_a_floor_that_somebody_lowered_in_the_database_is_found(harness: Harness
     harness.unprotect("floors")
     harness.alter("DELETE FROM floors WHERE version = 2")
     (problem,) = problems(harness)
-    assert problem.startswith("version 2 of the floor of *: missing in the database, there since entry ")
+    assert problem.startswith("version 2 of the floor of *: missing in the database, created by entry ")
     with pytest.raises(IntegrityError) as caught:
         release(harness)
     assert caught.value.code == "state-forged"

@@ -181,7 +181,7 @@ def test_a_freeze_that_one_person_ends_is_ended_loudly(harness: Harness, caplog:
         go_on(harness, "all", alone=False)
     go_on(harness, "all", alone=True)
     assert harness.entries()[-1]["by_one"] is True
-    assert "THAWED BY ONE: all, by alice" in caplog.text
+    assert "FREEZE LIFTED BY ONE: all, by alice" in caplog.text
     release(harness)
 
 
@@ -239,8 +239,8 @@ def test_a_freeze_that_somebody_took_out_or_put_in_is_found(harness: Harness) ->
     assert problems() == ()
     harness.alter("UPDATE freezes SET scope = 'tenant', name = 'default' WHERE scope = 'all'")
     assert problems() == (
-        "freeze of tenant default: in the database, and no entry of the log made it",
-        "freeze of all: missing in the database, there since entry 4 of the log",
+        "freeze of tenant default: in the database, but not created by an entry of the log",
+        "freeze of all: missing in the database, created by entry 4 of the log",
     )
 
 

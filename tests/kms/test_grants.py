@@ -263,7 +263,7 @@ def test_a_role_that_was_written_past_the_log_is_found(harness: Harness) -> None
     assert "role key-owner in the database, auditor since entry 2 of the log" in problems(harness)[0]
     harness.alter("UPDATE grants SET role = 'auditor' WHERE number = 1")
     harness.alter("UPDATE grants SET revoked_at = NULL, revoked_by = NULL, revoked_by_means = NULL WHERE number = 2")
-    assert problems(harness) == ("grant 2: in the database, ended since entry 4 of the log",)
+    assert problems(harness) == ("grant 2: in the database, but ended by entry 4 of the log",)
     harness.alter("DELETE FROM grants WHERE number = 1")
     assert any("grant 1: missing" in line for line in problems(harness))
 

@@ -383,7 +383,7 @@ def test_services_serve_while_the_command_that_rotates_is_killed_again_and_again
     over = threading.Event()
     try:
         target = run("create", str(tmp_path / "svc" / "keks" / "2.toml")).split()[0]
-        assert f"{count} wrapped keys would be moved" in run("rotate", target[:10], "--dry-run")
+        assert f"{count} wrapped keys would be rewrapped" in run("rotate", target[:10], "--dry-run")
         with ThreadPoolExecutor(1) as threads:
             releasing = threads.submit(_release_until, service, over)
             try:

@@ -180,7 +180,7 @@ def test_a_key_is_wrapped_by_its_owner_and_imported(shell: Shell) -> None:
     sealing = ("key", "wrap", "model", "--to", str(note), "--from", str(shell.key), "--policy", str(shell.policy))
     owner = (*sealing, "--out", str(wrapped), "--service")
     _, err = shell.run(*owner, identity)
-    assert "note: 'kms key import model --policy " in err
+    assert "note: import it with 'kms key import model --policy " in err
     assert "[file-unwritable]" in shell.run(*owner, identity, code=2)[1]
     wrong = VerifierKey(name="kms.test/cli", public=bytes(32)).text
     assert "[note-signature-invalid]" in shell.run(*owner, wrong, code=1)[1]

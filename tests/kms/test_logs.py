@@ -134,12 +134,12 @@ def test_probes_that_are_answered_well_are_no_lines(harness: Harness, written: i
 
 def test_lines_for_the_operator_have_their_level_in_json(written: io.StringIO) -> None:
     set_up_logs("json", stream=written)
-    for line in ("error: it broke", "warning: endorsements: old", "WARNING: plain", "endorsements were read again"):
+    for line in ("error: it broke", "warning: endorsements: old", "WARNING: plain", "endorsements were reloaded"):
         report_to_log(line)
     found = [(one["level"], one["message"]) for one in map(json.loads, written.getvalue().splitlines())]
     assert found == [
         ("error", "it broke"),
         ("warning", "endorsements: old"),
         ("warning", "plain"),
-        ("info", "endorsements were read again"),
+        ("info", "endorsements were reloaded"),
     ]

@@ -250,7 +250,7 @@ def test_what_is_published_is_examined(keyed: Harness) -> None:
     assert (problems("keys"), problems("prompt-keys")) == ("", "")
     keyed.unprotect("prompt_keys")
     keyed.alter("UPDATE prompt_keys SET public_key = ?", bytes(34))
-    assert "is not that of the key" in problems("keys")
+    assert "does not match the key" in problems("keys")
     assert "since entry 3 of the log" in problems("prompt-keys")
 
 

@@ -247,7 +247,7 @@ def test_what_enough_people_signed_is_done_once(board: Board) -> None:
     assert board.refused(made) == "quorum-not-reached"
     assert board.frozen() == 1
     board.sign(made, "carol")
-    assert "not frozen any more" in board.execute(made)
+    assert "no longer frozen" in board.execute(made)
     assert board.frozen() == 0
     assert board.refused(made) == "proposal-ended"
     assert board.kinds()[-2:] == ["thawed", "proposal-executed"]

@@ -177,7 +177,7 @@ def test_a_running_service_reads_them_on_sighup(tmp_path: Path) -> None:
     served = ServedProcess.start(config)
     try:
         served.process.send_signal(signal.SIGHUP)
-        wanted = {"the Verifiers were read again", "the key sets for tokens of callers were read again"}
+        wanted = {"the Verifiers were reloaded", "the key sets for tokens of callers were reloaded"}
         end = time.monotonic() + 60
         while not all(line in (folder / "serve.log").read_text() for line in wanted):
             assert time.monotonic() < end, (folder / "serve.log").read_text()

@@ -173,15 +173,15 @@ ATTACKS = {
         "key model: schedule every 864000 s, overlap 86400 s in the database, every 86400 s, overlap 86400 s since"
     ),
     "DELETE FROM key_schedules": "key model: schedule none in the database",
-    "DELETE FROM leases": "missing in the database, there since entry",
-    "DELETE FROM leases NEWEST": "missing in the database, there since entry",
-    "UPDATE leases SET holder = instance": "not what entry",
-    "UPDATE leases SET chip = NULL": "not what entry",
-    "UPDATE leases SET log_seq = 2 NEWEST": "not what entry",
-    "UPDATE leases SET log_seq = 4711 NEWEST": "in the database, and entry 4711 of the log did not grant it",
-    "DELETE FROM lease_ends": "live in the database, ended since entry",
+    "DELETE FROM leases": "missing in the database, granted by entry",
+    "DELETE FROM leases NEWEST": "missing in the database, granted by entry",
+    "UPDATE leases SET holder = instance": "differs from entry",
+    "UPDATE leases SET chip = NULL": "differs from entry",
+    "UPDATE leases SET log_seq = 2 NEWEST": "differs from entry",
+    "UPDATE leases SET log_seq = 4711 NEWEST": "in the database, but not granted by entry 4711 of the log",
+    "DELETE FROM lease_ends": "live in the database, ended by entry",
     "INSERT INTO lease_ends SELECT lease_id, 0, 'superseded', 3 FROM leases NEWEST": (
-        "ended in the database, and entry 3 of the log did not end it"
+        "ended in the database, but not by entry 3 of the log"
     ),
     "INSERT INTO lease_ends SELECT lease_id, 0, 'superseded', 4711 FROM leases NEWEST": (
         "ended in the database, and the log has no entry 4711"
@@ -193,31 +193,31 @@ ATTACKS = {
     ),
     "UPDATE lease_stops SET tenant = 'acme'": "of the lease false in the database, true since entry",
     "INSERT INTO grants SELECT 9, means, name, '*', 'administrator', granted_by_means, granted_by, granted_at, "
-    "NULL, NULL, NULL FROM grants WHERE number = 1": "grant 9: in the database, and no entry of the log made it",
+    "NULL, NULL, NULL FROM grants WHERE number = 1": "grant 9: in the database, but not created by an entry of the log",
     "UPDATE grants SET role = 'administrator', tenant = '*'": (
         "grant 1: role administrator in the database, auditor since entry"
     ),
     "UPDATE grants SET revoked_by = NULL, revoked_by_means = NULL, revoked_at = NULL": (
-        "grant 2: in the database, ended since entry"
+        "grant 2: in the database, but ended by entry"
     ),
     "DELETE FROM grants WHERE number = 1": "grant 1: missing in the database",
     "DELETE FROM key_limits": "limits of key model with the digest",
-    "DELETE FROM freezes": "freeze of tenant acme: missing in the database, there since entry",
+    "DELETE FROM freezes": "freeze of tenant acme: missing in the database, created by entry",
     "UPDATE freezes SET frozen_at = '2026-06-01T11:00:00Z'": (
         "freeze of tenant acme: frozen at 2026-06-01T11:00:00Z in the database"
     ),
-    "UPDATE freezes SET scope = 'product'": "freeze of product acme: in the database, and no entry of the log made it",
+    "UPDATE freezes SET scope = 'product'": "freeze of product acme: in the database, but not created by an entry",
     "INSERT INTO tenants VALUES ('evil', '2026-06-01T12:00:00Z')": (
-        "tenant evil: in the database, and no entry of the log made it"
+        "tenant evil: in the database, but not created by an entry of the log"
     ),
-    "DELETE FROM reference_documents": "missing in the database, there since entry",
+    "DELETE FROM reference_documents": "missing in the database, created by entry",
     "DELETE FROM reference_signatures": "signers [] in the database",
     "UPDATE keks SET state = 'entering'": "state entering in the database, active since entry 1",
     "DELETE FROM secrets WHERE name = 'challenge-mac'": "key challenge-mac: missing in the database, there since",
     "INSERT INTO meta VALUES ('restored_at', (SELECT digest FROM policies LIMIT 1))": (
-        "restored_at: in the database, and no entry of the log made it"
+        "restored_at: in the database, but not created by an entry of the log"
     ),
-    "DELETE FROM meta WHERE name = 'origin'": "origin: missing in the database, there since entry 1",
+    "DELETE FROM meta WHERE name = 'origin'": "origin: missing in the database, created by entry 1",
 }
 
 
@@ -285,7 +285,7 @@ def test_an_entry_that_says_too_little_is_named(harness: Harness, body: dict[str
 def test_an_entry_about_a_key_that_nobody_made_is_named(harness: Harness) -> None:
     with harness.services.store.writing() as tx:
         tx.log.add(kind="key-disabled", at=AT, body={"tenant": "default", "key_id": "model"})
-    assert lines(harness) == ["entry 2 of the log cannot be replayed: no entry before it made key model"]
+    assert lines(harness) == ["entry 2 of the log cannot be replayed: no earlier entry created key model"]
 
 
 def test_older_entries_leave_uncompared_what_they_do_not_say(harness: Harness) -> None:
@@ -305,8 +305,8 @@ def test_older_entries_leave_uncompared_what_they_do_not_say(harness: Harness) -
     harness.alter("UPDATE key_schedules SET due_at = due_at + 1000")
     harness.alter("UPDATE freezes SET frozen_at = '2026-06-01T11:00:00Z'")
     assert lines(harness) == [
-        "the stored tree of the log is not that of its entries [log-hash-mismatch]",
-        "the log does not end where the service ended it [state-forged]",
+        "the stored tree of the log does not match its entries [log-hash-mismatch]",
+        "the log does not end at the last entry that the service wrote [state-forged]",
     ]
 
 
@@ -332,7 +332,7 @@ def test_a_log_without_its_newest_entries_is_named(lived: Harness) -> None:
     lived.unprotect("log_entries")
     lived.alter("DELETE FROM log_entries WHERE seq > 5")
     with lived.services.store.examining() as tx:
-        assert [one.line for one in state.differences(tx)] == [f"the log has 5 entries, and had {state.seq} before"]
+        assert [one.line for one in state.differences(tx)] == [f"the log has 5 entries, but had {state.seq} before"]
 
 
 def test_an_entry_of_another_type_ends_the_replay(lived: Harness) -> None:
@@ -349,10 +349,10 @@ def test_rows_of_another_type_are_named(lived: Harness) -> None:
         pytest.skip("PostgreSQL stores no other type")
     foreign_keys_off(lived)
     for statement, line in (
-        ("UPDATE lease_stops SET log_seq = 'x'", "a stored lease cannot be read [lease-record-invalid]"),
-        ("UPDATE leases SET log_seq = 'x'", "a stored lease cannot be read [lease-record-invalid]"),
-        ("UPDATE lease_ends SET log_seq = 'x'", "a stored lease cannot be read [lease-record-invalid]"),
-        ("UPDATE tenants SET created_at = x'05'", "a stored tenant cannot be read [tenant-record-invalid]"),
+        ("UPDATE lease_stops SET log_seq = 'x'", "a stored lease is malformed [lease-record-invalid]"),
+        ("UPDATE leases SET log_seq = 'x'", "a stored lease is malformed [lease-record-invalid]"),
+        ("UPDATE lease_ends SET log_seq = 'x'", "a stored lease is malformed [lease-record-invalid]"),
+        ("UPDATE tenants SET created_at = x'05'", "a stored tenant is malformed [tenant-record-invalid]"),
     ):
         found = after(lived, statement)
         assert any(line in one for one in found), (statement, found)

@@ -27,9 +27,9 @@ def calling(harness: Harness, identity: Actor) -> Caller:
 
 def test_a_handler_that_requires_nothing_reaches_no_database(harness: Harness) -> None:
     caller = calling(harness, ROOT)
-    with pytest.raises(RuntimeError, match="requires an operation"), caller.vault.store.reading():
+    with pytest.raises(RuntimeError, match="must require an operation"), caller.vault.store.reading():
         pass
-    with pytest.raises(RuntimeError, match="requires an operation"), caller.vault.store.writing():
+    with pytest.raises(RuntimeError, match="must require an operation"), caller.vault.store.writing():
         pass
     caller.require(Operation.TENANTS_READ)
     with caller.vault.store.reading() as reader:
@@ -43,7 +43,7 @@ def test_what_no_role_allows_is_refused_at_once(harness: Harness) -> None:
         caller.require(Operation.TENANTS_CREATE)
     with pytest.raises(KeyUnknownError):
         caller.require(Operation.KEYS_CHANGE, key=MODEL)
-    with pytest.raises(RuntimeError, match="requires an operation"), caller.vault.store.writing():
+    with pytest.raises(RuntimeError, match="must require an operation"), caller.vault.store.writing():
         pass
 
 

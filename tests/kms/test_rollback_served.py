@@ -203,9 +203,9 @@ def test_a_guard_is_shown_made_and_accepted(shell: Shell) -> None:
     assert "kms guard init" in err
     assert shell.with_config("guard", "init")[0] == f"made: file:{path}\n"
     assert last_entry(shell)["kind"] == "rollback-guard-made"
-    assert "there already" in shell.with_config("guard", "init")[1]
+    assert "exists already" in shell.with_config("guard", "init")[1]
     shell.add_key()
-    assert "is on the disk of the database" in shell.with_config("config", "check")[0]
+    assert "is on the same disk as the database" in shell.with_config("config", "check")[0]
 
 
 def last_entry(shell: Shell) -> dict[str, Any]:  # JSON
@@ -218,7 +218,7 @@ def test_without_a_guard_commands_say_so(shell: Shell) -> None:
     shell.init()
     with shell.config.open("a", encoding="utf-8") as file:
         file.write("allow_no_rollback_guard = true\n")
-    assert "no guard is kept" in shell.with_config("guard", "show")[1]
+    assert "there is no guard" in shell.with_config("guard", "show")[1]
     out = shell.with_config("config", "check")[0]
     assert "rollback-guard       ok       none is kept" in out
     assert "profile              warning  allow_no_rollback_guard" in out

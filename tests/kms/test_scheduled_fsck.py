@@ -84,7 +84,7 @@ def grow(harness: Harness, entries: int) -> None:
 
 def test_a_sound_database_is_reported_as_such(scene: Scene) -> None:
     assert scene.run() == EVERY
-    assert scene.lines == ["fsck: the database is as the 3 entries of its log say"]
+    assert scene.lines == ["fsck: the database matches the 3 entries of its log"]
     assert scene.verdict.get() == FsckVerdict(ended_at=AT.timestamp(), findings=0, seconds=3.0)
 
 
@@ -131,7 +131,7 @@ def test_a_database_that_does_not_answer_changes_no_result(scene: Scene) -> None
     scene.harness.alter("ALTER TABLE freezes RENAME TO elsewhere")
     assert scene.run() == RETRY_SECONDS
     assert scene.lines[0].startswith("error: fsck: ")
-    assert scene.lines[0].endswith("[store-failed]; it is tried again")
+    assert scene.lines[0].endswith("[store-failed]; retrying")
     assert scene.findings == 0
 
 

@@ -100,7 +100,7 @@ def test_what_fails_is_told_and_the_service_goes_on(harness: Harness) -> None:
     upkeep, _, lines = made(harness)
     harness.clock.forward(days=1)
     upkeep.round()
-    assert "error: upkeep of model: " in lines[0]
+    assert "error: scheduled task for model: " in lines[0]
     assert "[key-record-invalid]" in lines[0]
     harness.alter("ALTER TABLE key_schedules RENAME TO elsewhere")
     upkeep.round()

@@ -208,7 +208,7 @@ def test_the_digits_of_a_key_are_halves_of_its_bytes() -> None:
     ],
 )
 def test_what_is_no_node_is_refused(content: bytes) -> None:
-    with pytest.raises(ValueError, match="no node"):
+    with pytest.raises(ValueError, match="not a node"):
         read_node(content)
 
 

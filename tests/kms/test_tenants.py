@@ -143,7 +143,7 @@ def test_a_key_whose_tenant_was_removed_is_found(shared: Harness) -> None:
     shared.unprotect("tenants")
     shared.alter("DELETE FROM tenants WHERE name = 'acme'")
     found = examined_unauthenticated(shared)
-    assert found["keys"].problems == ("the key acme/model is of no tenant there is",)
+    assert found["keys"].problems == ("the tenant of the key acme/model does not exist",)
 
 
 def test_keys_from_before_there_were_tenants_and_versions_go_on(harness: Harness) -> None:

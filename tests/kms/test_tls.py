@@ -314,7 +314,7 @@ def test_a_served_process_speaks_https_and_takes_another_certificate_without_dro
         served.process.send_signal(signal.SIGHUP)
         deadline = time.monotonic() + 60
         while (
-            time.monotonic() < deadline and "TLS certificate was read" not in (config.parent / "serve.log").read_text()
+            time.monotonic() < deadline and "certificate was reloaded" not in (config.parent / "serve.log").read_text()
         ):
             time.sleep(0.05)
         assert _peer(kept) == before  # the same connection goes on

@@ -183,7 +183,7 @@ def test_a_dead_worker_is_replaced_while_the_other_answers(config: Path, service
     os.kill(first, signal.SIGKILL)
     service.challenge()
     assert service.wait_for_workers(2, other_than=[first])[0] == second
-    assert "was killed by signal 9; it is started again in 0.1 s" in log_of(config)
+    assert "was killed by signal 9; restarting in 0.1 s" in log_of(config)
     assert service.terminate() == 0
 
 
@@ -210,7 +210,7 @@ def test_workers_do_not_outlive_the_process_that_watches_them(config: Path, serv
 def test_sighup_reaches_every_worker(config: Path, service: ServedProcess) -> None:
     wait_until(config, "Started server process", times=2)
     service.process.send_signal(signal.SIGHUP)
-    wait_until(config, "endorsements were read again", times=2)
+    wait_until(config, "endorsements were reloaded", times=2)
     assert service.terminate() == 0
 
 

@@ -1,1 +1,1 @@
-"""Bodies of the administration API, as the OpenAPI document describes them."""
+"""Bodies of the administration API, described in the OpenAPI document."""

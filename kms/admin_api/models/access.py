@@ -1,4 +1,4 @@
-"""Bodies about roles, the log, and the settings in force."""
+"""Bodies of roles, the log, and the effective settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kms.api.models import Edge
 
 
 class GrantModel(Edge):
-    """That somebody has a role."""
+    """A grant of a role to an identity."""
 
     number: int
     identity: Identity
@@ -24,13 +24,13 @@ class GrantModel(Edge):
 
 
 class GrantListModel(Edge):
-    """Grants in the order in which they were given."""
+    """Grants, oldest first."""
 
     grants: list[GrantModel]
 
 
 class RoleRequestModel(Edge):
-    """A role to give."""
+    """A role to grant."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -46,7 +46,7 @@ class RoleRequestModel(Edge):
 
 
 class WhoAmIModel(Edge):
-    """Whom the service takes the caller for."""
+    """Identity and roles of the caller."""
 
     identity: Identity
     grants: list[GrantModel]
@@ -59,22 +59,22 @@ class LogEntryModel(Edge):
     """One entry of the log."""
 
     entry: dict[str, Any]  # Any: each kind of entry has members of its own
-    hash: Annotated[str, Field(description="Its leaf hash, hex.", pattern=r"^[0-9a-f]{64}$")]
+    hash: Annotated[str, Field(description="Leaf hash, hex.", pattern=r"^[0-9a-f]{64}$")]
 
 
 class LogPageModel(Edge):
     """Some entries of the log."""
 
     entries: list[LogEntryModel]
-    size: Annotated[int, Field(description="How many entries the log had.")]
+    size: Annotated[int, Field(description="Number of entries in the log.")]
 
 
 class TenantLogEntryModel(Edge):
-    """One entry, as far as it concerns a tenant."""
+    """The part of one entry that concerns a tenant."""
 
     entry: dict[str, Any]  # Any: each kind of entry has members of its own
-    hash: Annotated[str, Field(description="The whole entry's leaf hash, hex.", pattern=r"^[0-9a-f]{64}$")]
-    redacted: Annotated[bool, Field(description="Whether members, or others' keys among them, were left out.")]
+    hash: Annotated[str, Field(description="Leaf hash of the complete entry, hex.", pattern=r"^[0-9a-f]{64}$")]
+    redacted: Annotated[bool, Field(description="True if members, or keys of other tenants in them, were left out.")]
 
 
 class TenantLogPageModel(Edge):
@@ -82,11 +82,11 @@ class TenantLogPageModel(Edge):
 
     tenant: Tenant
     entries: list[TenantLogEntryModel]
-    next: Annotated[int, Field(description="Ask for what is behind this number next.")]
-    at_end: Annotated[bool, Field(description="Whether there is nothing more up to now.")]
+    next: Annotated[int, Field(description="Value of 'after' for the next request.")]
+    at_end: Annotated[bool, Field(description="True if there are no more entries at present.")]
 
 
 class SettingsModel(Edge):
-    """The settings in force. None of them is a secret."""
+    """Effective settings. No setting is a secret."""
 
     settings: dict[str, Any]  # Any: as 'kms config show --json' has them

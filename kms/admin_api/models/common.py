@@ -1,4 +1,4 @@
-"""Members that several bodies share."""
+"""Members shared by several bodies."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Identity = Annotated[
     ),
 ]
 Seconds = Annotated[int, Field(ge=0, le=100 * 366 * 86400, description="Seconds.")]
-Reason = Annotated[str, Field(max_length=4096, description="Why; kept for ever in the log.")]
-KeyVersion = Annotated[int | None, Field(ge=1, le=999_999_999, description="One version; all of them without it.")]
+Reason = Annotated[str, Field(max_length=4096, description="Reason, recorded permanently in the log.")]
+KeyVersion = Annotated[int | None, Field(ge=1, le=999_999_999, description="Version; all versions if absent.")]
 
 
 class ConfirmModel(Edge):
-    """Nothing more is said; that it is JSON keeps a browser's forms out."""
+    """An empty body; because it must be JSON, browser forms cannot send it."""

@@ -1,4 +1,4 @@
-"""Keys, what guards them, how they live, and the tenants that they are in."""
+"""Keys, their policies and lifecycle, and tenants."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kms.api.models import Edge
 
 
 class KeyStateModel(Edge):
-    """A key as it is now; never its material."""
+    """Present state of a version of a key, without its material."""
 
     tenant: Tenant
     key_id: KeyId
@@ -23,7 +23,7 @@ class KeyStateModel(Edge):
     ]
     enabled: bool
     policy_sha256: Digest
-    disclosure: Annotated[str, Field(description="How much a refused workload is told.")]
+    disclosure: Annotated[str, Field(description="Detail that a refused workload receives.")]
     lease_seconds: int | None
     created_at: Moment
     overlap_until: Moment | None = None
@@ -45,7 +45,7 @@ class ReferenceModel(Edge):
 
 
 class ScheduleStateModel(Edge):
-    """A rotation that the service makes by itself."""
+    """Automatic rotation by the running service."""
 
     every_seconds: int
     overlap_seconds: int
@@ -59,16 +59,16 @@ class KeyModel(KeyStateModel):
     references: Annotated[list[ReferenceModel], Field(description="Documents of reference values in force for it.")]
     floors: Annotated[
         list[dict[str, Any]],  # Any: scope, version, digest and reasons
-        Field(description="Floors of the service and the tenant that count besides the policy."),
+        Field(description="Floors of the service and the tenant that apply in addition to the policy."),
     ]
-    obstacle: Annotated[str | None, Field(description="Why it is released to nobody now.")] = None
-    versions: Annotated[list[KeyStateModel], Field(description="Every version, the oldest first.")]
-    schedule: Annotated[ScheduleStateModel | None, Field(description="How it is rotated by itself, if it is.")] = None
+    obstacle: Annotated[str | None, Field(description="Reason why it is not released at present.")] = None
+    versions: Annotated[list[KeyStateModel], Field(description="Every version, oldest first.")]
+    schedule: Annotated[ScheduleStateModel | None, Field(description="Schedule of automatic rotation, if any.")] = None
     tags: dict[str, str]
 
 
 class GivenReferencesModel(Edge):
-    """A document of reference values, with what proves who signed it."""
+    """A document of reference values with its signatures."""
 
     document: Annotated[str, Field(max_length=1024 * 1024)]
     signatures: Annotated[list[str], Field(max_length=16)]
@@ -76,7 +76,7 @@ class GivenReferencesModel(Edge):
 
 
 class KeyRequestModel(Edge):
-    """A key to make. Its material is drawn by the service and leaves it for conforming workloads alone."""
+    """A key to create. The service generates its material, which only conforming workloads receive."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -89,17 +89,15 @@ class KeyRequestModel(Edge):
     policy: Annotated[str, Field(max_length=1024 * 1024, description="The policy document, YAML or JSON.")]
     references: Annotated[list[GivenReferencesModel], Field(max_length=16)] = []  # noqa: RUF012  each gets a copy
     purpose: Annotated[
-        Literal["model-key", "prompt-key"] | None, Field(description="Without it: that of the algorithm.")
+        Literal["model-key", "prompt-key"] | None, Field(description="Default: the purpose of the algorithm.")
     ] = None
-    algorithm: Annotated[str | None, Field(max_length=64, description="Without it: the usual one for the purpose.")] = (
-        None
-    )
+    algorithm: Annotated[str | None, Field(max_length=64, description="Default: the usual one for the purpose.")] = None
 
 
 class KeyImportModel(KeyRequestModel):
-    """A key that its owner made and sealed to the service's import key, as 'kms key wrap' writes it."""
+    """An owner's key, sealed to the import key of the service, as written by 'kms key wrap'."""
 
-    wrapped: Annotated[str, Field(max_length=16384, description="The file's text. Never the key itself.")]
+    wrapped: Annotated[str, Field(max_length=16384, description="Content of the file, never the plaintext key.")]
 
 
 class PolicySummaryModel(Edge):
@@ -108,7 +106,7 @@ class PolicySummaryModel(Edge):
     sha256: Digest
     name: str
     version: int
-    keys: Annotated[list[str], Field(description="Which keys of the tenant.")]
+    keys: Annotated[list[str], Field(description="Keys of the tenant that it guards.")]
     obstacle: str | None = None
 
 
@@ -126,7 +124,7 @@ class PolicyModel(Edge):
 
 
 class ReferenceListModel(Edge):
-    """Every version of every document of reference values that was taken in."""
+    """Every version of every accepted document of reference values."""
 
     references: list[dict[str, Any]]  # Any: as 'kms references list --json' has it
 
@@ -136,50 +134,50 @@ class ReferencesRequestModel(GivenReferencesModel):
 
 
 class ReferencesAddedModel(Edge):
-    """What it did."""
+    """Result of adding a document."""
 
     name: str
     version: int
     sha256: Digest
-    new: Annotated[bool, Field(description="Whether it was not there before.")]
-    keys: Annotated[list[str], Field(description="For which keys it is in force.")]
-    blocked: Annotated[dict[str, str], Field(description="Keys that are released to nobody now, and why.")]
+    new: Annotated[bool, Field(description="False if it was in force already.")]
+    keys: Annotated[list[str], Field(description="Keys for which it is in force.")]
+    blocked: Annotated[dict[str, str], Field(description="Keys that are not released at present, with reasons.")]
 
 
-# -- the life of a key
+# -- lifecycle of a key
 
 
 class RotateModel(Edge):
-    """A new version of a key, made by the service or by its owner."""
+    """A new version of a key, created by the service or by its owner."""
 
-    overlap_seconds: Annotated[Seconds | None, Field(description="Without it: a week.")] = None
+    overlap_seconds: Annotated[Seconds | None, Field(description="Default: a week.")] = None
     wrapped: Annotated[
         str | None,
-        Field(max_length=16384, description="What 'kms key wrap' wrote; without it the service makes the version."),
+        Field(max_length=16384, description="Output of 'kms key wrap'; if absent, the service generates the version."),
     ] = None
 
 
 class ScheduleModel(Edge):
-    """How often the service rotates a key by itself."""
+    """Schedule of automatic rotation."""
 
-    every_seconds: Annotated[Seconds | None, Field(description="Without it: never.")] = None
-    overlap_seconds: Annotated[Seconds | None, Field(description="Without it: a week, or less.")] = None
+    every_seconds: Annotated[Seconds | None, Field(description="If absent, the schedule is removed.")] = None
+    overlap_seconds: Annotated[Seconds | None, Field(description="Default: a week, or less.")] = None
 
 
 class DestroyModel(Edge):
-    """What is to be destroyed, and when."""
+    """A key or version to destroy, and when."""
 
     version: KeyVersion = None
-    after_seconds: Annotated[Seconds | None, Field(description="Without it: destroy_delay_seconds.")] = None
-    dry_run: Annotated[bool, Field(description="Only say what would be done.")] = False
+    after_seconds: Annotated[Seconds | None, Field(description="Default: destroy_delay_seconds.")] = None
+    dry_run: Annotated[bool, Field(description="Return what would be done, and change nothing.")] = False
 
 
 class DestructionModel(Edge):
-    """What is or would be destroyed."""
+    """Versions that are or would be destroyed."""
 
     versions: list[int]
     destroy_at: Moment
-    done: Annotated[bool, Field(description="Whether it was scheduled.")]
+    done: Annotated[bool, Field(description="True if the destruction was scheduled.")]
 
 
 class VersionModel(Edge):
@@ -191,11 +189,11 @@ class VersionModel(Edge):
 class RestoredModel(KeyModel):
     """A key whose destruction was cancelled."""
 
-    restored: Annotated[list[int], Field(description="Versions that are no longer to be destroyed.")]
+    restored: Annotated[list[int], Field(description="Versions whose destruction was cancelled.")]
 
 
 class FailureModel(Edge):
-    """Something that could not be done; the rest was."""
+    """One operation that failed; the others were made."""
 
     what: Annotated[str, Field(description="A key, or a version of one.")]
     detail: str
@@ -217,7 +215,7 @@ class DestroyedModel(Edge):
 
 
 class TagsModel(Edge):
-    """Tags to put on a key, and names of those to take away."""
+    """Tags to set on a key, and names of tags to remove."""
 
     put: dict[str, str] = {}  # noqa: RUF012  each gets a copy
     remove: list[str] = []  # noqa: RUF012  each gets a copy
@@ -230,19 +228,19 @@ class TagListModel(Edge):
 
 
 class ReleaseSettingsModel(Edge):
-    """How a key is released."""
+    """Release settings of a key."""
 
     disclosure: Annotated[str, Field(max_length=40, description="none, codes, checks or full.")]
     lease_seconds: Seconds | None
 
 
 class TenantRequestModel(Edge):
-    """A tenant to make."""
+    """A tenant to create."""
 
     tenant: Tenant
 
 
 class TenantListModel(Edge):
-    """Every tenant, and since when there is it."""
+    """All tenants, with creation times."""
 
     tenants: dict[str, Moment]

@@ -1,7 +1,7 @@
-"""TLS of the service: certificate and key from two files, which are read again while it runs.
+"""TLS of the service: certificate and key from two files, which can be reloaded while it runs.
 
-Nothing secret relies on the channel: keys are sealed to the workload, answers are signed. TLS hides from the
-network which keys a workload requests, and authenticates the service before anything is sent.
+No secret relies on the channel: keys are sealed to the workload, and responses are signed. TLS hides from the network
+which keys a workload requests, and authenticates the service before anything is sent.
 """
 
 from __future__ import annotations

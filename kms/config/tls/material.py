@@ -28,7 +28,7 @@ from kms.keys.wrapping.secret_files import PrivateFile, unusable
 MIN_RSA_BITS: Final = 2048
 """CA/Browser Forum Baseline Requirements, 6.1.5; NIST SP 800-131A."""
 SOON_DAYS: Final = 21
-"""A certificate that ends within so many days is warned of at every start and reload."""
+"""Every start and reload warns of a certificate that expires within this many days."""
 MAX_FILE_BYTES: Final = 256 * 1024
 MAX_CERTIFICATES: Final = 10
 _CURVES = ("secp256r1", "secp384r1", "secp521r1")
@@ -37,7 +37,7 @@ _WEAK_HASHES = ("md5", "sha1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsMaterial:
-    """A chain and the key of its first certificate, which fit each other and are valid at the moment of reading.
+    """A chain and the matching key of its first certificate, valid at the time of reading.
 
     The server's own certificate comes first; ``spki_sha256`` is that of its SubjectPublicKeyInfo, 32 bytes.
     """
@@ -49,19 +49,19 @@ class TlsMaterial:
 
     @property
     def not_after(self) -> datetime:
-        """Last moment at which the whole chain counts."""
+        """Last moment at which the whole chain is valid."""
         return min(one.not_valid_after_utc for one in self.chain)
 
     def warnings(self, *, at: datetime) -> Iterator[str]:
         """Yield warnings about material that is still valid."""
         if self.not_after - at < timedelta(days=SOON_DAYS):
-            yield f"warning: the TLS certificate ends at {rfc3339_text(self.not_after)}; put another in its place"
+            yield f"warning: the TLS certificate expires at {rfc3339_text(self.not_after)}; replace it"
 
 
 def read_material(certificate_file: Path, key_file: Path, *, at: datetime) -> TlsMaterial:
-    """Read both files and make sure that a client could accept them at a moment, bounds included.
+    """Read both files and check that a client can accept them at a moment, bounds included.
 
-    Both are PEM; the server's certificate comes first, and the key is not encrypted and readable by its owner alone.
+    Both are PEM; the server's certificate comes first; the key is not encrypted, and only its owner can read it.
 
     Raises:
         ConfigurationError: ``tls-certificate-unreadable``, ``tls-certificate-invalid``, ``tls-certificate-weak``,
@@ -81,12 +81,12 @@ def read_material(certificate_file: Path, key_file: Path, *, at: datetime) -> Tl
     of_key, of_certificate = _spki(_public_of(key_pem, key_file)), _spki(chain[0].public_key())
     if not hmac.compare_digest(of_key, of_certificate):
         raise ConfigurationError(
-            f"the key in {key_file} is not the one of the certificate in {certificate_file}",
+            f"the key in {key_file} does not match the certificate in {certificate_file}",
             code="tls-key-mismatch",
             field="tls_key_file",
             expected=f"the key with SPKI SHA-256 {sha256(of_certificate).hexdigest()}",
             got=sha256(of_key).hexdigest(),
-            hint="name the two files that were made together; the server's own certificate comes first in its file",
+            hint="use two matching files, with the server's own certificate first in its file",
         )
     return TlsMaterial(chain=chain, pem=pem, key_pem=key_pem, spki_sha256=sha256(of_certificate).digest())
 
@@ -100,9 +100,9 @@ def parse_certificates(pem: bytes, *, file: Path) -> tuple[x509.Certificate, ...
     try:
         found = tuple(x509.load_pem_x509_certificates(pem))
     except (ValueError, UnsupportedAlgorithm) as exc:
-        raise _invalid(file, "it holds no certificate in PEM that can be read") from exc
+        raise _invalid(file, "it contains no readable PEM certificate") from exc
     if not 0 < len(found) <= MAX_CERTIFICATES:
-        raise _invalid(file, f"it holds {len(found)} certificates, not 1 to {MAX_CERTIFICATES}")
+        raise _invalid(file, f"it contains {len(found)} certificates, not 1 to {MAX_CERTIFICATES}")
     return found
 
 
@@ -113,8 +113,8 @@ def _read_key_pem(path: Path) -> SecretBytes:
         noun="TLS key file",
         codes=("tls-key-unusable", "tls-key-unusable", "tls-key-exposed"),
         field="tls_key_file",
-        hint="it is a file of the user that runs the service, of mode 0600",
-        exposed="if somebody may have read it, make a new key and certificate",
+        hint="its owner must be the user that runs the service, its mode 0600",
+        exposed="if another user may have read it, create a new key and certificate",
     )
     content = file.read(MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
@@ -123,17 +123,17 @@ def _read_key_pem(path: Path) -> SecretBytes:
 
 
 def _public_of(key_pem: SecretBytes, path: Path) -> PublicKeyTypes:
-    """Return the public half. Neither the content nor the library's words about it go into an error."""
+    """Return the public half. Errors contain neither the content nor the library's message about it."""
     public: PublicKeyTypes | None = None
     with contextlib.suppress(ValueError, TypeError, UnsupportedAlgorithm):
         public = key_pem.lend(EXPORT, partial(load_pem_private_key, password=None)).public_key()
     if public is None:
         raise ConfigurationError(
-            f"{path} holds no private key that can be used",
+            f"{path} contains no usable private key",
             code="tls-key-invalid",
             field="tls_key_file",
             expected="one private key in PEM, not encrypted",
-            hint="'openssl pkey -in FILE -noout' says whether it can be read; decrypt it with 'openssl pkey'",
+            hint="check it with 'openssl pkey -in FILE -noout'; decrypt it with 'openssl pkey'",
         )
     return public
 
@@ -146,7 +146,7 @@ def _weakness(certificate: x509.Certificate) -> str:
         return f"the curve {key.curve.name}"
     if not isinstance(key, (rsa.RSAPublicKey, ec.EllipticCurvePublicKey, ed25519.Ed25519PublicKey)):
         return type(key).__name__
-    # A root signs itself, and nothing relies on that signature.
+    # The self-signature of a root is not relied on.
     if digest is not None and digest.name in _WEAK_HASHES and certificate.issuer != certificate.subject:
         return f"a signature over {digest.name.upper()}"
     return ""
@@ -167,26 +167,26 @@ def _require_current(certificate: x509.Certificate, file: Path, at: datetime) ->
     begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     if at > end:
         raise ConfigurationError(
-            f"a certificate in {file} has ended: {certificate.subject.rfc4514_string()}",
+            f"a certificate in {file} has expired: {certificate.subject.rfc4514_string()}",
             code="tls-certificate-expired",
             field="tls_certificate_file",
             expected=f"at or after {rfc3339_text(at)}",
             got=rfc3339_text(end),
-            hint="put a new one from its issuer in its place, then send SIGHUP",
+            hint="replace it with a new one from its issuer, then send SIGHUP",
         )
     if at < begin:
         raise ConfigurationError(
-            f"a certificate in {file} does not count yet: {certificate.subject.rfc4514_string()}",
+            f"a certificate in {file} is not yet valid: {certificate.subject.rfc4514_string()}",
             code="tls-certificate-not-yet-valid",
             field="tls_certificate_file",
             expected=f"at or before {rfc3339_text(at)}",
             got=rfc3339_text(begin),
-            hint="is the machine's clock right?",
+            hint="check the machine's clock",
         )
 
 
 def _require_for_servers(certificate: x509.Certificate, file: Path) -> None:
-    """Refuse what every client would refuse: no names, a certificate authority's own, one for clients alone."""
+    """Refuse a certificate that every client would refuse: without names, of a CA, or only for clients."""
     problem = ""
     try:
         extensions = certificate.extensions
@@ -194,16 +194,16 @@ def _require_for_servers(certificate: x509.Certificate, file: Path) -> None:
         basic = [one.value for one in extensions if isinstance(one.value, x509.BasicConstraints)]
         usages = [one.value for one in extensions if isinstance(one.value, x509.ExtendedKeyUsage)]
     except ValueError as exc:
-        raise _invalid(file, "an extension of the server's certificate cannot be read") from exc
+        raise _invalid(file, "an extension of the server's certificate is malformed") from exc
     if not names:
         problem = "it names no host (subjectAltName)"
     elif any(one.ca for one in basic):
-        problem = "it is that of a certificate authority"
+        problem = "it is a CA certificate"
     elif usages and ExtendedKeyUsageOID.SERVER_AUTH not in usages[0]:
         problem = "it is not for servers (extendedKeyUsage)"
     if problem:
         raise ConfigurationError(
-            f"the first certificate in {file} is none of a server: {problem}",
+            f"the first certificate in {file} is not for a server: {problem}",
             code="tls-certificate-not-for-servers",
             field="tls_certificate_file",
             expected="the server's own certificate, first in the file",
@@ -226,7 +226,7 @@ def _unreadable(path: Path, problem: str) -> ConfigurationError:
 
 def _invalid(path: Path, problem: str) -> ConfigurationError:
     return ConfigurationError(
-        f"the TLS certificate file {path} is none: {problem}",
+        f"the TLS certificate file {path} is invalid: {problem}",
         code="tls-certificate-invalid",
         field="tls_certificate_file",
         expected="certificates in PEM, the server's own first",

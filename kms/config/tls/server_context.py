@@ -1,4 +1,4 @@
-"""The server's side of TLS: what is negotiated, and how another certificate is taken while connections go on."""
+"""TLS context of the server: negotiation, and replacement of the certificate while connections continue."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from kms.domain.secret import EXPORT
 TlsVersion = Literal["1.2", "1.3"]
 _MINIMUM = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _TLS_1_2_SUITES = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Forward secret and authenticated, all of them; those of TLS 1.3 are, without saying so."""
+"""Cipher suites of TLS 1.2, all with forward secrecy and AEAD, which all suites of TLS 1.3 have."""
 
 
 class ServerTls:
-    """A certificate that is replaced while the service runs: old connections keep theirs, new ones get the new one.
+    """TLS with a certificate that can be replaced while the service runs; existing connections keep the old one.
 
-    ``client_ca`` holds the authorities of clients, in PEM; with it the handshake demands a client certificate.
+    ``client_ca`` has the CA certificates of clients, in PEM; with it the handshake requires a client certificate.
 
     Raises:
         ConfigurationError: as ``read_material``.
@@ -38,7 +38,7 @@ class ServerTls:
         at: datetime,
         client_ca: bytes | None = None,
     ) -> None:
-        """Read both files, and prepare."""
+        """Read both files, and create the contexts."""
         self._files = (certificate_file, key_file)
         self._minimum: TlsVersion = minimum
         self._client_ca = client_ca
@@ -46,17 +46,17 @@ class ServerTls:
         self._material = read_material(certificate_file, key_file, at=at)
         self._current = server_context(self._material, minimum=minimum, client_ca=client_ca)
         self.context = server_context(self._material, minimum=minimum, client_ca=client_ca)
-        """What a server listens with; each handshake is handed to the context of the moment, as a whole."""
+        """The context of the listening server; each handshake uses the present context throughout."""
         self.context.sni_callback = self._hand_over
 
     @property
     def material(self) -> TlsMaterial:
-        """What new connections see."""
+        """Certificate and key of new connections."""
         with self._lock:
             return self._material
 
     def reload(self, *, at: datetime) -> TlsMaterial:
-        """Read both files again. When something is wrong with them, what was there before stays.
+        """Read both files again. If they are invalid, the previous ones stay in use.
 
         Raises:
             ConfigurationError: as ``read_material``.
@@ -68,7 +68,7 @@ class ServerTls:
         return material
 
     def _hand_over(self, connection: ssl.SSLObject, name: str | None, listening: ssl.SSLContext) -> None:
-        del name, listening  # every client gets the same, whichever name it says
+        del name, listening  # all clients get the same certificate, regardless of SNI
         with self._lock:
             connection.context = self._current
 
@@ -76,7 +76,7 @@ class ServerTls:
 def server_context(material: TlsMaterial, *, minimum: TlsVersion, client_ca: bytes | None = None) -> ssl.SSLContext:
     """Return the TLS context of a server.
 
-    Sessions are not resumed: each connection shows the certificate of its own moment, and no ticket key outlives one.
+    Sessions are not resumed: each connection uses the certificate of its time, and no ticket key outlives a connection.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _MINIMUM[minimum]
@@ -93,9 +93,9 @@ def server_context(material: TlsMaterial, *, minimum: TlsVersion, client_ca: byt
 
 
 def _with_bytes(*content: bytes | memoryview, load: Callable[[str], None]) -> None:
-    """Hand bytes to a function that reads a file, so that it gets those that were checked, and no others.
+    """Pass bytes to a function that reads a file, so that it reads exactly the bytes that were checked.
 
-    The file has no name and lies in memory alone.
+    The file has no name and exists only in memory.
     """
     descriptor = os.memfd_create("tls", os.MFD_CLOEXEC)
     try:

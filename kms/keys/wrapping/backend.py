@@ -15,16 +15,16 @@ from kms.keys.wrapping.errors import replaced, unavailable
 
 
 class NotOpenedError(Exception):
-    """The content was not sealed under this key with this associated data. It states no further reason."""
+    """The content was not sealed under this key with this associated data; the reason is unknown."""
 
 
 class NotCopied:
-    """Base of objects that hold or reach a key, and are not pickled or copied."""
+    """Base of objects that hold a key or its handle; they cannot be pickled or copied."""
 
     __slots__ = ()
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("a key-encryption key is not pickled or copied")
+        raise TypeError("a key-encryption key cannot be pickled or copied")
 
 
 class WrappingBackend(Protocol):
@@ -46,7 +46,7 @@ class WrappingBackend(Protocol):
         """Encrypt. The first byte of the result names the format.
 
         Raises:
-            UnavailableError: the back-end does not answer, or denies the use of the key.
+            UnavailableError: the back-end is unavailable, or denies the use of the key.
         """
 
     def open(self, sealed: bytes, *, associated_data: bytes) -> bytes | bytearray:
@@ -90,7 +90,7 @@ class SingleKek(NotCopied):
     def _wrapped(self, content: memoryview, *, data: bytes) -> Wrapped:
         sealed = self.backend.seal(content, associated_data=data)
         if self._proof is not None and not self._opens(sealed, data, content):
-            raise unavailable(self.backend.description, "what it wrapped does not open again; nothing was kept")
+            raise unavailable(self.backend.description, "its wrapped form cannot be unwrapped; nothing was stored")
         return Wrapped(kek_id=self.id, content=sealed)
 
     def unwrap(self, wrapped: Wrapped, *, context: WrapContext) -> SecretBytes:
@@ -98,7 +98,7 @@ class SingleKek(NotCopied):
 
         Raises:
             IntegrityError: ``wrapped-key-invalid``: altered, cut off, swapped, of another key or of another format.
-            UnavailableError: the back-end does not answer, or holds another key now (``kek-replaced``).
+            UnavailableError: the back-end is unavailable, or holds a different key now (``kek-replaced``).
         """
         if not hmac.compare_digest(wrapped.kek_id, self.id):
             raise not_opened(context)
@@ -169,13 +169,13 @@ def require_binding(backend: WrappingBackend, record: KekRecord) -> None:
         code="kek-binds-nothing",
         field="kek",
         expected="authenticated encryption with associated data",
-        got="what was wrapped opened with other data",
-        hint="it is too old, or stands behind something that drops a part of each request",
+        got="a wrapped form was unwrapped with different data",
+        hint="it is too old, or a proxy drops a part of each request",
     )
 
 
 def not_opened(context: WrapContext) -> IntegrityError:
-    """Return the error for a wrapped form that does not open."""
+    """Return the error for a wrapped form that cannot be unwrapped."""
     wrapped = f"the wrapped form of {context.key_id!r} version {context.version}"
-    problem = f"{wrapped} does not open as what it is stored as"
+    problem = f"{wrapped} cannot be unwrapped in its stored context"
     return damaged(problem, code="wrapped-key-invalid", field=context.key_id)

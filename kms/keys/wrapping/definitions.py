@@ -1,6 +1,6 @@
 """Definitions of key-encryption keys: the table ``[kek]`` of the settings, or a file of their own.
 
-No member is a secret: PIN and token are named by the file that holds them.
+No member is a secret: PIN and token are in files that the members name.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class TransitDefinition(_Definition):
         local = parts.scheme == "http" and parts.hostname in _LOOPBACK
         plain = not (parts.username or parts.password or parts.query or parts.fragment) and parts.path in {"", "/"}
         if not parts.hostname or not plain or not (parts.scheme == "https" or local):
-            raise ValueError("expected https://HOST[:PORT], or http:// for this machine itself")
+            raise ValueError("expected https://HOST[:PORT], or http:// only for this machine")
         return value.rstrip("/")
 
     @field_validator("key", "mount", "namespace")
@@ -161,7 +161,7 @@ def read_directory(directory: Path | None) -> tuple[Definition, ...]:
     A missing directory has none.
 
     Raises:
-        ConfigurationError: ``kek-directory-exposed``: others may write into it, and so could add their keys; or as
+        ConfigurationError: ``kek-directory-exposed``: other users could write to it and add their keys; or as
             ``read_definition``.
     """
     if directory is None or not directory.exists():
@@ -174,10 +174,10 @@ def _require_private(directory: Path) -> None:
     status = directory.stat()
     if status.st_uid != os.geteuid() or status.st_mode & 0o022:
         raise ConfigurationError(
-            f"others may write into the directory of key-encryption keys {directory}",
+            f"other users can write to the directory of key-encryption keys {directory}",
             code="kek-directory-exposed",
             field="kek_directory",
-            expected="a directory of the service's user, which nobody else may write to",
+            expected="a directory of the service's user, writable only by its owner",
             got=f"user {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o}",
             hint=f"chown it, and chmod 700 {directory}",
         )

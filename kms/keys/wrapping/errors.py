@@ -1,6 +1,6 @@
 """Errors for a key-encryption key that is unavailable.
 
-The key's location goes to standard error for the operator, not into the answer to the workload.
+The key's location is logged for the operator, and is not part of the response to the workload.
 """
 
 from __future__ import annotations
@@ -10,33 +10,33 @@ import logging
 from kms.domain.errors import UnavailableError
 
 _log = logging.getLogger("kms.kek")
-_MORE = "standard error of the service says more"
+_MORE = "the log of the service has details"
 
 
 def unavailable(where: str, problem: str) -> UnavailableError:
-    """Return the error for a back-end that does not answer, or not as it should."""
-    text = "what holds the key-encryption key does not answer"
+    """Return the error for a back-end that is unavailable or answers incorrectly."""
+    text = "the back-end of the key-encryption key is unavailable"
     return _error(where, problem, text, code="kek-unavailable", hint=f"try again; {_MORE}")
 
 
 def refused(where: str, problem: str) -> UnavailableError:
-    """Return the error for a back-end that denies this service the use of the key."""
-    text = "what holds the key-encryption key does not let this service use it"
-    return _error(where, problem, text, code="kek-refused", hint=f"PIN, token, permissions? {_MORE}")
+    """Return the error for a back-end that denies the use of the key."""
+    text = "the back-end of the key-encryption key denies its use"
+    return _error(where, problem, text, code="kek-refused", hint=f"check PIN, token and permissions; {_MORE}")
 
 
 def replaced(where: str, kek_id: bytes) -> UnavailableError:
-    """Return the error for a back-end that holds another key now."""
-    problem = f"it holds another key than {kek_id.hex()[:16]}; put that one back, no other opens what it wrapped"
-    text = "the key-encryption key is another one than before"
+    """Return the error for a back-end whose key was replaced."""
+    problem = f"its key is not {kek_id.hex()[:16]}; restore that one, which alone can unwrap the keys under it"
+    text = "the key-encryption key was replaced by a different one"
     return _error(where, problem, text, code="kek-replaced", hint=_MORE)
 
 
 def not_at_hand(kek_id: bytes, problem: str) -> UnavailableError:
-    """Return the error for a key that the settings do not locate, or not correctly."""
+    """Return the error for a key whose location in the settings is missing or wrong."""
     named = f"key-encryption key {kek_id.hex()[:16]}"
-    hint = "put its definition into kek_directory; 'kms kek status' shows what is wrapped under which"
-    text = f"the {named} is not at hand here"
+    hint = "put its definition into kek_directory; 'kms kek status' shows the keys under each"
+    text = f"the {named} is not available on this machine"
     return _error(named, problem, text, code="kek-not-at-hand", hint=hint, field="kek_directory")
 
 

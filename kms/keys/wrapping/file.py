@@ -1,4 +1,4 @@
-"""The key-encryption key as a file, which opens the whole database and is therefore kept apart from it.
+"""Key-encryption key in a file, which unwraps the whole database and must be stored apart from it.
 
 ::
 
@@ -36,14 +36,14 @@ _AES_256_GCM = b"\x01"
 _NONCE_BYTES = 12
 _OVERHEAD_BYTES = 1 + _NONCE_BYTES + 16
 _ID_DOMAIN = b"attest kms kek id v1\0"
-_HINT = "the file is written by 'kms init'; restore it from its backup, a new one cannot open the database"
+_HINT = "restore the file of 'kms init' from its backup; a new file cannot unwrap the keys in the database"
 
 
 class FileBackend(NotCopied):
     """AES-256-GCM in this process, under a key of 32 bytes from a file; ``random`` is the source of nonces.
 
     Raises:
-        ValueError: another number of bytes.
+        ValueError: wrong length.
     """
 
     kind: Final = Backend.FILE
@@ -80,7 +80,7 @@ class FileBackend(NotCopied):
         return opened
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""
 
 
 def _id_of(key: memoryview) -> bytes:
@@ -156,11 +156,11 @@ def _output_errors(path: Path) -> Iterator[None]:
         if exc.code != "output-exists":
             raise unusable(_file(path), exc.reason) from exc
         raise ConfigurationError(
-            f"there is a file {path} already, and a key-encryption key is never overwritten",
+            f"the file {path} already exists, and a key-encryption key is never overwritten",
             code="kek-file-exists",
             field="kek_file",
-            hint="name another file, or keep using this one; nothing that is interrupted leaves a file of this name "
-            "that no database knows",
+            hint="name another file, or use this one: a file with this name was registered in a database, even if the "
+            "command was interrupted",
         ) from exc
 
 
@@ -169,7 +169,7 @@ def read_kek_file(path: Path, *, random: RandomBytes) -> FileBackend:
 
     Raises:
         ConfigurationError: ``kek-file-missing``, ``kek-file-unusable`` (a directory, a link, another owner),
-            ``kek-file-exposed`` (others may read it) or ``kek-file-invalid`` (another content).
+            ``kek-file-exposed`` (other users can read it) or ``kek-file-invalid`` (wrong content).
     """
     with _parse(path, _file(path).read(_FILE_BYTES + 1)) as key:
         return FileBackend(key, random=random, path=path)
@@ -182,28 +182,28 @@ def _file(path: Path) -> PrivateFile:
         codes=("kek-file-missing", "kek-file-unusable", "kek-file-exposed"),
         field="kek_file",
         hint=_HINT,
-        exposed="if somebody may have read it, treat every key in the database as known",
+        exposed="if another user may have read it, treat every key in the database as compromised",
     )
 
 
 def _parse(path: Path, content: bytes) -> SecretBytes:
-    """One line of one spelling. The content never goes into an error."""
+    """Read one line in canonical form. Errors never contain the content."""
     head, rest = content[: len(_HEAD)], content[len(_HEAD) :]
     key = _decoded(rest[:-1]) if len(content) == _FILE_BYTES and rest.endswith(b"\n") else None
     if head == _HEAD.encode() and key is not None:
         return SecretBytes(key)
     raise ConfigurationError(
-        f"{path} is no key-encryption key file",
+        f"{path} is not a key-encryption key file",
         code="kek-file-invalid",
         field="kek_file",
-        expected=f"{_FILE_BYTES} bytes that begin with {_HEAD.strip()!r}",
+        expected=f"{_FILE_BYTES} bytes that start with {_HEAD.strip()!r}",
         got=f"{len(content)} bytes" if len(content) <= _FILE_BYTES else f"more than {_FILE_BYTES} bytes",
         hint=_HINT,
     )
 
 
 def _decoded(text: bytes) -> bytes | None:
-    """Decode, or return None: an exception would hold the text, and the error must not be chained to it."""
+    """Decode, or return None: an exception would contain the text, and the error must not be chained to it."""
     try:
         return base64url_bytes(text.decode("ascii"), what="key-encryption key")
     except (EvidenceError, UnicodeDecodeError):

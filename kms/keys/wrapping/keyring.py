@@ -1,8 +1,7 @@
-"""The key-encryption keys of a database, as far as the settings locate them.
+"""Key-encryption keys of a database that the settings locate.
 
 The database selects the wrapping key and the settings locate each key, so that write access to the database cannot
-introduce a key. Keys are opened on first use: a definition that was just added to the directory is found, and so is a
-token that was reinserted.
+introduce a key. Keys are opened on first use, so that a new definition in the directory or a reinserted token is found.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ OtherDefinitions = Callable[[], tuple[Definition, ...]]
 
 
 class KekRing:
-    """Wraps under the key that the database names, and unwraps under the one that the wrapped form names.
+    """Key ring that wraps under the key named in the database, and unwraps under the one named in the wrapped form.
 
-    ``main`` is the back-end that the settings name first, open; ``random`` is the source of nonces.
+    ``main`` is the open back-end of the first key of the settings; ``random`` is the source of nonces.
 
     Raises:
         ConfigurationError: ``kek-mismatch``: the database has no record of the main key; or ``kek-retired``.
@@ -50,32 +49,32 @@ class KekRing:
 
     @property
     def id(self) -> bytes:
-        """The id of the key that wraps new secrets, as the database states now."""
+        """The id of the key that wraps new secrets, read from the database."""
         for record in self._known():
             if record.wraps:
                 return record.id
         raise ConfigurationError(
-            "the database names no key-encryption key to wrap with", code="database-not-initialised", field="database"
+            "the database has no active key-encryption key", code="database-not-initialised", field="database"
         )
 
     @property
     def main_id(self) -> bytes:
-        """The id of the key that the settings name first."""
+        """The id of the first key of the settings."""
         return self._main.id
 
     def wrap(self, secret: SecretBytes, *, context: WrapContext) -> Wrapped:
-        """Encrypt a secret under the key that the database names now, and tie it to its context."""
+        """Encrypt a secret under the active key of the database, and bind it to its context."""
         return self.named(self.id).wrap(secret, context=context)
 
     def unwrap(self, wrapped: Wrapped, *, context: WrapContext) -> SecretBytes:
-        """Decrypt a secret under the key that its wrapped form names."""
+        """Decrypt a secret under the key named in its wrapped form."""
         return self.named(wrapped.kek_id).unwrap(wrapped, context=context)
 
     def named(self, kek_id: bytes) -> SingleKek:
         """Return the key of an id.
 
         Raises:
-            UnavailableError: ``kek-not-at-hand``: the settings do not locate it; or its back-end does not answer.
+            UnavailableError: ``kek-not-at-hand``: the settings do not locate it; or its back-end is unavailable.
         """
         found = self._opened.get(kek_id)
         if found is None:
@@ -85,10 +84,10 @@ class KekRing:
         return found
 
     def _look_for(self, kek_id: bytes) -> SingleKek:
-        """Try every definition of the settings; one that fails may be that of the key, and its error is the reason."""
+        """Try every definition of the settings; the errors of unusable ones become the reason."""
         records = [record for record in self._known() if record.id == kek_id and record.state is not KekState.RETIRED]
         if not records:
-            text = f"the database knows no key-encryption key {kek_id.hex()[:16]} that may still be used"
+            text = f"the database has no usable key-encryption key {kek_id.hex()[:16]}"
             raise damaged(text, code="kek-unknown", field="keks")
         problems: list[AttestError] = []
         for definition in self._others():
@@ -103,7 +102,7 @@ class KekRing:
             # An unreachable back-end may hold the key: report it as unavailable, not as missing.
             if isinstance(problem, UnavailableError):
                 raise problem
-        reason = "; ".join(one.message for one in problems) or "none of those that the settings name"
+        reason = "; ".join(one.message for one in problems) or "it is not in the settings"
         raise not_at_hand(kek_id, reason) from next(iter(problems), None)
 
     def _backend(self, definition: Definition) -> WrappingBackend:
@@ -121,11 +120,11 @@ def _main(backend: WrappingBackend, records: Sequence[KekRecord]) -> SingleKek:
     kek = identify(backend, records)
     if kek is None:
         raise ConfigurationError(
-            "this key-encryption key is not one that the database was made with",
+            "this key-encryption key does not belong to the database",
             code="kek-mismatch",
             field="kek_file",
             got=backend.description,
-            hint="name the one that 'kms init' made together with this database, or that replaced it",
+            hint="use the key that 'kms init' created with this database, or its successor",
         )
     if any(record.id == kek.id and record.state is KekState.RETIRED for record in records):
         raise ConfigurationError(
@@ -133,6 +132,6 @@ def _main(backend: WrappingBackend, records: Sequence[KekRecord]) -> SingleKek:
             code="kek-retired",
             field="kek_file",
             got=backend.description,
-            hint="name the key-encryption key that replaced it in the settings",
+            hint="name its successor in the settings",
         )
     return kek

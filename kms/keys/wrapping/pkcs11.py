@@ -1,4 +1,4 @@
-"""A key-encryption key in a PKCS#11 token, which it never leaves.
+"""Key-encryption key in a PKCS#11 token, which it never leaves.
 
 ::
 
@@ -59,7 +59,7 @@ _TEMPLATE: Final[dict[Attribute, object]] = {
 
 
 class _GcmKey(Protocol):
-    """A handle of the library; its own types leave these out."""
+    """Handle of the library, with members that its own types lack."""
 
     def encrypt(self, data: bytes, *, mechanism: Mechanism, mechanism_param: GCMParams) -> bytes: ...
     def decrypt(self, data: bytes, *, mechanism: Mechanism, mechanism_param: GCMParams) -> bytes: ...
@@ -83,7 +83,7 @@ class Pkcs11Backend(NotCopied):
         """Find the key, and check its attributes.
 
         Raises:
-            ConfigurationError: ``kek-unfit``, ``kek-library-unusable``, or the PIN's file is wrong.
+            ConfigurationError: ``kek-unfit``, ``kek-library-unusable``, or the PIN's file is unusable.
             UnavailableError: ``kek-unavailable`` or ``kek-refused``.
         """
         self._after_restart(self._key)
@@ -99,7 +99,7 @@ class Pkcs11Backend(NotCopied):
 
     def _after_restart(self, work: Callable[[], object]) -> None:
         with self._library.exclusive():
-            self._library.restart()  # finds tokens that were inserted since
+            self._library.restart()  # finds tokens inserted since the last start
             try:
                 work()
             except errors.PKCS11Error as exc:
@@ -118,10 +118,10 @@ class Pkcs11Backend(NotCopied):
         return self._with_key(lambda key: self._decrypted(key, rest, nonce, associated_data))
 
     def close(self) -> None:
-        """Leave the library open: another key of this process may use it."""
+        """Do nothing: another key of this process may use the library."""
 
     def _with_key(self, work: Callable[[_GcmKey], bytes]) -> bytes:
-        """Work with the key, and if that fails once more after a restart of the library."""
+        """Work with the key; if that fails, try once more after a restart of the library."""
         with self._library.exclusive():
             try:
                 return work(self._key())
@@ -194,12 +194,12 @@ class Pkcs11Backend(NotCopied):
 
     def _unfit(self, expected: str, got: str) -> ConfigurationError:
         return ConfigurationError(
-            f"the {self.description} is no fit key-encryption key: expected {expected}, got {got}",
+            f"the {self.description} is unsuitable as a key-encryption key: expected {expected}, got {got}",
             code="kek-unfit",
             field="kek_key",
             expected=expected,
             got=got,
-            hint="'kms init' and 'kms kek create' make one that is",
+            hint="'kms init' and 'kms kek create' create a suitable key",
         )
 
     def _pin(self) -> SecretBytes:

@@ -1,4 +1,4 @@
-"""Secret files: owned by this user, closed to all others, and checked on the open descriptor."""
+"""Secret files: owned by this user, inaccessible to all others, and checked on the open descriptor."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MAX_CREDENTIAL_BYTES: Final = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateFile:
-    """A secret file, with the terms that its errors use.
+    """A secret file, with the texts of its errors.
 
     Attributes:
-        codes: of a file that is missing, that cannot be used, and that others may read.
-        exposed: hint for a secret that others may have read.
+        codes: for a file that is missing, unusable, or readable by other users.
+        exposed: hint for a secret that other users may have read.
     """
 
     path: Path
@@ -34,7 +34,7 @@ class PrivateFile:
         """Read at most so many bytes.
 
         Raises:
-            ConfigurationError: missing; unusable (a directory, a link, another owner); or open to others.
+            ConfigurationError: missing; unusable (a directory, a link, another owner); or accessible to other users.
         """
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -52,13 +52,13 @@ class PrivateFile:
 
     def _require_private(self, status: os.stat_result) -> None:
         if not stat.S_ISREG(status.st_mode):
-            raise unusable(self, "it is no regular file")
+            raise unusable(self, "it is not a regular file")
         if status.st_uid != os.geteuid():
             raise unusable(self, f"it belongs to user {status.st_uid}, not to user {os.geteuid()}")
         if status.st_mode & 0o077:
             mode = f"{stat.S_IMODE(status.st_mode):04o}"
             raise ConfigurationError(
-                f"the {self.noun} {self.path} is open to others (mode {mode})",
+                f"other users can access the {self.noun} {self.path} (mode {mode})",
                 code=self.codes[2],
                 field=self.field,
                 expected="mode 0600 or 0400",
@@ -78,8 +78,8 @@ def read_credential(path: Path, *, noun: str, field: str) -> SecretBytes:
         noun=noun,
         codes=("kek-credential-missing", "kek-credential-unusable", "kek-credential-exposed"),
         field=field,
-        hint="write it there, in one line, of mode 0600",
-        exposed="if somebody may have read it, have it changed",
+        hint="write it to this file, in one line, with mode 0600",
+        exposed="if another user may have read it, replace it",
     )
     content = file.read(MAX_CREDENTIAL_BYTES + 1)
     line = content.removesuffix(b"\n")
@@ -95,5 +95,5 @@ def unusable(file: PrivateFile, problem: str) -> ConfigurationError:
         code=file.codes[1],
         field=file.field,
         got=problem,
-        hint="it is a file of the user that runs the service, of mode 0600",
+        hint="its owner must be the user that runs the service, its mode 0600",
     )

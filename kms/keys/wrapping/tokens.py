@@ -1,4 +1,4 @@
-"""A PKCS#11 library: one for the whole process, used by one thread at a time, and restarted after a failure."""
+"""PKCS#11 library: one for the whole process, used by one thread at a time, and restarted after a failure."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from pkcs11.types import Session, Token
 
 PATIENCE_SECONDS: Final = 5.0
-"""Longest wait of a request for earlier ones: a library that hangs must not block every thread."""
+"""Longest wait of a request for earlier ones, so that a library that hangs does not block every thread."""
 
 
 class TokenLibrary:
-    """One library, the shared object of a maker, with its open sessions."""
+    """One library, a vendor's shared object, with its open sessions."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -44,7 +44,7 @@ class TokenLibrary:
             UnavailableError: ``kek-unavailable``: earlier calls take too long.
         """
         if not self._lock.acquire(timeout=PATIENCE_SECONDS):
-            raise unavailable(str(self.path), "it does not come back from a call")
+            raise unavailable(str(self.path), "a call does not return")
         try:
             if self._process != os.getpid():  # sessions of a parent process are not usable
                 self.restart()
@@ -85,7 +85,7 @@ class TokenLibrary:
     def _logged_in(self, label: str, pin: SecretBytes) -> Session:
         token = self.token(label)
         if self._refused.get(label) == pin:
-            raise refused(f"token {label!r}", "it refused this PIN before, and is not asked again, which could lock it")
+            raise refused(f"token {label!r}", "it refused this PIN before; another attempt could lock it")
         try:
             session = pin.lend(EXPORT, lambda text: token.open(user_pin=str(text, "ascii")))
         except UserAlreadyLoggedIn:  # by another session of this process
@@ -105,7 +105,7 @@ class TokenLibrary:
                 code="kek-library-unusable",
                 field="kek_module",
                 got=str(self.path),
-                hint="name the shared object of the token's maker, such as /usr/lib/softhsm/libsofthsm2.so",
+                hint="name the shared object of the token's vendor, such as /usr/lib/softhsm/libsofthsm2.so",
             ) from exc
 
 
@@ -114,6 +114,6 @@ _libraries_lock = threading.Lock()
 
 
 def library_at(path: Path) -> TokenLibrary:
-    """Return the one library of this path in this process, which PKCS#11 demands."""
+    """Return the only instance of this library in this process, as PKCS#11 requires."""
     with _libraries_lock:
         return _libraries.setdefault(path.resolve(), TokenLibrary(path.resolve()))

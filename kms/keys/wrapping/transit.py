@@ -1,12 +1,12 @@
-"""A key-encryption key of the transit engine of OpenBao or Vault, which it never leaves.
+"""Key-encryption key in the transit engine of OpenBao or Vault, which it never leaves.
 
 ::
 
     engine   vault:v<version>:<base64 of nonce (12 bytes) ‖ ciphertext ‖ tag (16 bytes)>
     wrapped  0x03 (aes256-gcm96 by transit) ‖ version (4 bytes, big-endian) ‖ what the base64 holds
 
-The associated data goes with each request as ``associated_data``. The token is read again from its file when it is
-refused, so that renewing it only means writing the file.
+The associated data is sent with each request as ``associated_data``. If the token is refused, it is read again from its
+file, so that you renew it by writing the file.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ class TransitBackend(NotCopied):
         self._current: tuple[SecretBytes, hvac.Client] | None = None
 
     def connect(self) -> None:
-        """Read the token and look for the CA's file. The key proves itself when it opens something.
+        """Read the token and check that the CA's file exists. The key is verified at its first use.
 
         Raises:
-            ConfigurationError: the token's file is wrong, or that of the CA is missing (``file-unreadable``).
+            ConfigurationError: the token's file is unusable, or that of the CA is missing (``file-unreadable``).
         """
         self._client(renew=False)
         ca_file = self._definition.ca_file
@@ -86,8 +86,8 @@ class TransitBackend(NotCopied):
         """Make the key in the engine unless it is there, and check its properties.
 
         Raises:
-            ConfigurationError: ``kek-unfit``, or the token's file is wrong.
-            UnavailableError: ``kek-unavailable``, or ``kek-refused``: the token may neither read nor make it.
+            ConfigurationError: ``kek-unfit``, or the token's file is unusable.
+            UnavailableError: ``kek-unavailable``, or ``kek-refused``: the token must not read or create it.
         """
         where = {"name": self._definition.key, "mount_point": self._definition.mount}
         found = self._request(lambda client: client.secrets.transit.read_key(**where), nothing=True)
@@ -113,7 +113,7 @@ class TransitBackend(NotCopied):
         found = _CIPHERTEXT.fullmatch(str(_data(answer).get("ciphertext")))
         raw = None if found is None else _decoded(found[2])
         if found is None or raw is None or len(raw) < _SHORTEST:
-            raise unavailable(self.description, "its answer to an encryption is none")
+            raise unavailable(self.description, "its response to an encryption is malformed")
         return _FORMAT + int(found[1]).to_bytes(_VERSION_BYTES, "big") + raw
 
     def open(self, sealed: bytes, *, associated_data: bytes) -> bytes:
@@ -131,7 +131,7 @@ class TransitBackend(NotCopied):
         )
         content = _decoded(_data(answer).get("plaintext"))
         if content is None:
-            raise unavailable(self.description, "its answer to a decryption is none")
+            raise unavailable(self.description, "its response to a decryption is malformed")
         return content
 
     def close(self) -> None:
@@ -164,10 +164,10 @@ class TransitBackend(NotCopied):
             return answer
         if nothing and isinstance(answer, requests.Response) and answer.status_code == requests.codes.no_content:
             return {}
-        raise unavailable(self.description, "it answers something else than its API says")
+        raise unavailable(self.description, "its response does not conform to its API")
 
     def _send(self, request: _Request, client: hvac.Client) -> object:
-        """Send a request, and again if the connection was closed since the last one: each may be repeated."""
+        """Send a request, and repeat it if the connection was closed since the last one; all are idempotent."""
         try:
             try:
                 return request(client)
@@ -177,7 +177,7 @@ class TransitBackend(NotCopied):
             raise
         except errors.InvalidRequest as exc:
             raise self._refusal(exc) from exc
-        except (errors.VaultError, OSError) as exc:  # whatever requests raises is an OSError
+        except (errors.VaultError, OSError) as exc:  # every error of requests is an OSError
             raise self._away(exc) from exc
 
     def _refusal(self, exc: errors.InvalidRequest) -> Exception:
@@ -186,7 +186,7 @@ class TransitBackend(NotCopied):
         if _KEY_GONE in said:
             return self._away(exc)
         if _TOO_OLD in said:
-            return unavailable(self.description, f"min_decryption_version leaves out what is wrapped: {said}")
+            return unavailable(self.description, f"min_decryption_version excludes the version that wrapped it: {said}")
         return NotOpenedError()
 
     def _away(self, exc: Exception) -> UnavailableError:
@@ -215,12 +215,12 @@ class TransitBackend(NotCopied):
         for name, expected in _FIT.items():
             if said.get(name) != expected:
                 raise ConfigurationError(
-                    f"the {self.description} is no fit key-encryption key: expected {name} {expected}",
+                    f"the {self.description} is unsuitable as a key-encryption key: expected {name} {expected}",
                     code="kek-unfit",
                     field="kek_key",
                     expected=f"{name} {expected}",
                     got=str(said.get(name))[:80],
-                    hint="'kms init' and 'kms kek create' make one that is, where the token allows",
+                    hint="'kms init' and 'kms kek create' create a suitable key, if the token permits this",
                 )
 
 
@@ -243,7 +243,7 @@ def _text(content: bytes | memoryview) -> str:
 
 
 def _decoded(text: object) -> bytes | None:
-    """Decode strictly: one spelling for one content."""
+    """Decode canonical base64 only."""
     try:
         content = b64decode(text, validate=True) if isinstance(text, str) else None
     except (binascii.Error, ValueError):
@@ -252,7 +252,7 @@ def _decoded(text: object) -> bytes | None:
 
 
 def _error_text(exc: Exception) -> str:
-    """Return what may be logged of an answer: the engine's own words, never the request."""
+    """Return the loggable part of a response: the engine's own messages, never the request."""
     if isinstance(exc, errors.VaultError):
         return f"{type(exc).__name__}: {', '.join(map(str, exc.errors or ()))}"
     return type(exc).__name__

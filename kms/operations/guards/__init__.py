@@ -1,1 +1,1 @@
-"""Rollback guards: where they are, how they are read, and when they are advanced."""
+"""Rollback guards: places, reading, and advancing."""

@@ -20,7 +20,7 @@ from kms.store import Store, locate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardFinding:
-    """The finding about a guard.
+    """Result for a guard.
 
     ``problem`` is the reason why the database is refused, or None.
     """
@@ -33,7 +33,7 @@ class GuardFinding:
 def examine_guards(
     settings: Settings, store: Store, identity: Callable[[], Identity], *, clock: Clock
 ) -> Iterator[GuardFinding]:
-    """Compare the database with every guard, those on other machines included, for which ``identity`` is called.
+    """Compare the database with every guard, including those on other machines, for which ``identity`` is called.
 
     Raises:
         ConfigurationError: as ``open_local_guards`` and ``open_remote_guards``.
@@ -59,7 +59,7 @@ def _findings(guards: Iterable[RollbackGuard], store: Store) -> Iterator[GuardFi
 
 
 def guards_beside_database(settings: Settings) -> tuple[str, ...]:
-    """Return the guards in files on the disk of an SQLite database, whose snapshot holds both.
+    """Return the guards in files on the disk of an SQLite database, whose snapshots would contain both.
 
     Raises:
         ConfigurationError: as ``open_local_guards``.

@@ -1,8 +1,8 @@
-"""A rollback guard in a file, best on another disk than the database.
+"""Rollback guard in a file, preferably on another disk than the database.
 
-The file is JSON: schema, counter, log size and log root; null for the last three while it is empty. It holds no secret
-and no MAC: a writer of the file can put an old copy of it back, which a MAC does not prevent, so that its protection
-is that of its folder. Processes take turns with a lock on the folder.
+The file is JSON: schema, counter, log size and log root; the last three are null while it is empty. It has no secret
+and no MAC, because a MAC does not prevent a writer from restoring an old copy: the permissions of the folder protect
+it. A lock on the folder serialises processes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class FileGuard:
         return f"file:{self.path}"
 
     def make(self) -> None:
-        """Make the file and its folder, both for their owner alone, unless they are there.
+        """Create the file and its folder, private to their owner, if they are missing.
 
         Raises:
             ConfigurationError: ``rollback-guard-missing``.
@@ -98,7 +98,7 @@ class FileGuard:
             return None
         found = _position(document)
         if found is None:
-            raise guard_missing(self.name, f"its content is no {SCHEMA}")
+            raise guard_missing(self.name, f"its content is not {SCHEMA}")
         return found
 
     def _write(self, members: dict[str, JsonValue]) -> None:
@@ -113,7 +113,7 @@ class FileGuard:
 
 @contextmanager
 def locked(folder: Path, *, guard: str) -> Iterator[None]:
-    """Take turns with other processes of this service, by a lock on a folder.
+    """Exclude other processes of this service by a lock on a folder.
 
     Raises:
         ConfigurationError: ``rollback-guard-missing``: there is no such folder.
@@ -130,7 +130,7 @@ def locked(folder: Path, *, guard: str) -> Iterator[None]:
 
 
 def is_on_same_device(guard: Path, database: Path) -> bool:
-    """Return True if a disk, or a snapshot of it, holds both files."""
+    """Return True if both files are on one disk, and so in one snapshot."""
     try:
         return guard.parent.stat().st_dev == database.parent.stat().st_dev
     except OSError:
@@ -147,7 +147,7 @@ def _members(position: StatePosition) -> dict[str, JsonValue]:
 
 
 def _position(document: JsonValue) -> StatePosition | None:
-    """Return the position of a document that re-encodes to itself; None for any other."""
+    """Return the position in a canonical document; None for any other content."""
     if not isinstance(document, dict):
         return None
     counter, size, root = (document.get(name) for name in ("counter", "log_size", "log_root"))

@@ -28,10 +28,10 @@ _LOCAL: Final = frozenset({GuardKind.FILE, GuardKind.TPM})
 
 
 def guard_places(settings: Settings) -> tuple[GuardPlace, ...]:
-    """Return the guards that the settings name, or the one by default; none under ``allow_no_rollback_guard``.
+    """Return the guards of the settings, or the default one; none under ``allow_no_rollback_guard``.
 
-    By default it is a file in the folder ``guard`` beside an SQLite database; with PostgreSQL that folder is beside the
-    file of the key-encryption key.
+    The default is a file in the folder ``guard`` next to an SQLite database, or for PostgreSQL next to the file of the
+    key-encryption key.
 
     Raises:
         ConfigurationError: ``rollback-guard-unnamed``: there is no default.
@@ -43,13 +43,13 @@ def guard_places(settings: Settings) -> tuple[GuardPlace, ...]:
     beside = _default_file(settings)
     if beside is None:
         raise ConfigurationError(
-            "rollback_guard: not set, and neither the database nor the key-encryption key is a file to put one beside",
+            "rollback_guard is not set, and has no default, because neither database nor key-encryption key is a file",
             code="rollback-guard-unnamed",
             field="rollback_guard",
-            expected="a guard that remembers how far the database has come",
+            expected="a guard for the position of the database",
             got="nothing",
-            hint='name one, such as rollback_guard = ["file:/var/lib/kms-guard/position.json"]; docs/operations.md has '
-            "the kinds",
+            hint='set one, such as rollback_guard = ["file:/var/lib/kms-guard/position.json"]; docs/operations.md '
+            "lists the kinds",
         )
     return (GuardPlace(kind=GuardKind.FILE, place=str(beside)),)
 
@@ -57,14 +57,14 @@ def guard_places(settings: Settings) -> tuple[GuardPlace, ...]:
 def refused_before(settings: Settings, started: datetime) -> datetime | None:
     """Return the moment before which challenges are refused by a service that started then; None without a guard.
 
-    A service that was killed may have used challenges that no guard has noted. An older copy of the database, put
-    back before the start, would accept them once more.
+    A service that was killed may have used challenges that no guard has recorded. If the database was replaced by an
+    older copy before the start, they would be accepted again.
     """
     return moment_of(milliseconds(started)) if guard_places(settings) else None
 
 
 def open_local_guards(settings: Settings) -> tuple[RollbackGuard, ...]:
-    """Return the guards on this machine; nothing is read yet.
+    """Return the guards on this machine, without reading them.
 
     Raises:
         ConfigurationError: ``rollback-guard-unnamed``.
@@ -83,10 +83,10 @@ def _local(place: GuardPlace, settings: Settings) -> RollbackGuard:
 def open_remote_guards(
     settings: Settings, store: Store, identity: Callable[[], Identity], *, clock: Clock
 ) -> tuple[RollbackGuard, ...]:
-    """Return the guards on other machines; nothing is requested yet. ``identity`` is called if there are any.
+    """Return the guards on other machines, without a request. ``identity`` is called if there are any.
 
     Raises:
-        ConfigurationError: ``rollback-guard-unknown``: the file of witnesses names no such witness; or as
+        ConfigurationError: ``rollback-guard-unknown``: the file of witnesses has no such witness; or as
             ``read_panel`` and ``guard_places``.
     """
     places = [one for one in guard_places(settings) if one.kind not in _LOCAL]
@@ -108,17 +108,17 @@ def _witness(name: str, known: dict[str, Witness]) -> Witness:
     if name in known:
         return known[name]
     raise ConfigurationError(
-        f"rollback_guard: the file of witnesses names no {name[:100]!r}",
+        f"rollback_guard: the file of witnesses does not contain {name[:100]!r}",
         code="rollback-guard-unknown",
         field="rollback_guard",
         expected=", ".join(known) or "a witness in witnesses_file",
         got=name[:100],
-        hint="name a witness of witnesses_file, whose key and address stand there",
+        hint="use the name of a witness in witnesses_file",
     )
 
 
 def _default_file(settings: Settings) -> Path | None:
-    """Return the place of the guard by default, which no other key-encryption key in the same folder changes."""
+    """Return the place of the default guard, which other key-encryption keys in the same folder do not change."""
     database = locate(settings.database)
     if isinstance(database, Path):
         return database.absolute().parent / DEFAULT_FOLDER / f"{database.stem}.json"

@@ -1,6 +1,6 @@
 """Rollback guards on other machines, which are only read: a witness of the log, and another replica.
 
-They know the log alone, so that the counter of what they remember is 0.
+They know only the log, so that the counter of their positions is 0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COSIGNED: Final = 200
 
 
 class _ReadOnlyGuard:
-    """A guard that others keep: nothing is written here."""
+    """Guard that another party maintains; writing does nothing."""
 
     background_seconds: ClassVar[float] = math.inf
 
@@ -41,7 +41,7 @@ class _ReadOnlyGuard:
 
 @dataclass(frozen=True, kw_only=True)
 class WitnessGuard(_ReadOnlyGuard):
-    """A witness that cosigns this log: it refuses a log that is shorter than one it cosigned, or another one.
+    """A witness of this log, which refuses to cosign a log that is shorter than, or diverges from, the last one.
 
     ``log`` signs checkpoints of the database, without witnesses.
     """
@@ -57,9 +57,9 @@ class WitnessGuard(_ReadOnlyGuard):
         return f"witness:{self.witness.key.name}"
 
     def read(self) -> StatePosition | None:
-        """Have the log of the database cosigned; None if the witness had cosigned none of this name.
+        """Request a cosignature of the database's log; None if the witness had never cosigned this log.
 
-        The position of a witness that knows a longer log has one entry more than the database, and no root.
+        If the witness knows a longer log, the position has one entry more than the database, and no root.
 
         Raises:
             ConfigurationError: ``rollback-guard-missing``: it does not cosign.
@@ -74,7 +74,7 @@ class WitnessGuard(_ReadOnlyGuard):
             return StatePosition(counter=0, log_size=checkpoint.size + 1, log_root=b"")
         if not found.lines:
             raise guard_missing(self.name, "; ".join(problems).removeprefix("warning: "))
-        if statuses[0] == _COSIGNED:  # the witness stated no older size, so there was none
+        if statuses[0] == _COSIGNED:  # the witness stated no previous size, so there was none
             return None
         return StatePosition(counter=0, log_size=checkpoint.size, log_root=checkpoint.root)
 
@@ -87,7 +87,7 @@ def _noted(post: Post, statuses: list[int], url: str, body: bytes) -> WitnessAns
 
 @dataclass(frozen=True, kw_only=True)
 class ReplicaGuard(_ReadOnlyGuard):
-    """Another running replica of this service, which signs the checkpoint that it published last."""
+    """Another running replica of this service, which signs its last published checkpoint."""
 
     url: str
     log: VerifierKey
@@ -98,10 +98,10 @@ class ReplicaGuard(_ReadOnlyGuard):
         return f"replica:{self.url}"
 
     def read(self) -> StatePosition | None:
-        """Return the state of the log that it publishes, whose signature is verified.
+        """Return its published state of the log, after verification of the signature.
 
         Raises:
-            ConfigurationError: ``rollback-guard-missing``: it does not answer, or not as this service.
+            ConfigurationError: ``rollback-guard-missing``: it is unavailable, or is not this service.
         """
         try:
             with LogAtUrl(self.url, http=httpx.Client(timeout=REPLICA_SECONDS)) as replica:

@@ -1,4 +1,4 @@
-"""Guards of a database that is new, restored or accepted: the only places where one is set to a position."""
+"""Guards of a new, restored or accepted database: the only functions that set a guard to an earlier position."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ ROLLBACK_ACCEPTED = "rollback-accepted"
 
 
 def prepare_guards(guards: Iterable[RollbackGuard]) -> None:
-    """Make the guards of a database that does not exist yet; they remember nothing.
+    """Create empty guards for a new database.
 
     Raises:
-        ConfigurationError: ``rollback-guard-exists``: one remembers another database; or ``rollback-guard-missing``.
+        ConfigurationError: ``rollback-guard-exists``: one belongs to another database; or ``rollback-guard-missing``.
     """
     for guard in guards:
         guard.make()
         if guard.read() is not None:
             raise ConfigurationError(
-                f"the rollback guard {guard.name} remembers a database already",
+                f"the rollback guard {guard.name} belongs to an existing database",
                 code="rollback-guard-exists",
                 field="rollback_guard",
                 expected="a guard that is missing or empty",
                 got=guard.name,
-                hint="name another one; or remove it, if the service that it belonged to is gone",
+                hint="use another one; or remove it, if its service no longer exists",
             )
 
 
 def mark_guards(guards: Iterable[RollbackGuard], store: Store) -> None:
-    """Let guards of a new database that are missing or empty remember it.
+    """Set the missing or empty guards of a new database to its position.
 
     Raises:
-        UnavailableError: a guard cannot be written, and the draft of the key has to stay for the next initialisation;
-            or the database is in use, or away.
+        UnavailableError: a guard cannot be written, so that the draft of the key must stay for the next initialisation;
+            or the database is in use or unavailable.
     """
     position = _position(store)
     try:
@@ -56,7 +56,7 @@ def mark_guards(guards: Iterable[RollbackGuard], store: Store) -> None:
 
 
 def read_memories(guards: Iterable[RollbackGuard]) -> dict[str, StatePosition | None]:
-    """Return the position that each guard remembers, by its name; None of one that is missing, empty or unreadable."""
+    """Return the position of each guard by its name; None for one that is missing, empty or unreadable."""
     found: dict[str, StatePosition | None] = {}
     for guard in guards:
         try:
@@ -67,12 +67,12 @@ def read_memories(guards: Iterable[RollbackGuard]) -> dict[str, StatePosition | 
 
 
 def texts(memories: Mapping[str, StatePosition | None]) -> dict[str, JsonValue]:
-    """Return what guards remember, for the log; null of one that remembers nothing."""
+    """Return the positions of guards, for the log; null for an empty one."""
     return {name: None if one is None else one.text for name, one in memories.items()}
 
 
 def put_guards(guards: Iterable[RollbackGuard], store: Store) -> StatePosition:
-    """Let guards remember the position of a database, even an earlier one; return it.
+    """Set guards to the position of a database, even an earlier one; return it.
 
     Raises:
         ConfigurationError: ``rollback-guard-missing``.
@@ -86,13 +86,13 @@ def put_guards(guards: Iterable[RollbackGuard], store: Store) -> StatePosition:
 
 
 def make_guards(store: Store, guards: Iterable[RollbackGuard], *, actor: Actor, at: datetime) -> tuple[str, ...]:
-    """Make the guards that are missing or empty, at the position of the database, and log that.
+    """Create the missing or empty guards at the position of the database, and log that.
 
     Returns:
         The names of those that were made.
 
     Raises:
-        ConfigurationError: ``rollback-guard-missing``: one cannot be made, or holds something else.
+        ConfigurationError: ``rollback-guard-missing``: one cannot be created, or has other content.
         UnavailableError: the database is in use, or the clock is wrong.
     """
     fresh: list[RollbackGuard] = []
@@ -111,7 +111,7 @@ def make_guards(store: Store, guards: Iterable[RollbackGuard], *, actor: Actor, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """The consent of a person to a database that is older than its guards remember."""
+    """The consent of a person to a database that is older than the positions of its guards."""
 
     accepted: AcceptedRollback
     remembered: Mapping[str, StatePosition | None]
@@ -120,7 +120,7 @@ class Acceptance:
 
 
 def accept_rollback(store: Store, guards: Iterable[RollbackGuard], acceptance: Acceptance) -> StatePosition:
-    """Log the consent, refuse challenges from before, and let the guards remember the position of the database.
+    """Log the consent, refuse earlier challenges, and set the guards to the position of the database.
 
     Raises:
         ConfigurationError: ``rollback-guard-missing``.

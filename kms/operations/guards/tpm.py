@@ -1,11 +1,11 @@
-"""A rollback guard in an NV index of a TPM: a snapshot of the machine's disks does not hold it.
+"""Rollback guard in an NV index of a TPM, which no snapshot of the machine's disks contains.
 
 ::
 
     content   0x01 ‖ counter (8 bytes, big-endian) ‖ log size (8 bytes, big-endian) ‖ log root (32 bytes)
 
 The index is an ordinary one with owner authorisation (TPM 2.0 Library, part 3, NV commands). A TPM's memory wears out
-after some 100,000 writes, so that releases are noted seldom; changes by administrators are noted at once.
+after some 100,000 writes, so that releases are recorded rarely; changes by administrators are recorded immediately.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _VERSION: Final = b"\x01"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TpmGuard:
-    """The guard in the NV index ``index`` of the TPM of a TCTI; processes take turns with a lock on ``folder``."""
+    """The guard in the NV index ``index`` of the TPM of a TCTI; a lock on ``folder`` serialises processes."""
 
     background_seconds: ClassVar[float] = 600.0
-    """Of 52,560 writes a year at most."""
+    """At most 52,560 writes a year."""
     index: int
     tcti: str
     folder: Path
@@ -42,7 +42,7 @@ class TpmGuard:
         return f"tpm:{self.index:#010x}"
 
     def make(self) -> None:
-        """Require that the TPM answers; the first write defines the index.
+        """Require an available TPM; the first write defines the index.
 
         Raises:
             ConfigurationError: ``rollback-guard-missing``.
@@ -50,7 +50,7 @@ class TpmGuard:
         with self._locked() as tpm:
             size = tpm.nv_size(self.index)
             if size not in {None, CONTENT_BYTES}:
-                raise guard_missing(self.name, f"the index is used for something else, of {size} bytes")
+                raise guard_missing(self.name, f"the index has other content, of {size} bytes")
 
     def read(self) -> StatePosition | None:
         """Return the position in the index; None if it is not defined, or was never written.
@@ -86,13 +86,13 @@ class TpmGuard:
             return None
         content = found.data
         if len(content) != CONTENT_BYTES or content[:1] != _VERSION:
-            raise guard_missing(self.name, "the index is used for something else")
+            raise guard_missing(self.name, "the index has other content")
         counter, size = int.from_bytes(content[1:9], "big"), int.from_bytes(content[9:17], "big")
         return StatePosition(counter=counter, log_size=size, log_root=content[17:])
 
     @contextmanager
     def _locked(self) -> Iterator[Tpm]:
-        """Open the TPM, alone among the processes of this service."""
+        """Open the TPM, excluding other processes of this service."""
         with locked(self.folder, guard=self.name):
             try:
                 yield self.open(self.tcti)

@@ -18,12 +18,12 @@ from kms.domain.rollback import Remembered, RollbackGuard, StatePosition, read_g
 from kms.store import ReadTransaction, Store
 
 LAG_SECONDS: Final = 1.0
-"""Longest time between a release and its note in a file; other guards have a longer one."""
+"""Longest delay before a release is recorded in a file; other guards have a longer one."""
 _log = logging.getLogger("kms")
 
 
 def require_current(store: Store, remembered: Iterable[Remembered]) -> StatePosition:
-    """Refuse a database that is older than its guards remember; return its position.
+    """Refuse a database that is older than the positions of its guards; return its position.
 
     Raises:
         IntegrityError: ``state-rolled-back``.
@@ -48,12 +48,12 @@ def require_current_in(tx: ReadTransaction, remembered: Iterable[Remembered]) ->
 def read_remote(
     guards: Iterable[RollbackGuard], *, others: int, report: Callable[[str], None]
 ) -> tuple[Remembered, ...]:
-    """Return what the guards on other machines remember. One that does not answer is reported, if another does.
+    """Return the positions of the guards on other machines. If at least one is available, others are only reported.
 
-    ``others`` is the number of guards that answered already.
+    ``others`` is the number of guards that were already read.
 
     Raises:
-        ConfigurationError: ``rollback-guard-missing``: no guard answers.
+        ConfigurationError: ``rollback-guard-missing``: no guard is available.
     """
     found: list[Remembered] = []
     failed: AttestError | None = None
@@ -82,15 +82,15 @@ class GuardWatch:
         self._positions: dict[str, StatePosition] = {}
 
     def behind_seconds(self) -> float:
-        """Return the seconds since a guard began to fail; 0 while all of them can be advanced."""
+        """Return the seconds since a guard began to fail; 0 while all can be advanced."""
         since = self._failing_since
         return 0.0 if since is None else self._monotonic() - since
 
     def advance(self) -> None:
-        """Advance every guard. It is called after each change by an administrator, before the answer.
+        """Advance every guard, after each change by an administrator and before the response.
 
         Raises:
-            UnavailableError: ``rollback-guard-failed``: the change is in the database and not in every guard.
+            UnavailableError: ``rollback-guard-failed``: the change is in the database but not in every guard.
         """
         self._advance(self._guards)
 
@@ -131,14 +131,14 @@ class GuardWatch:
                 guard.advance(position)
                 self._positions[guard.name] = position
             except AttestError as exc:
-                failed = exc  # the other guards are advanced all the same
+                failed = exc  # the other guards are still advanced
         if failed is not None:
             raise _behind(failed) from failed
 
 
 def _behind(error: AttestError) -> UnavailableError:
     return UnavailableError(
-        f"what was changed last is in the database, and not in every rollback guard: {error.message}",
+        f"the last change is in the database, but not in every rollback guard: {error.message}",
         code="rollback-guard-failed",
         field="rollback_guard",
         got=error.got,
@@ -148,20 +148,20 @@ def _behind(error: AttestError) -> UnavailableError:
 
 @contextmanager
 def kept_advanced(watch: GuardWatch, *, report: Callable[[str], None], seconds: float = LAG_SECONDS) -> Iterator[None]:
-    """Advance the guards in a thread of its own while the block runs, and once more at its end."""
+    """Advance the guards in a separate thread while the block runs, and once more at its end."""
     ended = threading.Event()
     failing: list[str] = []
 
     def turn(advance: Callable[[], None]) -> None:
-        """Report a failure once, not at each turn."""
+        """Report a failure once, not at each attempt."""
         try:
             advance()
         except AttestError as exc:
             if failing != [exc.message]:
-                report(f"error: rollback guard: {exc.message} [{exc.code}]; it is tried again")
+                report(f"error: rollback guard: {exc.message} [{exc.code}]; retrying")
             failing[:] = [exc.message]
-        except Exception:  # noqa: BLE001  the service goes on, and so does its guard
-            _log.exception("internal error at the rollback guard")
+        except Exception:  # noqa: BLE001  service and guard continue
+            _log.exception("internal error in the rollback guard")
         else:
             failing.clear()
 

@@ -1,4 +1,4 @@
-"""Replay of the log into the state that the database must have, and a comparison of both."""
+"""Replay of the log into the expected state of the database, and comparison of both."""
 
 from kms.operations.replay.logged_state import REPLAY, Difference, LoggedState
 

@@ -13,7 +13,7 @@ from kms.store import ReadTransaction
 
 
 class Tenants(Noun):
-    """Every tenant; a new service has one."""
+    """Tenants; a new service has one."""
 
     check = "tenants"
 
@@ -28,7 +28,7 @@ class Tenants(Noun):
 
 
 class Grants(Noun):
-    """The grants that count."""
+    """Grants in force."""
 
     check = "grants"
 

@@ -73,7 +73,7 @@ class Floors(Noun):
 
 
 class BreakGlassRelaxations(Noun):
-    """Every relaxation that was ever opened."""
+    """Every relaxation, past and present."""
 
     check = "break-glass"
 

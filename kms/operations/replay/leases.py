@@ -26,7 +26,7 @@ _IDS_AT_ONCE: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class _Grant:
-    """A lease as its entry states it; ``digest`` is None in an older entry."""
+    """A lease according to its log entry; ``digest`` is None for an older entry."""
 
     seq: int
     stated: list[JsonValue]
@@ -48,19 +48,19 @@ class LeasePages:
         self._ends: dict[str, int] = {}
 
     def note(self, entry: ReplayedEntry) -> None:
-        """Note what a decision grants and ends."""
+        """Record the leases that a decision grants and ends."""
         granted = _granted(entry)
         self._granted |= granted
         if not isinstance(entry.members.get("keys"), list):
-            self._omitted.add(entry.seq)  # it was too long, and has their digest
+            self._omitted.add(entry.seq)  # too long: it has only their digest
         if None in {one.digest for one in granted.values()}:
-            self._older.add(entry.seq)  # it does not name all that it ends
+            self._older.add(entry.seq)  # it does not name all leases that it ends
 
     def compared(self, tx: ReadTransaction, *, until: int) -> Iterator[str]:
-        """Yield a line for each difference in the page of entries that ends with this one, and begin the next page.
+        """Yield a line for each difference in the page of entries up to this one, and start the next page.
 
         Raises:
-            IntegrityError: ``lease-record-invalid``; the rest of the page is not compared then.
+            IntegrityError: ``lease-record-invalid``; the rest of the page is not compared.
         """
         granted, omitted, older, first = self._granted, self._omitted, self._older, self._next
         self._granted, self._omitted, self._older, self._next = {}, set(), set(), until + 1
@@ -74,7 +74,7 @@ class LeasePages:
             if grant is not None or state.lease.log_seq not in omitted:
                 yield from _of_row(state.lease, grant)
         for lease_id, grant in granted.items():
-            yield f"lease {lease_id}: missing in the database, there since entry {grant.seq} of the log"
+            yield f"lease {lease_id}: missing in the database, granted by entry {grant.seq} of the log"
         yield from self._ended(tx, named, omitted | older, until)
 
     def _ended(self, tx: ReadTransaction, named: Mapping[str, int], short: set[int], until: int) -> Iterator[str]:
@@ -84,14 +84,14 @@ class LeasePages:
         for lease_id, seq in [one for one in self._ends.items() if one[1] <= until]:
             del self._ends[lease_id]
             if seq not in short:
-                yield f"lease {lease_id}: ended in the database, and entry {seq} of the log did not end it"
+                yield f"lease {lease_id}: ended in the database, but not by entry {seq} of the log"
 
     def finished(self, tx: ReadTransaction) -> Iterator[str]:
-        """Yield a line for each lease and each end that names an entry behind the newest."""
+        """Yield a line for each lease and each end that names an entry after the newest."""
         for state in tx.leases.pages(LeaseFilter(live=None), at=_ANY, after=(self._next, "")):
             yield from _of_row(state.lease, None)
         for lease_id, seq in self._ends.items():
-            yield f"lease {lease_id}: ended in the database, and the log has no entry {seq}"
+            yield f"lease {lease_id}: ended in the database, but the log has no entry {seq}"
         self._ends.clear()
 
 
@@ -104,14 +104,14 @@ def _states(tx: ReadTransaction, lease_ids: Sequence[str]) -> dict[str, LeaseSta
 
 def _of_row(lease: Lease, grant: _Grant | None) -> Iterator[str]:
     if grant is None:
-        yield f"lease {lease.lease_id}: in the database, and entry {lease.log_seq} of the log did not grant it"
+        yield f"lease {lease.lease_id}: in the database, but not granted by entry {lease.log_seq} of the log"
     elif grant.seq != lease.log_seq or grant.stated != _stated(lease) or grant.digest not in {None, lease.digest.hex()}:
-        yield f"lease {lease.lease_id}: not what entry {grant.seq} of the log says [lease-record-invalid]"
+        yield f"lease {lease.lease_id}: differs from entry {grant.seq} of the log [lease-record-invalid]"
 
 
 def _of_end(state: LeaseState, seq: int) -> Iterator[str]:
     if state.end is None:
-        yield f"lease {state.lease.lease_id}: live in the database, ended since entry {seq} of the log"
+        yield f"lease {state.lease.lease_id}: live in the database, ended by entry {seq} of the log"
     elif state.end.log_seq != seq:
         yield f"lease {state.lease.lease_id}: ended by entry {state.end.log_seq} in the database, by {seq} in the log"
 
@@ -150,7 +150,7 @@ def _stated(lease: Lease) -> list[JsonValue]:
 
 
 class RenewalStops(Noun):
-    """The stops of renewals that stand."""
+    """Stops of renewals in force."""
 
     check = LeasePages.check
 
@@ -166,7 +166,7 @@ class RenewalStops(Noun):
             self.end(_stop(one), entry)
 
     def _stored(self, tx: ReadTransaction) -> Subjects:
-        """Iterate over the stops; key and instance have to be those of the lease."""
+        """Iterate over the stops; key and instance must match the lease."""
         rows = list(tx.tables.rows(lease_stops))
         states = _states(tx, [str(row["lease_id"]) for row in rows])
         for row in rows:

@@ -1,4 +1,4 @@
-"""The state that the log leads to, entry by entry, and its comparison with the database."""
+"""State that results from the log, entry by entry, and its comparison with the database."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PAGE_ENTRIES: Final = 2000
 _DECISION: Final = f'"kind":"{DECISION}"'.encode()
 _LEASE: Final = b'"lease":{'
 _OMITTED: Final = b'"omitted_bytes":'
-"""Canonical JSON has one spelling, so most decisions need no parsing: they grant nothing."""
+"""Text of decisions that grant nothing. JSON is canonical, so that most decisions need no parsing."""
 
 
 class Difference(NamedTuple):
@@ -35,10 +35,10 @@ class Difference(NamedTuple):
 
 
 class LoggedState:
-    """The state that the log leads to after the entry ``seq``.
+    """State that results from the log up to the entry ``seq``.
 
-    Its memory grows with what the database holds of keys, grants, proposals and the like, about two kilobytes for a key
-    with one version, and not with the number of decisions and leases.
+    Its memory grows with the number of keys, grants, proposals and so on, about two kilobytes for a key with one
+    version, but not with the number of decisions and leases.
     """
 
     def __init__(self) -> None:
@@ -57,15 +57,15 @@ class LoggedState:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds of entries that it knows."""
+        """The known kinds of entries."""
         return frozenset(self._rules)
 
     def advance(self, tx: ReadTransaction, *, limit: int) -> Iterator[Difference]:
-        """Replay the next entries, up to a limit; yield what cannot be replayed, and the differences of leases.
+        """Replay the next entries, up to a limit; yield entries that cannot be replayed, and differences of leases.
 
         Raises:
-            LogBrokenError: ``log-entry-invalid``: a row holds something else than bytes.
-            UnavailableError: the database does not answer.
+            LogBrokenError: ``log-entry-invalid``: a row is not bytes.
+            UnavailableError: the database is unavailable.
         """
         before = self.seq
         for entry in tx.log.entries(after=before, limit=limit):
@@ -74,7 +74,7 @@ class LoggedState:
             yield from _read(LeasePages.check, self._leases.compared(tx, until=self.seq))
 
     def advance_to_end(self, tx: ReadTransaction) -> Iterator[Difference]:
-        """Replay all entries that are left, page by page.
+        """Replay all remaining entries, page by page.
 
         Raises:
             LogBrokenError: as ``advance``.
@@ -104,11 +104,11 @@ class LoggedState:
         """Compare the state with the database, which ends with the entry ``seq``.
 
         Raises:
-            UnavailableError: the database does not answer.
+            UnavailableError: the database is unavailable.
         """
         size = tx.log.size()
         if size < self.seq:
-            yield Difference(REPLAY, f"the log has {size} entries, and had {self.seq} before")
+            yield Difference(REPLAY, f"the log has {size} entries, but had {self.seq} before")
             return
         yield from _read(REPLAY, self._tree_differences(tx))
         yield from _read(LeasePages.check, self._leases.finished(tx))
@@ -121,13 +121,13 @@ class LoggedState:
     def _tree_differences(self, tx: ReadTransaction) -> Iterator[str]:
         found = self._tree.root() if self._tree.size == self.seq else None
         if found is not None and root(self.seq, tx.log.nodes) != found:
-            yield "the stored tree of the log is not that of its entries [log-hash-mismatch]"
+            yield "the stored tree of the log does not match its entries [log-hash-mismatch]"
         if tx.state.has_keys and (self.seq, found) != tx.state.root.log[:2]:
-            yield "the log does not end where the service ended it [state-forged]"
+            yield "the log does not end at the last entry that the service wrote [state-forged]"
 
 
 def _read(check: str, lines: Iterable[str]) -> Iterator[Difference]:
-    """Turn a row that cannot be read into a line, behind which the check ends."""
+    """Turn an unreadable row into a line, after which the check ends."""
     try:
         for line in lines:
             yield Difference(check, line)
@@ -136,4 +136,4 @@ def _read(check: str, lines: Iterable[str]) -> Iterator[Difference]:
     except AttestError as exc:
         yield Difference(check, f"{exc.message} [{exc.code}]")
     except (ValueError, TypeError, KeyError, OverflowError) as exc:
-        yield Difference(check, f"a row cannot be read: {exc}")
+        yield Difference(check, f"a row is unreadable: {exc}")

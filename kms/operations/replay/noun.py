@@ -1,4 +1,4 @@
-"""One noun of the replay: the state that the log leads to, by subject, and its comparison with the database."""
+"""One noun of the replay: the state that results from the log, by subject, and its comparison with the database."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ReplayedEntry:
         self.kind = str(self.members.get("kind"))
 
     def text(self, name: str, *, of: str | None = None) -> str:
-        """Return a text; ``of`` names the member that holds it."""
+        """Return a text; ``of`` is the member that contains it."""
         holder = self.members if of is None else self.members.get(of)
         value = holder.get(name) if isinstance(holder, Mapping) else None
         return value if isinstance(value, str) else self._lacks(name)
@@ -49,16 +49,16 @@ class ReplayedEntry:
         return value if isinstance(value, list) else self._lacks(name)
 
     def key(self) -> str:
-        """Return the subject of the key that the entry names."""
+        """Return the subject of the key named in the entry."""
         tenant = str(self.members.get("tenant", DEFAULT_TENANT))
         return f"key {KeyName(tenant=tenant, key_id=self.text('key_id'))}"
 
     def known(self, **members: str) -> dict[str, JsonValue]:
-        """Return these members by the names of the arguments, without those that older entries lack."""
+        """Return these members by the names of the arguments, without those missing in older entries."""
         return {name: self.members[member] for name, member in members.items() if member in self.members}
 
     def _lacks(self, name: str) -> NoReturn:
-        raise ValueError(f"it lacks the member {name!r}, or has only its digest")
+        raise ValueError(f"the member {name!r} is missing, or only its digest is present")
 
 
 Rule: TypeAlias = Callable[[ReplayedEntry], None]
@@ -82,8 +82,8 @@ class Noun(ABC):
 
     Attributes:
         check: the check of ``kms fsck`` that lists the differences.
-        rules: what each kind of entry that concerns the noun changes.
-        incomplete: True if an older log does not say of all subjects that they were made.
+        rules: for each kind of entry that affects the noun, the changes that it makes.
+        incomplete: True if an older log does not record the creation of all subjects.
     """
 
     check: ClassVar[str]
@@ -96,52 +96,52 @@ class Noun(ABC):
 
     @abstractmethod
     def _rules(self) -> Mapping[str, Rule]:
-        """Return for each kind of entry that concerns the noun what it changes."""
+        """Return, for each kind of entry that affects the noun, the changes that it makes."""
 
     @abstractmethod
     def _stored(self, tx: ReadTransaction) -> Subjects:
         """Iterate over the subjects of the database."""
 
     def make(self, subject: str, entry: ReplayedEntry, /, **values: JsonValue) -> None:
-        """Note that an entry made a subject, or gave one other values."""
+        """Record that an entry created a subject, or changed its values."""
         one = self._subjects.setdefault(subject, _Subject(entry.seq))
         one.said |= {name: _Said(value, entry.seq) for name, value in values.items()}
 
     def change(self, subject: str, entry: ReplayedEntry, /, **values: JsonValue) -> None:
-        """Note that an entry gave a subject other values.
+        """Record that an entry changed the values of a subject.
 
         Raises:
-            ValueError: no entry made it.
+            ValueError: no entry created it.
         """
         if subject not in self._subjects:
-            raise ValueError(f"no entry before it made {subject}")
+            raise ValueError(f"no earlier entry created {subject}")
         self.make(subject, entry, **values)
 
     def forget(self, subject: str, *names: str) -> None:
-        """Note that an older entry does not say these values."""
+        """Record that an older entry does not state these values."""
         for name in names:
             self._subjects[subject].said.pop(name, None)
 
     def end(self, subject: str, entry: ReplayedEntry) -> None:
-        """Note that a subject ended.
+        """Record that a subject ended.
 
         Raises:
-            ValueError: no entry made it.
+            ValueError: no entry created it.
         """
         if self._subjects.pop(subject, None) is None:
-            raise ValueError(f"no entry before it made {subject}")
+            raise ValueError(f"no earlier entry created {subject}")
         self._endings[subject] = entry.seq
 
     def said(self, subject: str, name: str) -> JsonValue:
-        """Return a value as the log has it, or None."""
+        """Return a value according to the log, or None."""
         one = self._subjects.get(subject)
         return None if one is None or name not in one.said else one.said[name].value
 
     def differences(self, tx: ReadTransaction, looked_at: list[str]) -> Iterator[str]:
-        """Yield a line for each difference of the database; ``looked_at`` takes the subjects.
+        """Yield a line for each difference of the database; ``looked_at`` collects the subjects.
 
         Raises:
-            IntegrityError: a row cannot be read.
+            IntegrityError: a row is unreadable.
         """
         missing = dict.fromkeys(self._subjects)
         for subject, values in self._stored(tx):
@@ -149,22 +149,22 @@ class Noun(ABC):
             missing.pop(subject, None)
             yield from self._compared(subject, values)
         for subject in missing:
-            yield f"{subject}: missing in the database, there since entry {self._subjects[subject].since} of the log"
+            yield f"{subject}: missing in the database, created by entry {self._subjects[subject].since} of the log"
 
     def _compared(self, subject: str, values: Mapping[str, JsonValue]) -> Iterator[str]:
         logged = self._subjects.get(subject)
         if logged is None:
             if subject in self._endings:
-                yield f"{subject}: in the database, ended since entry {self._endings[subject]} of the log"
+                yield f"{subject}: in the database, but ended by entry {self._endings[subject]} of the log"
             elif not self.incomplete:
-                yield f"{subject}: in the database, and no entry of the log made it"
+                yield f"{subject}: in the database, but not created by an entry of the log"
             return
         for name, said in logged.said.items():
             stored = values.get(name)
             if stored != said.value:
                 yield (
                     f"{subject}: {name.replace('_', ' ')} {_shown(stored)} in the database, "
-                    f"{_shown(said.value)} since entry {said.seq} of the log"
+                    f"{_shown(said.value)} according to entry {said.seq} of the log"
                 )
 
 

@@ -35,7 +35,7 @@ def _version(number: int) -> str:
 
 
 class Proposals(Noun):
-    """Every proposal with its outcome, and every approval of one."""
+    """Every proposal with its outcome, and every approval."""
 
     check = "quorum"
 
@@ -55,13 +55,13 @@ class Proposals(Noun):
             yield from ((_approval(digest, one.key_id), {}) for one in tx.proposals.approvals(digest))
 
     def differences(self, tx: ReadTransaction, looked_at: list[str]) -> Iterator[str]:
-        """Yield also the proposals that were altered, and the signatures that do not verify."""
+        """Yield also altered proposals, and signatures that do not verify."""
         yield from super().differences(tx, looked_at)
         quorum = tx.quorum.current()
         for digest in tx.proposals.digests():
             proposal = tx.proposals.find(digest)
             if proposal is None or proposal.digest != digest:
-                yield f"proposal {digest} is not what was proposed"
+                yield f"proposal {digest} was altered"
                 continue
             try:
                 signers(proposal, tx.proposals.approvals(digest), quorum)

@@ -1,4 +1,4 @@
-"""The service itself in the replay: its own keys, key-encryption keys, facts, published keys and reference values."""
+"""Records of the service in the replay: own keys, key-encryption keys, facts, published keys and reference values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class OwnKeys(Noun):
         }
 
     def _initialised(self, entry: ReplayedEntry) -> None:
-        """Note the keys that the entry names; an older one names none, and is of a version without state."""
+        """Record the keys named in the entry; an older one names none, and is of a version without state."""
         names = entry.elements("own_keys") if "own_keys" in entry.members else [IDENTITY[0], CHALLENGE_MAC[0]]
         for name in names:
             self.make(f"key {name}", entry)
@@ -50,7 +50,7 @@ class OwnKeys(Noun):
 
 
 class Facts(Noun):
-    """Single facts: the service's name, its settings, the approved trust anchors, and a restoration."""
+    """Facts: the service's name, settings, approved trust anchors, and a restoration."""
 
     check = "configuration"
 
@@ -77,7 +77,7 @@ class Facts(Noun):
 
 
 class Keks(Noun):
-    """Every key-encryption key. A log from before they were logged does not say of the first that it was made."""
+    """Every key-encryption key. An older log does not record the creation of the first one."""
 
     check = "keks"
 

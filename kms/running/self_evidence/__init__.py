@@ -1,4 +1,4 @@
-"""Evidence of the machine that the service runs on, for any client that sends a nonce (MC-30)."""
+"""Evidence of the service's own machine, for any client that sends a nonce (MC-30)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers with the service's evidence, within limits: reports are slow to make, and any client may ask."""
+"""The service's own evidence, within limits, because reports are slow and any client may request them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from kms.release.services import Services
 from kms.running.self_evidence.sources import EvidenceSource
 
 MAX_WAITING: Final = 8
-"""Requests that wait for the device at the same time; more are refused as retryable."""
+"""Maximum requests that wait for the device; further ones are refused as retryable."""
 REPEAT_SECONDS: Final = 30
-"""The same question is given the same answer for so long, without asking the device."""
+"""Time for which the response to the same request is cached."""
 MAX_REMEMBERED: Final = 64
 _MINUTE: Final = timedelta(minutes=1)
 _Question = tuple[bytes, str, bytes]
@@ -35,10 +35,10 @@ _log = logging.getLogger("kms")
 
 @dataclass(slots=True, eq=False)
 class SelfEvidenceService:
-    """Maker of the service's own evidence, signed statement included; without a ``source`` it refuses every request.
+    """Source of the service's own evidence with its signed statement; without a ``source`` it refuses every request.
 
-    ``state`` returns the statement of the moment: the TLS certificate may be replaced meanwhile. This process makes at
-    most ``per_minute`` reports in a minute.
+    ``state`` returns the present statement, because the TLS certificate can be replaced. This process makes at most
+    ``per_minute`` reports per minute.
     """
 
     source: EvidenceSource | None
@@ -55,21 +55,21 @@ class SelfEvidenceService:
     )
 
     def answer(self, *, nonce: bytes, audience: str) -> ServiceAttestation:
-        """Answer a client's nonce of 32 bytes and its name, ``audience``, of 1 to 512 printable characters.
+        """Return evidence for a client's nonce of 32 bytes and its ``audience`` of 1 to 512 printable characters.
 
         Raises:
             AttestationOffError: ``attestation-off``.
-            UnavailableError: ``attestation-busy``, or ``attestation-failed``: the device gave no evidence.
+            UnavailableError: ``attestation-busy``, or ``attestation-failed``: the device returned no evidence.
         """
         source = self.source
         if source is None:
             raise AttestationOffError(
-                "this service gives no evidence of the machine that it runs on",
+                "this service does not provide evidence of its own machine",
                 code="attestation-off",
-                hint="its operator turns it on with self_evidence, where it runs inside a TEE",
+                hint="its operator can turn this on with self_evidence, if it runs inside a TEE",
             )
         if not self._waiting.acquire():
-            raise _busy("too many are waiting for the device")
+            raise _busy("too many requests are waiting for the device")
         try:
             with self._device:
                 return self._made_or_remembered(source, nonce, audience)
@@ -96,17 +96,17 @@ class SelfEvidenceService:
         try:
             evidence = source(identity_binding(statement, nonce=nonce, audience=audience))
         except CollectionError as exc:
-            # What is wrong with the machine concerns the operator.
+            # The details of the failure are only for the operator.
             _log.error("own evidence: %s: %s", exc.code, exc.message)
             raise UnavailableError(
-                "the machine gave no evidence", code="attestation-failed", hint="its operator's log says why"
+                "the machine returned no evidence", code="attestation-failed", hint="the operator's log has the reason"
             ) from exc
         text = identity_note(nonce=nonce, audience=audience, statement=statement.to_bytes(), evidence=evidence)
         note = sign_note(text, name=self.identity.public.name, key=self.identity.key)
         return ServiceAttestation(statement=statement.to_bytes(), evidence=evidence, note=note)
 
     def _forget(self, now: datetime) -> None:
-        """Forget answers that are old, or from the future after a clock that went back."""
+        """Forget cached responses that are old, or from the future after the clock was set back."""
         self._made = [at for at in self._made if timedelta(0) <= now - at < _MINUTE]
         repeat = timedelta(seconds=REPEAT_SECONDS)
         for question in [q for q, (at, _) in self._answers.items() if not timedelta(0) <= now - at < repeat]:
@@ -123,9 +123,9 @@ def open_attestation(
     evidence: EvidenceSource | None,
     meaning: Callable[[], Configuration] | None = None,
 ) -> SelfEvidenceService:
-    """Make the service that proves this one, with the TLS certificate of each moment.
+    """Create the source of own evidence, with the present TLS certificate at each request.
 
-    ``meaning`` returns the configuration of the moment; None fixes that of this call.
+    ``meaning`` returns the present configuration; None fixes that of this call.
 
     Raises:
         ConfigurationError: ``file-unreadable``.
@@ -133,7 +133,7 @@ def open_attestation(
     fixed = None if meaning is not None else read_configuration(settings, services.anchors)
 
     def state() -> ServiceStatement:
-        configuration = fixed or meaning()  # type: ignore[misc]  # one of the two is there
+        configuration = fixed or meaning()  # type: ignore[misc]  # one of the two is set
         return ServiceStatement(
             verifier_key=services.identity.public.text,
             tls_spki_sha256=None if tls is None else tls.material.spki_sha256,
@@ -154,4 +154,6 @@ def open_attestation(
 
 
 def _busy(why: str) -> UnavailableError:
-    return UnavailableError(f"the service cannot prove itself just now: {why}", code="attestation-busy", retryable=True)
+    return UnavailableError(
+        f"the service cannot provide evidence at present: {why}", code="attestation-busy", retryable=True
+    )

@@ -1,4 +1,4 @@
-"""Sources of the service's own evidence: the TEE that it runs in, or the distribution attest-simulator."""
+"""Sources of the service's own evidence: its TEE, or the distribution attest-simulator."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _CERTIFIED_BEFORE: Final = timedelta(days=7)
 
 
 def open_source(settings: Settings, *, clock: Clock, access: MachineAccess = THIS_MACHINE) -> EvidenceSource | None:
-    """Return the source of evidence that the settings name; None for ``off``, and where ``auto`` finds no TEE.
+    """Return the source of evidence in the settings; None for ``off``, and if ``auto`` finds no TEE.
 
     Raises:
-        ConfigurationError: ``self-evidence-unavailable``: the TEE that is demanded is not there.
-            ``distribution-missing``: the simulator is demanded and not installed.
+        ConfigurationError: ``self-evidence-unavailable``: the required TEE is missing.
+            ``distribution-missing``: the simulator is required and not installed.
     """
     wanted = settings.self_evidence
     if wanted == "off":
@@ -41,11 +41,11 @@ def open_source(settings: Settings, *, clock: Clock, access: MachineAccess = THI
         return None
     if not there or (wanted != "auto" and detected.tee not in _TEES[wanted]):
         raise ConfigurationError(
-            f'self_evidence = "{wanted}": this machine cannot prove itself so',
+            f'self_evidence = "{wanted}": this machine does not provide such evidence',
             code="self-evidence-unavailable",
             field="self_evidence",
             expected=" or ".join(_TEES.get(wanted, ("a TEE",))),
             got=detected.tee or detected.reason or "no TEE",
-            hint=detected.hint or "'attest doctor' says what is missing",
+            hint=detected.hint or "'attest doctor' shows what is missing",
         )
     return partial(collect_machine, access=access, with_gpus=False)
