@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-YFKMOIF6.js";import"./chunk-TMDTY25W.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-QAD7OCWR.js";import"./chunk-RLK5AOB3.js";import"./chunk-R22UBQ5D.js";export{r as verifyEvidence};
