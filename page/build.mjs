@@ -42,6 +42,7 @@ function clear() {
 async function bundle() {
   const { metafile } = await build({
     absWorkingDir: here,
+    alias: { "firmware-table": join(here, "../attest/policy/firmware_table.json") },
     entryPoints,
     outdir: folder,
     bundle: true,

@@ -1,1 +1,1 @@
-import{a as s,b as o,c as a,d as r,e as p,f as e}from"./chunk-WLN4HEUQ.js";import"./chunk-U2GKKLXW.js";export{s as appraise,a as filesOf,r as loadPolicy,e as propose,p as rows,o as together};
+import{a as s,b as o,c as r,d as a,e as p,f as i,g as e}from"./chunk-BMOVGUMQ.js";import"./chunk-UFZWZ6RD.js";import"./chunk-SJZBX6N6.js";import"./chunk-R22UBQ5D.js";export{s as appraise,r as filesOf,a as loadPolicy,e as oldFirmware,i as propose,p as rows,o as together};

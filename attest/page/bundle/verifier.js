@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-7TRHMGEI.js";import"./chunk-U2GKKLXW.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-OYZCRYCL.js";import"./chunk-UFZWZ6RD.js";import"./chunk-R22UBQ5D.js";export{r as verifyEvidence};

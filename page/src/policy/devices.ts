@@ -80,7 +80,7 @@ export function azureRows(references: References): Row {
  * A version as text that compares as its numbers do, where zeros at the end say nothing; undefined for text that is
  * none.
  */
-function ordinal(version: Json, base: number): string | undefined {
+export function ordinal(version: Json, base: number): string | undefined {
   const part = base === 16 ? "[\\da-fA-F]{1,2}" : "\\d{1,9}";
   if (typeof version !== "string" || !RegExp(`^${part}(\\.${part}){0,5}$`).test(version)) return undefined;
   const numbers = version.split(".").map((digits) => `${Number.parseInt(digits, base)}`.padStart(9, "0"));

@@ -224,7 +224,21 @@ export async function rows(
       outcome: "fail",
       kinds: placeOf(check.path) ? ["exact"] : [],
     }));
-  return { rows: [...facts.map((one) => rowOf(one, judged)), ...others], judged };
+  const old = facts.length ? await oldRows(result) : [];
+  return { rows: [...facts.map((one) => rowOf(one, judged)), ...old, ...others], judged };
+}
+
+/** A row for each component that lacks the fix of a bulletin; no choice makes it newer. */
+async function oldRows(result: Result): Promise<Row[]> {
+  const { oldFirmware } = await import("./firmware");
+  return oldFirmware(result).map(({ item, component, found, fixes }) => ({
+    id: `firmware.${item}.${component}`,
+    label: `Firmware of ${item} without a fix`,
+    reported: `${component} ${found}`,
+    demanded: `the fix of ${fixes}`,
+    outcome: "warning",
+    kinds: [],
+  }));
 }
 
 function rowOf(one: Fact, judged: AttestationResult | undefined): Row {
