@@ -9,6 +9,7 @@ from functools import partial
 from attest.encoding import JsonValue
 from attest.evidence.azure.forms import is_azure_json
 from attest.evidence.envelope import MAX_DEPTH, MEDIA_AZURE_CVM, MEDIA_CONFIGFS_TSM, MEDIA_NVIDIA_DEVICE, EvidenceItem
+from attest.evidence.gpu.collection import is_nvidia_collection
 from attest.evidence.gpu.forms import is_nvidia_json, split_nvidia_json
 from attest.evidence.input_file import FileContent, FileKind, RecognisedFile, as_envelope, as_item
 from attest.evidence.snp.peer_forms import PeerSnpEvidence, read_attestation_rs, read_report_json, read_tinfoil
@@ -59,6 +60,8 @@ def _nvidia(file: RecognisedFile) -> FileContent:
 
 
 JSON_KINDS: tuple[FileKind[JsonValue], ...] = (
+    # Before the envelope, whose outer form it has.
+    FileKind(form="nvidia-json", label="NVIDIA evidence (CMW)", looks=is_nvidia_collection, read=_nvidia),
     FileKind(
         form="envelope",
         label="evidence envelope (JSON)",
