@@ -100,17 +100,19 @@ FORMS: dict[str, Pieces] = {
     "collection": tuple(members(collection())),
 }
 MAY_CHANGE: Mapping[str, frozenset[str]] = {
-    # Letters in either case; a hint under another name is none; the version of claims is nobody's business here.
+    # Hex in letters of either case; a hint under another name, which is then none; versions that nothing rests on.
     "request": frozenset({"nonce", "arch", "version", "name nonce", "name arch", "name claims_version"}),
     "request with hints of its devices": frozenset(
         {"nonce", "arch", "version", "name nonce", "name arch", "name claims_version", "name version"}
     ),
-    "request with hex": frozenset({"nonce", "arch", "version", "name nonce", "name arch", "name claims_version"}),
+    "request with hex": frozenset(
+        {"nonce", "arch", "version", "name nonce", "name arch", "name claims_version", "evidence"}
+    ),
     "list": frozenset({"nonce", "arch", "version", "name nonce", "name arch", "name version"}),
     "answer of nvattest": frozenset(
         {"nonce", "arch", "version", "name nonce", "name arch", "name version", "name result_code"}
     ),
-    "list of Confidential Containers": frozenset(),
+    "list of Confidential Containers": frozenset({"evidence"}),
     # Releases of the profile are not told apart, and a device may have any label.
     "collection": frozenset({"input type", "name gpu_0"}),
 }
