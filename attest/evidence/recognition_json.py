@@ -25,6 +25,7 @@ from attest.evidence.envelope import (
     MEDIA_NVIDIA_DEVICE,
     EvidenceItem,
 )
+from attest.evidence.gpu.collection import is_nvidia_collection
 from attest.evidence.gpu.forms import is_nvidia_json, split_nvidia_json
 from attest.evidence.input_file import FileContent, FileKind, RecognisedFile, as_envelope, as_item, as_piece
 from attest.evidence.quote_forms import (
@@ -128,6 +129,8 @@ def _nvidia(file: RecognisedFile) -> FileContent:
 
 
 JSON_KINDS: tuple[FileKind[JsonValue], ...] = (
+    # Before the envelope, whose outer form it has.
+    FileKind(form="nvidia-json", label="NVIDIA evidence (CMW)", looks=is_nvidia_collection, read=_nvidia),
     FileKind(
         form="envelope",
         label="evidence envelope (JSON)",

@@ -10,7 +10,7 @@ from functools import cache
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from attest.encoding import rfc3339_text
+from attest.encoding import base64url_text, rfc3339_text
 from attest.endorsements.x509 import Extension
 from attest.evidence.envelope import MEDIA_NVIDIA_DEVICE, MEDIA_NVIDIA_REPORT, Evidence, EvidenceItem
 from attest.evidence.gpu.evidence import device_json
@@ -393,8 +393,52 @@ def forms() -> Iterator[Asked]:
             "device_evidence_list": [_device(evidence=spelled["base64 of hex"])]
         },
     }
-    for name, document in documents.items():
+    for name, document in {**documents, **collections()}.items():
         yield asked(name, json.dumps(document).encode())
+
+
+def _record(media_type: str, data: bytes) -> list[str]:
+    return [media_type, base64url_text(data)]
+
+
+def _collected(**changes: object) -> dict[str, object]:
+    found: dict[str, object] = {
+        "__cmwc_t": "tag:nvidia.com,2026:evidence-item/v1",
+        "evidence": _record("application/vnd.nvidia.spdm-measurement-transcript", GPU.report(NONCE)),
+        "certificate": _record("application/vnd.nvidia.pem-cert-chain", GPU.chain_pem),
+        "nonce": _record("application/octet-stream", NONCE),
+        **changes,
+    }
+    return {name: value for name, value in found.items() if value != "left out"}
+
+
+def collections() -> dict[str, object]:
+    """Collections of NVIDIA's SDK, by name."""
+    profile = {"__cmwc_t": "tag:nvidia.com,2026:verifier-input/profiles/base/pre-1.0.0"}
+    nonce, other = (_record("application/octet-stream", value) for value in (NONCE, bytes(32)))
+    transcript = "application/vnd.nvidia.spdm-measurement-transcript"
+    return {
+        "a collection": {**profile, "nonce": nonce, "gpu_0": _collected()},
+        "a collection without nonces": {**profile, "gpu_0": _collected(nonce="left out")},
+        "a collection with settings": {**profile, "gpu_0": _collected(), "appraisal-settings": 1},
+        "a collection with hints": {**profile, "gpu_0": _collected(hints=1)},
+        "a collection with another nonce": {**profile, "nonce": other, "gpu_0": _collected()},
+        "a collection with a false nonce": {**profile, "nonce": other, "gpu_0": _collected(nonce="left out")},
+        "a collection whose nonce is null": {**profile, "nonce": None, "gpu_0": _collected()},
+        "a collection with a device twice": {**profile, "b": _collected(), "1": _collected()},
+        "a collection without a device": profile,
+        "a collection with a device of another type": {**profile, "gpu_0": _collected(__cmwc_t="x")},
+        "a collection with text for a device": {**profile, "gpu_0": "x"},
+        "a collection with other evidence": {**profile, "gpu_0": _collected(evidence=_record("application/x", b"x"))},
+        "a collection without evidence": {**profile, "gpu_0": _collected(evidence="left out")},
+        "a collection without a chain": {**profile, "gpu_0": _collected(certificate="left out")},
+        "a collection with an indicator": {
+            **profile,
+            "gpu_0": _collected(evidence=[*_record(transcript, GPU.report(NONCE)), 4]),
+        },
+        "a collection in base64": {**profile, "gpu_0": _collected(evidence=[transcript, "+w=="])},
+        "a collection of nobody": {"__cmwc_t": "tag:example.org,2026:x", "gpu_0": _collected()},
+    }
 
 
 # -- what a policy lets deviate

@@ -7,6 +7,7 @@ The forms differ in the object around the list of devices::
     {"evidence_list": [device, …], "nonce", "arch", …}    request to NRAS, the remote attestation service of NVIDIA
     {"nvidia_payload": "…"}                               one of the others as text, as services pass it on
     {"device_evidence_list": [device, …]}                 Confidential Containers
+    {"__cmwc_t": "tag:nvidia.com,…", "gpu_0": …}          nvattest collect-evidence-v2, see ``collection.py``
     device                                                one device alone
 
 Members that have no meaning here are ignored: nothing rests on them.
@@ -21,6 +22,7 @@ import re
 from base64 import b64encode
 
 from attest.encoding import JsonValue, base64_bytes, hex_bytes, json_value
+from attest.evidence.gpu.collection import collected_devices, collected_nonce, is_nvidia_collection
 from attest.evidence.gpu.evidence import FORM, MAX_DEVICES, MEMBERS, device_of, written
 
 _LISTS = ("evidences", "evidence_list", "device_evidence_list")
@@ -36,13 +38,18 @@ def is_nvidia_json(document: JsonValue) -> bool:
     """Return whether a document is NVIDIA's evidence by its members, well formed or not.
 
     A device is recognised by two of ``arch``, ``evidence`` and ``certificate``; a file of several by the name of their
-    list; text in another document only if it is the only member.
+    list, or by the type of the collection; text in another document only if it is the only member.
     """
     if isinstance(document, list):
         return bool(document) and _looks_like_device(document[0])
     if not isinstance(document, dict):
         return False
-    return set(document) == {_PAYLOAD} or any(name in document for name in _LISTS) or _looks_like_device(document)
+    return (
+        set(document) == {_PAYLOAD}
+        or any(name in document for name in _LISTS)
+        or is_nvidia_collection(document)
+        or _looks_like_device(document)
+    )
 
 
 def split_nvidia_text(text: str, *, what: str) -> tuple[tuple[str, bytes], ...]:
@@ -57,6 +64,7 @@ def split_nvidia_text(text: str, *, what: str) -> tuple[tuple[str, bytes], ...]:
 
     Raises:
         EvidenceError: as ``split_nvidia_json``, or ``json-invalid``.
+        UnsupportedError: as ``split_nvidia_json``.
     """
     return split_nvidia_json(json_value(text.encode(), what=what))
 
@@ -74,16 +82,26 @@ def split_nvidia_json(document: JsonValue) -> tuple[tuple[str, bytes], ...]:
         EvidenceError: ``gpu-device-malformed``: no device, more than ``MAX_DEVICES``, a device without evidence or
             certificate, or one that contradicts the request around it; ``base64-invalid`` or ``hex-invalid``, a
             report; ``json-invalid``, text that is no JSON.
+        UnsupportedError: ``evidence-unsupported``, a collection of evidence that is no report.
     """
     if isinstance(document, dict) and set(document) == {_PAYLOAD}:
         return split_nvidia_text(FORM.text_of(document[_PAYLOAD], _PAYLOAD), what=_PAYLOAD)
+    if isinstance(document, dict) and is_nvidia_collection(document):
+        request: dict[str, JsonValue] = {"nonce": collected_nonce(document, "collection")}
+        named = collected_devices(document)
+        _require_number("collection", len(named))
+        return tuple(_item(device, repr(label[:40]), request) for label, device in named.items())
     path, devices = _devices(document)
     if not isinstance(devices, list):
         raise FORM.mistyped(path, "an array of devices", devices)
-    if not 0 < len(devices) <= MAX_DEVICES:
-        raise FORM.malformed(path, f"1 to {MAX_DEVICES} devices", str(len(devices)))
+    _require_number(path, len(devices))
     request = document if path == "evidence_list" and isinstance(document, dict) else {}
     return tuple(_item(device, f"{path}[{number}]", request) for number, device in enumerate(devices))
+
+
+def _require_number(path: str, count: int) -> None:
+    if not 0 < count <= MAX_DEVICES:
+        raise FORM.malformed(path, f"1 to {MAX_DEVICES} devices", str(count))
 
 
 def _looks_like_device(value: JsonValue) -> bool:

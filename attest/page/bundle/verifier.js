@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-OYZCRYCL.js";import"./chunk-UFZWZ6RD.js";import"./chunk-R22UBQ5D.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-4ZA4TCT6.js";import"./chunk-VWZYCSHD.js";import"./chunk-R22UBQ5D.js";export{r as verifyEvidence};

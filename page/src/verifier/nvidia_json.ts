@@ -1,15 +1,16 @@
 /**
  * NVIDIA's JSON cut into items of one device each: the array of NVIDIA's SDK, the object that `nvattest
- * collect-evidence` puts around it, a request to NRAS, one of these as text, one device alone, or Confidential
- * Containers' list (nvidia-gpu.md 16 and 18).
+ * collect-evidence` puts around it, a request to NRAS, one of these as text, one device alone, Confidential Containers'
+ * list, or the collection of `nvattest collect-evidence-v2` (nvidia-gpu.md 16 and 18).
  */
 
-import { base64Text, latin1, utf8 } from "./bytes";
-import { base64Bytes, hexBytes } from "./encoding";
+import { type Bytes, base64Text, hex, latin1, utf8 } from "./bytes";
+import { base64Bytes, base64urlBytes, hexBytes } from "./encoding";
 import { type Item, MEDIA, itemOf } from "./envelope";
-import { fail } from "./errors";
+import { fail, refuse } from "./errors";
 import { JsonFloat, type JsonObject, type JsonValue, isObject, jsonValue } from "./json";
 import { jsonText } from "./json_text";
+import { isNvidiaCollection } from "./recognised";
 
 /** Devices in one file; the largest board has eight GPUs and four switches. */
 const MAX_DEVICES = 32;
@@ -19,6 +20,11 @@ const LISTS = ["evidences", "evidence_list", "device_evidence_list"];
 const MEMBERS = ["arch", "nonce", "uuid", "nvml", "evidence", "certificate"];
 /** Members of a request that hold for each of its devices. */
 const HINTS = ["nonce", "arch"];
+const TYPE_KEY = "__cmwc_t";
+/** The type of the devices in a collection of NVIDIA's SDK. */
+const ITEM_TYPE = "tag:nvidia.com,2026:evidence-item/v1";
+/** Members of a collection beside its devices. */
+const NO_DEVICES = [TYPE_KEY, "nonce", "appraisal-settings"];
 const NO_HEX_DIGIT = /[^0-9a-fA-F]/;
 
 function malformed(field: string, expected: string): never {
@@ -34,7 +40,8 @@ function malformed(field: string, expected: string): never {
 export function isNvidiaJson(document: JsonValue): boolean {
   if (Array.isArray(document)) return looksLikeDevice(document[0]);
   if (!isObject(document)) return false;
-  return isText(document) || LISTS.some((name) => name in document) || looksLikeDevice(document);
+  const isKnown = isText(document) || isNvidiaCollection(document) || LISTS.some((name) => name in document);
+  return isKnown || looksLikeDevice(document);
 }
 
 /** A device is recognised by two of three members. */
@@ -48,14 +55,15 @@ const isText = (document: JsonObject): boolean => String(Object.keys(document)) 
 /** Items named `gpu0`, `nvswitch0`, …, numbered among their like: `gpu-device-malformed` and defects of text. */
 export function splitNvidiaJson(document: JsonValue): Item[] {
   if (isObject(document) && isText(document)) return splitText(document.nvidia_payload!, "nvidia_payload");
-  const [path, devices] = devicesOf(document);
+  const request = isNvidiaCollection(document) ? requestOf(document) : document;
+  const [path, devices] = devicesOf(request);
   if (!Array.isArray(devices) || !devices.length || devices.length > MAX_DEVICES) {
     return malformed(path, `1 to ${MAX_DEVICES} devices`);
   }
-  const request = path === "evidence_list" && isObject(document) ? document : {};
+  const hints = path === "evidence_list" && isObject(request) ? request : {};
   const counts = { gpu: 0, nvswitch: 0 };
   return devices.map((device, i) => {
-    const value = deviceOf(device, `${path}[${i}]`, request);
+    const value = deviceOf(device, `${path}[${i}]`, hints);
     const kind = typeof value.arch === "string" && /^ls10$/i.test(value.arch) ? "nvswitch" : "gpu";
     return itemOf(`${kind}${counts[kind]++}`, MEDIA.nvidiaDevice, utf8(jsonText(value, true)));
   });
@@ -111,4 +119,33 @@ function reportText(text: string, path: string): string {
   if (!NO_HEX_DIGIT.test(text)) return base64Text(hexBytes(text, path));
   const decoded = latin1(base64Bytes(text, path));
   return NO_HEX_DIGIT.test(decoded) ? text : base64Text(hexBytes(decoded, path));
+}
+
+// -- collections of NVIDIA's SDK
+
+/** A collection as a request to NRAS, devices in the order of their labels. */
+function requestOf(collection: JsonObject): JsonObject {
+  const labels = Object.keys(collection).filter((label) => !NO_DEVICES.includes(label));
+  const devices = labels.sort().map((label) => collectedDevice(collection[label], label));
+  return { evidence_list: devices, nonce: collectedNonce(collection, "collection") };
+}
+
+function collectedDevice(item: JsonValue | undefined, path: string): JsonObject {
+  if (!isObject(item) || item[TYPE_KEY] !== ITEM_TYPE) return malformed(path, ITEM_TYPE);
+  return {
+    evidence: base64Text(recordOf(item.evidence, "application/vnd.nvidia.spdm-measurement-transcript", path)),
+    certificate: base64Text(recordOf(item.certificate, "application/vnd.nvidia.pem-cert-chain", path)),
+    nonce: collectedNonce(item, path),
+  };
+}
+
+const collectedNonce = ({ nonce }: JsonObject, path: string): JsonValue =>
+  nonce === undefined ? null : hex(recordOf(nonce, "application/octet-stream", path));
+
+/** Decode `[media type, base64url]`. */
+function recordOf(value: JsonValue | undefined, wanted: string, path: string): Bytes {
+  const [media, text] = Array.isArray(value) && value.length === 2 ? value : [];
+  if (typeof media !== "string" || typeof text !== "string") return malformed(path, "[media type, base64url]");
+  if (media !== wanted) return refuse("unsupported", "evidence-unsupported", wanted, media, { field: path });
+  return base64urlBytes(text, path);
 }

@@ -2,7 +2,7 @@
 
 import { type Bytes, latin1 } from "./bytes";
 import type { Evidence } from "./envelope";
-import { type JsonValue, isObject } from "./json";
+import { type JsonObject, type JsonValue, isObject } from "./json";
 import type { Endorsements } from "./pool";
 
 /** The largest is a bundle. */
@@ -44,7 +44,14 @@ function isCollection(value: JsonValue | undefined, depth: number): boolean {
   );
 }
 
+/** Whether JSON is a collection of NVIDIA's SDK, which has the outer form of an envelope and is none. */
+export function isNvidiaCollection(document: JsonValue): document is JsonObject {
+  if (!isObject(document)) return false;
+  const { __cmwc_t: type } = document;
+  return typeof type === "string" && type.startsWith("tag:nvidia.com,2026:verifier-input/");
+}
+
 /** Whether JSON is a collection of records, or one record. */
 export function isEnvelope(document: JsonValue): boolean {
-  return isRecord(document) || isCollection(document, 4);
+  return isRecord(document) || (isCollection(document, 4) && !isNvidiaCollection(document));
 }

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attest.encoding import JsonValue
-from attest.errors import ChainError, EvidenceError
+from attest.encoding import JsonValue, base64url_text
+from attest.errors import ChainError, EvidenceError, UnsupportedError
 from attest.evidence.gpu.evidence import MAX_DEVICES, parse_nvidia_device
 from attest.evidence.gpu.forms import is_nvidia_json, split_nvidia_json, split_nvidia_text
 from tests.evidence.gpu import made
@@ -115,6 +115,108 @@ def test_a_request_that_another_document_holds_as_text_is_cut_likewise() -> None
 def test_text_beside_other_members_is_another_document() -> None:
     assert is_nvidia_json({"nvidia_payload": "{}"})
     assert not is_nvidia_json({"nvidia_payload": "{}", "intel_quote": "00"})
+
+
+# -- a collection of NVIDIA's SDK
+
+
+def record(media_type: str, data: bytes) -> list[JsonValue]:
+    return [media_type, base64url_text(data)]
+
+
+def collected(data: bytes = made.GPU, **changes: Any) -> dict[str, Any]:  # noqa: ANN401  any JSON
+    """Write one device of a collection; a member that is None is left out."""
+    members: dict[str, Any] = {
+        "__cmwc_t": "tag:nvidia.com,2026:evidence-item/v1",
+        "evidence": record("application/vnd.nvidia.spdm-measurement-transcript", data),
+        "certificate": record("application/vnd.nvidia.pem-cert-chain", made.CHAIN),
+        "nonce": record("application/octet-stream", data[4:36]),
+        **changes,
+    }
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def collection(**members: Any) -> dict[str, Any]:  # noqa: ANN401  any JSON
+    """Write a collection; a member that is None is left out."""
+    written: dict[str, Any] = {
+        "__cmwc_t": "tag:nvidia.com,2026:verifier-input/profiles/base/pre-1.0.0",
+        "nonce": record("application/octet-stream", made.NONCE),
+        **members,
+    }
+    return {name: value for name, value in written.items() if value is not None}
+
+
+def test_a_collection_of_nvidias_sdk_is_cut_into_its_devices() -> None:
+    for document in (
+        collection(gpu_0=collected(), gpu_1=collected(nonce=None)),
+        collection(gpu_1=collected(), gpu_0=collected(), nonce=None),
+        collection(**{"a": collected(), "b": collected(), "appraisal-settings": record("application/json", b"{}")}),
+    ):
+        assert is_nvidia_json(document)
+        items = split_nvidia_json(document)
+        assert [prefix for prefix, _ in items] == ["gpu", "gpu"]
+        for _, value in items:
+            found = parse_nvidia_device(value)
+            assert (found.report.raw, found.stated_nonce, found.arch) == (made.GPU, made.NONCE, None)
+            assert len(found.chain or ()) == len(made.CERTIFICATES)
+
+
+def test_the_devices_of_a_collection_are_in_the_order_of_their_labels() -> None:
+    other = made.report(nonce=bytes(32))
+    for labels in (("gpu_0", "gpu_1"), ("1", "2")):
+        document = collection(**{labels[1]: collected(), labels[0]: collected(other)}, nonce=None)
+        nonces = [parse_nvidia_device(value).report.nonce for _, value in split_nvidia_json(document)]
+        assert nonces == [bytes(32), made.NONCE]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        collection(),
+        collection(gpu_0=None),
+        collection(gpu_0="x"),
+        collection(gpu_0=[]),
+        collection(gpu_0=collected(__cmwc_t="tag:nvidia.com,2026:evidence-item/v2")),
+        collection(gpu_0=collected(__cmwc_t=None)),
+        collection(gpu_0=collected(evidence=None)),
+        collection(gpu_0=collected(certificate=None)),
+        collection(gpu_0=collected(evidence=[])),
+        collection(gpu_0=collected(evidence=["application/vnd.nvidia.spdm-measurement-transcript"])),
+        collection(gpu_0=collected(evidence=["application/vnd.nvidia.spdm-measurement-transcript", 1])),
+        collection(gpu_0=collected(evidence=[1, "x"])),
+        collection(gpu_0=collected(evidence=record("application/vnd.nvidia.spdm-measurement-transcript", b""))),
+        collection(gpu_0=collected(nonce=record("application/octet-stream", bytes(32)))),
+        collection(gpu_0=collected(), nonce=record("application/octet-stream", bytes(32))),
+        collection(**{f"gpu_{number}": collected() for number in range(MAX_DEVICES + 1)}),
+        {**collection(gpu_0=collected()), "nonce": None},
+    ],
+)
+def test_a_collection_with_a_defect_is_malformed(document: JsonValue) -> None:
+    with pytest.raises(EvidenceError) as caught:
+        split_nvidia_json(document)
+    assert (caught.value.code, caught.value.exit_code) == ("gpu-device-malformed", 3)
+
+
+@pytest.mark.parametrize("name", ["evidence", "certificate", "nonce"])
+def test_another_media_type_in_a_collection_is_not_understood_and_named(name: str) -> None:
+    changes: dict[str, Any] = {name: record("application/eat+cwt", b"x")}
+    device = collected(**changes)
+    with pytest.raises(UnsupportedError) as caught:
+        split_nvidia_json(collection(gpu_0=device))
+    assert (caught.value.code, caught.value.got) == ("evidence-unsupported", "application/eat+cwt")
+    assert caught.value.field == f"'gpu_0'.{name}"
+
+
+def test_base64_of_a_collection_is_that_of_urls() -> None:
+    device = collected(evidence=["application/vnd.nvidia.spdm-measurement-transcript", made.b64(made.GPU)])
+    with pytest.raises(EvidenceError) as caught:
+        split_nvidia_json(collection(gpu_0=device))
+    assert (caught.value.code, caught.value.field) == ("base64-invalid", "'gpu_0'.evidence")
+
+
+def test_a_collection_of_another_project_is_none_of_nvidias() -> None:
+    for stated in ("tag:nvidia.com,2026:evidence-item/v1", "tag:example.org,2026:verifier-input/", 1):
+        assert not is_nvidia_json(collection(__cmwc_t=stated, gpu_0=collected()))
 
 
 # -- defects

@@ -91,6 +91,24 @@ def test_a_file_of_devices_is_an_item_each(document: JsonValue) -> None:
             assert NVIDIA_PARSERS[item.essence](item.value).chain
 
 
+def test_a_collection_of_nvidias_sdk_is_no_envelope() -> None:
+    from_sdk = {
+        "__cmwc_t": "tag:nvidia.com,2026:verifier-input/profiles/base/pre-1.0.0",
+        "gpu_0": {
+            "__cmwc_t": "tag:nvidia.com,2026:evidence-item/v1",
+            "evidence": ["application/vnd.nvidia.spdm-measurement-transcript", base64url_text(made.GPU)],
+            "certificate": ["application/vnd.nvidia.pem-cert-chain", base64url_text(made.CHAIN)],
+        },
+    }
+    for form in (None, "nvidia-json"):
+        found = read(made.jsons(from_sdk), form=form)
+        assert found.forms == ("NVIDIA evidence (CMW)",)
+        (item,) = found.evidence.items
+        assert (item.name, item.media_type) == ("gpu0", MEDIA_NVIDIA_DEVICE)
+        assert NVIDIA_PARSERS[item.essence](item.value).report.raw == made.GPU
+    assert read(made.jsons({**from_sdk, "__cmwc_t": "tag:example.org,2026:x"})).forms == ("evidence envelope (JSON)",)
+
+
 def test_one_device_alone_is_an_item() -> None:
     data = device_json(made.SWITCH, made.CHAIN, "LS10", None, None)
     assert names(data) == ["nvswitch0"]
