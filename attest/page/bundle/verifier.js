@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-LGRIG343.js";import"./chunk-TMDTY25W.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-BJZ55CPC.js";import"./chunk-XXJRBZIR.js";export{r as verifyEvidence};
