@@ -262,6 +262,7 @@ LIMITS: dict[str, dict[str, object]] = {
     "attest.evidence.attachment.uvm_endorsement": {
         "MAX_UVM_ENDORSEMENT_BYTES": 65_536,
         "MAX_CHAIN": 8,
+        "MAX_TEXT_CHARACTERS": 4096,
     },
     "attest.evidence.quote_forms": {
         "MAX_CERTIFICATES": 8,

@@ -41,6 +41,8 @@ from attest.evidence.snp.structure import REPORT_BYTES
 
 MAX_CERTIFICATES = 8
 _FORM = JsonForm(code="peer-form-malformed", clause="forms.md")
+_NOTHING = (None, "")
+"""What stands for a member that is not there."""
 _TDX_TEE_TYPE = 0x81
 _HEADER_LETTERS = 12
 """Letters of base64 for version, key type and TEE type, and one byte more."""
@@ -174,7 +176,7 @@ def _maa_report(report: bytes) -> FormContent:
 
 
 def _maa_uvm(members: Mapping[str, JsonValue]) -> tuple[EvidenceItem, ...]:
-    if not members.get("Endorsements"):
+    if members.get("Endorsements") in _NOTHING:
         return ()
     document = json_value(_bytes(members, "Endorsements", path="report."), what="report.Endorsements")
     endorsements = _FORM.object_of(document, "report.Endorsements", members=frozenset({"Uvm"}))
@@ -229,7 +231,7 @@ def read_ita_request(tee: Tee, document: JsonValue) -> FormContent:
         if nonce is None
         else _FORM.object_of(nonce, "verifier_nonce", members=frozenset({"val", "iat", "signature"}))
     )
-    pieces = tuple(_bytes(parts, name, path="verifier_nonce.") if parts else b"" for name in ("val", "iat"))
+    pieces = tuple(_bytes(parts, name, path="verifier_nonce.") if nonce is not None else b"" for name in ("val", "iat"))
     data = _bytes(members, stated[0]) if stated else b""
     return FormContent((item, _committed_item({f"ita-{tee}": (*pieces, data)})))
 
@@ -253,7 +255,7 @@ def read_azure_container(document: JsonValue) -> FormContent:
     members = _FORM.object_of(document, "document", members=names)
     item = _snp_item(_bytes(members, "evidence"), "evidence")
     certificates = _azure_certificates(_bytes(members, "endorsements"))
-    if not members.get("uvm_endorsements"):
+    if members.get("uvm_endorsements") in _NOTHING:
         return FormContent((item,), certificates)
     return FormContent((item, _uvm_item(_bytes(members, "uvm_endorsements"), "uvm_endorsements")), certificates)
 

@@ -87,6 +87,7 @@ def without(*names: str) -> Files:
 def honest() -> Iterator[Case]:
     yield case("TD, version 4", TD.quote(ZEROS))
     yield case("TD 1.0, version 5", TD.quote(ZEROS, version=5, body_type=2))
+    yield case("TD 1.5 extended", TD.quote(ZEROS, version=5, body_type=4))
     yield case("TD 1.5, version 5", TD.quote(ZEROS, version=5))
     for version in (3, 4, 5):
         yield case(f"enclave, version {version}", ENCLAVE.quote(ZEROS, version=version), collateral("sgx"))

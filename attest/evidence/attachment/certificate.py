@@ -150,7 +150,14 @@ def _key_digests(certificate: Certificate, stated: TaggedValue) -> tuple[bytes, 
 
 
 def _shown(value: TaggedValue) -> JsonValue:
-    return value.hex() if isinstance(value, bytes) else str(value)
+    match value:
+        case bytes():
+            return value.hex()
+        case str():
+            return value
+        case int() if not isinstance(value, bool):
+            return str(value)
+    return "another value"
 
 
 def _padded(digest: bytes) -> bytes:

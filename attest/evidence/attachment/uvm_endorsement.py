@@ -40,6 +40,7 @@ from attest.evidence.snp.evidence import ParsedSnpEvidence
 MAX_UVM_ENDORSEMENT_BYTES = 64 * 1024
 """Published ones have some 6 KiB, nearly all of it certificates."""
 MAX_CHAIN = 8
+MAX_TEXT_CHARACTERS = 4096
 MICROSOFT_ROOTS: Mapping[str, str] = {
     "I__iuL25oXEVFdTP_aBLx_eT1RPHbCQ_ECBQfYZpt9s": "Microsoft Supply Chain RSA Root CA 2022",
 }
@@ -131,8 +132,8 @@ def _algorithm(value: TaggedValue) -> int:
 
 def _text(header: Mapping[TaggedKey, TaggedValue], name: str) -> str:
     value = header.get(name)
-    if not isinstance(value, str) or not value.isprintable():
-        raise _malformed(name, "text", "another value, or none")
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_TEXT_CHARACTERS or not value.isprintable():
+        raise _malformed(name, f"1 to {MAX_TEXT_CHARACTERS} printable characters", "another value, or none")
     return value
 
 

@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-4ZA4TCT6.js";import"./chunk-VWZYCSHD.js";import"./chunk-R22UBQ5D.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-SABLBM4J.js";import"./chunk-IOIOXYGF.js";import"./chunk-BQNEJSGQ.js";export{r as verifyEvidence};

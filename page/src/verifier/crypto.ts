@@ -125,7 +125,7 @@ export const ecdsaHolds = (...given: [spki: Bytes, hash: Hash, signature: Bytes,
   schemeHolds("ECDSA", ...given);
 
 /** The signature algorithms that vendor certificates use; anything else is refused. */
-export type SignatureAlgorithm = "RSA-PSS SHA-384" | "ECDSA SHA-256" | "ECDSA SHA-384";
+export type SignatureAlgorithm = "RSA-PSS SHA-384" | "ECDSA SHA-256" | "ECDSA SHA-384" | `RSASSA-PKCS1-v1_5 ${Hash}`;
 
 /** With MGF1-SHA-384 and a salt of 48 bytes. */
 export const RSA_PSS_SHA384: SignatureAlgorithm = "RSA-PSS SHA-384";
@@ -153,6 +153,9 @@ export function algorithmOf(identifier: Bytes): SignatureAlgorithm | undefined {
   const text = hex(identifier);
   if (text === "300a06082a8648ce3d040302") return ECDSA_SHA256;
   if (text === "300a06082a8648ce3d040303") return ECDSA_SHA384;
+  if (text === "300d06092a864886f70d01010b0500") return "RSASSA-PKCS1-v1_5 SHA-256";
+  if (text === "300d06092a864886f70d01010c0500") return "RSASSA-PKCS1-v1_5 SHA-384";
+  if (text === "300d06092a864886f70d01010d0500") return "RSASSA-PKCS1-v1_5 SHA-512";
   return pssSpellings().includes(text) ? RSA_PSS_SHA384 : undefined;
 }
 

@@ -29,6 +29,9 @@ export const MEDIA = {
   nvidiaDevice: own("nvidia-device+json"),
   azureCvm: own("azure-cvm+json"),
   eventLog: own("tcg-event-log"),
+  attestedCertificate: own("attested-certificate"),
+  committedData: own("committed-data+cbor"),
+  uvmEndorsement: own("uvm-endorsement+cose"),
   binding: own("binding+cbor"),
   endorsements: own("endorsements+cbor"),
 } as const;

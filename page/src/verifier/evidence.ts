@@ -51,6 +51,8 @@ export interface ParsedCpu {
   /** The field of its own in which such evidence carries the nonce; absent where it stands in the report data. */
   readonly nonce?: Bytes;
   readonly registers?: Registers;
+  /** What attachments of an SNP report are compared with; absent in every other kind. */
+  readonly snp?: { readonly measurement: Bytes; readonly host_data: Bytes };
   /** The numbered procedure; throws an `AttestError` with its checks for everything that does not hold. */
   verify(given: Given): Promise<Verified>;
 }

@@ -7,20 +7,23 @@
 
 import "./shared";
 import { azureJson, isAzureJson, isRawTpmQuote } from "./azure_files";
-import { type Bytes, concat, hex, isZero, latin1 } from "./bytes";
+import { type Bytes, concat, equal, hex, isZero, latin1 } from "./bytes";
+import { carriesEvidence } from "./carriers";
 import { base64Bytes, base64urlBytes, hexBytes } from "./encoding";
 import { parseCrl } from "./crl";
 import { derKind } from "./endorsement_files";
 import { type Evidence, type Item, MEDIA, evidenceOf, itemOf, parseEnvelope, requireSound } from "./envelope";
-import { AttestError, fail, refusalOf } from "./errors";
+import { AttestError, fail, refusalOf, refuse as refuseKind } from "./errors";
 import { isObject, jsonValue } from "./json";
 import { isNvidiaJson, splitNvidiaJson } from "./nvidia_json";
+import { part } from "./parts";
 import { readPemBlocks } from "./pem";
+import { firstForms, isOpenEnclave, lastForms, readOpenEnclave } from "./quote_forms";
 import { type Found, nothingFound } from "./pool";
 import { MAX_FILE_BYTES, type NamedBytes, type Recognised, isBundle, isEnvelope } from "./recognised";
 import { REPORT_BYTES } from "./snp/structure";
 import { beginsTable } from "./snp/certificate_table";
-import { parseCertificate } from "./x509";
+import { type Certificate, parseCertificate } from "./x509";
 
 export { readEndorsementFile } from "./endorsement_files";
 
@@ -28,12 +31,25 @@ const MAX_FILES = 64;
 const MAX_CERTIFICATES = 64;
 
 /** What a file turns out to be. */
-type Form = "cpu" | "envelope" | "hcl" | "tpm" | "td-quote" | "device" | "table" | "bundle" | "certificates";
+type Form =
+  | "cpu"
+  | "envelope"
+  | "hcl"
+  | "tpm"
+  | "td-quote"
+  | "device"
+  | "table"
+  | "bundle"
+  | "certificates"
+  | "open-enclave"
+  | "unsupported";
 
 interface Content {
   readonly form: Form;
   readonly bytes: Bytes;
   readonly items: readonly Item[];
+  /** Certificates that stand in the file beside the evidence. */
+  readonly certificates?: readonly Certificate[];
 }
 
 function refuse(
@@ -81,6 +97,7 @@ function isQuote(data: Bytes, versions: readonly number[], teeType: number): boo
 type Row = readonly [form: Form, looks: (data: Bytes) => boolean, media?: string, name?: string];
 
 const ROWS: readonly Row[] = [
+  ["open-enclave", isOpenEnclave],
   ["cpu", (data) => data.length === REPORT_BYTES && hasVersion(data), MEDIA.snpReport],
   ["cpu", isExtended, MEDIA.snpExtended],
   ["table", isTable],
@@ -90,44 +107,63 @@ const ROWS: readonly Row[] = [
   ["cpu", (data) => isQuote(data, [3, 4, 5], 0), MEDIA.intelQuote],
   ["hcl", (data) => latin1(data.subarray(0, 4)) === "HCLA" && isZero(data.subarray(5, 8))],
   ["tpm", isRawTpmQuote],
+  // AWS Nitro's document, by its first bytes; Arm's CCA token, by its tag.
+  ["unsupported", (data) => isNitro(data) || /^d90(?:18f|38b)/.test(hex(data.subarray(0, 3)))],
   // Of a switch too: only its certificate would tell.
   ["device", (data) => data[0] === 0x11 && data[1] === 0xe0, MEDIA.nvidiaReport, "gpu0"],
   ["envelope", (data) => /^(?:8[23]|a|b[\dab])/.test(hex(data.subarray(0, 1)))],
 ];
 
-function binary(bytes: Bytes): Content | undefined {
+/** COSE_Sign1 of ES384, tagged or not, over a map with the name of a Nitro enclave's module. */
+function isNitro(data: Bytes): boolean {
+  return (
+    /^(?:d2)?8444a1013822a059.{4}[ab]/.test(hex(data.subarray(0, 12))) &&
+    latin1(data.subarray(0, 512)).includes("module_id")
+  );
+}
+
+async function binary(bytes: Bytes): Promise<Content | undefined> {
   const row = ROWS.find(([, looks]) => looks(bytes));
   if (!row) return undefined;
   const [form, , media, name = "cpu"] = row;
+  if (form === "unsupported") refusedByName();
+  if (form === "open-enclave") return { form: "cpu", bytes, ...(await readOpenEnclave(bytes)) };
   if (form === "envelope") return { form, bytes, items: parseEnvelope(bytes) };
   return { form, bytes, items: media ? [itemOf(name, media, bytes)] : [] };
 }
 
+function refusedByName(): never {
+  return refuseKind("unsupported", "evidence-unsupported", "evidence that this version verifies");
+}
+
 // -- JSON, by its members
 
-function json(name: string, bytes: Bytes): Content {
+async function json(name: string, bytes: Bytes): Promise<Content> {
   const document = jsonValue(bytes, name);
   const cpu = (media: string): Content => ({ form: "cpu", bytes, items: [itemOf("cpu", media, bytes)] });
   if (isEnvelope(document)) return { form: "envelope", bytes, items: evidenceOf(document, bytes.length, true) };
   if (isObject(document) && "provider" in document && "outblob" in document) return cpu(MEDIA.configfsTsm);
+  const first = firstForms(document);
+  if (first) return { form: "cpu", bytes, ...first };
   if (isAzureJson(document)) return cpu(MEDIA.azureCvm);
   if (isNvidiaJson(document)) return { form: "device", bytes, items: splitNvidiaJson(document) };
-  return refuse("unrecognised", name, "evidence", "JSON");
+  const last = await lastForms(document);
+  return last ? { form: "cpu", bytes, ...last } : refuse("unrecognised", name, "evidence", "JSON");
 }
 
 // -- one file
 
 /** Text is decoded once, and what comes out is looked at as binary: there is no hex of base64. */
-function recognise({ name, bytes }: NamedBytes): Content {
+async function recognise({ name, bytes }: NamedBytes): Promise<Content> {
   if (bytes.length > MAX_FILE_BYTES) refuse("too-large", name, `${MAX_FILE_BYTES} bytes`, bytes.length);
-  const found = binary(bytes);
+  const found = await binary(bytes);
   if (found) return found;
   const text = latin1(bytes).trim();
   if (!text) refuse("empty", name, "evidence", "nothing");
   if (/^[{[]/.test(text)) return json(name, bytes);
   if (/[^\0-\x7f]/.test(text)) refuse("unrecognised", name, "evidence", "binary data");
   if (/^-----BEGIN /m.test(text)) return { form: "certificates", bytes, items: [] };
-  return binary(encoded(name, text)) ?? refuse("unrecognised", name, "evidence", "something else");
+  return (await binary(encoded(name, text))) ?? refuse("unrecognised", name, "evidence", "something else");
 }
 
 function encoded(name: string, text: string): Bytes {
@@ -162,6 +198,31 @@ async function addCertificates(data: Bytes, name: string, found: Found): Promise
   if (count > MAX_CERTIFICATES) refuse("too-large", name, `${MAX_CERTIFICATES} certificates`, count);
 }
 
+/**
+ * Certificates and lists, added to what was found; the first certificate may carry a quote, and then is evidence. What
+ * cannot be read is a refusal of files that have evidence among them.
+ */
+async function certificateFile(content: Content, name: string, found: Found): Promise<Content | AttestError> {
+  const before = found.certificates.length;
+  const refused = await refusalOf(() => addCertificates(content.bytes, name, found));
+  const [leaf] = found.certificates.slice(before);
+  if (!leaf || !carriesEvidence(leaf) || !beginsWith(content.bytes, leaf)) return refused ?? content;
+  if (refused) throw refused;
+  found.certificates.splice(before, 1);
+  const { carriedQuote } = await part(import("./attachment/attachment"));
+  const { quote } = await carriedQuote(leaf);
+  const items = [itemOf("cpu", MEDIA.intelQuote, quote), itemOf("certificate", MEDIA.attestedCertificate, leaf.der)];
+  const isTdx = isQuote(quote, [4, 5], 0x81);
+  return { form: isTdx ? "td-quote" : "cpu", bytes: content.bytes, items };
+}
+
+/** Whether the first thing in a file is this certificate: in PEM, a list may stand in front of it. */
+function beginsWith(data: Bytes, leaf: Certificate): boolean {
+  if (derKind(data)) return true;
+  const [first] = readPemBlocks(latin1(data));
+  return first !== undefined && equal(first.content, leaf.der);
+}
+
 // -- files together
 
 /** Recognise files of one Attester and put them together. */
@@ -170,11 +231,15 @@ export async function readFiles(files: readonly NamedBytes[]): Promise<Recognise
   if (files.length > MAX_FILES) refuse("too-large", "files", `${MAX_FILES} files`, files.length);
   const found = nothingFound();
   const contents: Content[] = [];
+  let refused: AttestError | undefined;
   for (const file of files) {
-    const content = recognise(file);
-    if (content.form === "certificates") await addCertificates(content.bytes, file.name, found);
-    contents.push(content);
+    const content = await recognise(file);
+    found.certificates.push(...(content.certificates ?? []));
+    const read = content.form === "certificates" ? await certificateFile(content, file.name, found) : content;
+    if (read instanceof AttestError) refused ??= read;
+    else contents.push(read);
   }
+  if (refused && contents.some(({ items, form }) => items.length || form === "hcl")) throw refused;
   return { evidence: requireSound(together(contents)), presented: found };
 }
 

@@ -6,6 +6,8 @@
 
 import "./anchors";
 import "./bytes";
+import "./carriers";
+import "./cbor";
 import "./chain";
 import "./checks";
 import "./claims";

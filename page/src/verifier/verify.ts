@@ -1,6 +1,8 @@
 /** Is this evidence genuine? One call over all evidence of one Attester: `attest.verification`, in the same order. */
 
+import type { TrustAnchors } from "./anchors";
 import type { Result } from "./api";
+import type { JudgedAttachments } from "./attachment/attachment";
 import { parseBinding } from "./binding";
 import { shownChain } from "./certificates";
 import { type Check, type Unchecked, ofItem } from "./checks";
@@ -34,6 +36,8 @@ interface Read {
   readonly devices: readonly (readonly [name: string, parsed: ParsedDevice])[];
   /** Replays the event log to the CPU's registers, where one came along. */
   readonly replay: Replay | undefined;
+  /** Judges what is attached to the CPU's evidence, where something came along. */
+  readonly attached: ((anchors: TrustAnchors) => Promise<JudgedAttachments>) | undefined;
   readonly presented: Presented;
 }
 
@@ -46,7 +50,8 @@ interface JudgedItems {
   readonly refused: ReadonlyMap<string, AttestError>;
 }
 
-const ACCOMPANYING: readonly string[] = [MEDIA.binding, MEDIA.endorsements, MEDIA.eventLog];
+const ATTACHMENTS: readonly string[] = [MEDIA.attestedCertificate, MEDIA.committedData, MEDIA.uvmEndorsement];
+const ACCOMPANYING: readonly string[] = [MEDIA.binding, MEDIA.endorsements, MEDIA.eventLog, ...ATTACHMENTS];
 
 /**
  * Verify all evidence of one Attester. Throws an `AttestError` with every check that was made; where several refusals
@@ -59,17 +64,18 @@ export async function verify(evidence: Evidence, given: Given, expected: Expecte
   // (2) Judge what holds the items together, then each item; one refusal does not hide another.
   const composite = await judgeComposite(read.presented, expected);
   const { verified, refused } = await judgeItems(read, { ...given, endorsements });
-  // (3) Judge the log of a machine, be its other evidence refused or not.
+  // (3) Judge the log of a machine and what is attached, be its other evidence refused or not.
   const log = await judgeLog(read.replay, given.unchecked);
-  const claimed = withLog(verified, read.cpu, log.claims);
+  const attached = (await read.attached?.(given.anchors)) ?? NOTHING_ATTACHED;
+  const claimed = withClaims(verified, read.cpu, log.claims, attached);
   const [ofCpu, ofDevices] = partedBy(refused, read.cpu);
-  const failures = [...composite.failures, ...ofCpu, ...log.failures, ...ofDevices];
+  const failures = [...composite.failures, ...ofCpu, ...log.failures, ...attached.failures, ...ofDevices];
   // (4) Judge the devices as a set, whatever else is wrong with them.
   const set = await judgeSets(read.devices, claimed, { ...given, endorsements });
   // (5) The checks of the whole first, then of refused items, then of genuine ones. The refusal that comes first in the
   // order of exit codes speaks for all and carries every check.
   const ofItems = [...refused, ...claimed].flatMap(([name, item]) => ofItem(item.checks, name));
-  const checks = [...composite.checks, ...log.checks, ...set.checks, ...ofItems];
+  const checks = [...composite.checks, ...log.checks, ...attached.checks, ...set.checks, ...ofItems];
   const worst = worstOf([...failures, ...set.failures]);
   if (worst) throw Object.assign(worst, { checks });
   const facts = await factsOf(evidence, claimed, read.presented, given);
@@ -77,6 +83,7 @@ export async function verify(evidence: Evidence, given: Given, expected: Expecte
 }
 
 const NOTHING_JUDGED: JudgedSet = { checks: [], failures: [] };
+const NOTHING_ATTACHED: JudgedAttachments = { ...NOTHING_JUDGED, claims: {}, simulated: false };
 
 /** The refusals of the CPU, and of the devices beside it. */
 function partedBy(
@@ -117,19 +124,28 @@ async function readAll(evidence: Evidence): Promise<Read> {
   const item = onlyOne(cpus);
   const [cpu] = await readItems(item ? [item] : [], CPU_FORMATS);
   const devices = await readItems(others, DEVICE_FORMATS);
-  const log = onlyOne(evidence.filter(({ essence }) => essence === MEDIA.eventLog));
   const bound = onlyOne(evidence.filter(({ essence }) => essence === MEDIA.binding));
-  const registers = cpu?.[1].registers;
-  need(!log || registers, "unsupported", "eventlog-without-registers", "evidence with registers", cpu?.[1].kind, {
-    field: "eventlog",
-  });
-  // A log that cannot be read is malformed evidence, and no check of it.
-  const replay = log && registers && (await readLog(log, registers));
+  const replay = await readReplay(evidence, cpu?.[1]);
+  const attached = await readAttached(evidence, cpu?.[1]);
   const binding = bound && parseBinding(bound.value);
   const unbound = evidence.filter((each) => each !== item && !ACCOMPANYING.includes(each.essence));
   const deviceNonces = devices.map(([name, { nonce }]) => [name, nonce] as const);
   const presented = { reportData: cpu?.[1].reportData, nonce: cpu?.[1].nonce, binding, others: unbound, deviceNonces };
-  return { cpu, devices, replay, presented };
+  return { cpu, devices, replay, attached, presented };
+}
+
+/** A log that cannot be read is malformed evidence, and no check of it. */
+async function readReplay(evidence: Evidence, cpu: ParsedCpu | undefined): Promise<Replay | undefined> {
+  const log = onlyOne(evidence.filter(({ essence }) => essence === MEDIA.eventLog));
+  if (!log) return undefined;
+  const field = { field: "eventlog" };
+  need(cpu?.registers, "unsupported", "eventlog-without-registers", "evidence with registers", cpu?.kind, field);
+  return readLog(log, cpu.registers);
+}
+
+async function readAttached(evidence: Evidence, cpu: ParsedCpu | undefined): Promise<Read["attached"]> {
+  const items = evidence.filter(({ essence }) => ATTACHMENTS.includes(essence));
+  return items.length ? (await part(import("./attachment/attachment"))).readAttachments(items, cpu) : undefined;
 }
 
 function requireSupported(evidence: Evidence, count: number): void {
@@ -187,16 +203,18 @@ async function judgeLog(replay: Replay | undefined, unchecked: readonly Unchecke
 
 const LOG_STEPS = { replay: ["eventlog.replay", "intel-tdx-sgx.md 19, T13"] } as const;
 
-/** The log of a machine is one of its claims. */
-function withLog(
+/** The log of a machine is one of its claims, and so is what is attached to it. */
+function withClaims(
   verified: ReadonlyMap<string, Verified>,
   cpu: Read["cpu"],
   eventlog: Claims | undefined,
+  { claims, simulated }: JudgedAttachments,
 ): ReadonlyMap<string, Verified> {
   const name = cpu?.[0] ?? "";
   const found = verified.get(name);
-  if (!found || !eventlog) return verified;
-  return new Map([...verified, [name, { ...found, claims: { ...found.claims, eventlog } }]]);
+  if (!found) return verified;
+  const all = { ...found.claims, ...(eventlog && { eventlog }), ...claims };
+  return new Map([...verified, [name, { ...found, claims: all, simulated: found.simulated || simulated }]]);
 }
 
 /** Judge the devices of each format together: every one whose signature and chain hold. */

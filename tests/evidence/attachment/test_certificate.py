@@ -1,5 +1,7 @@
 """A certificate that carries a quote: what is bound is its key, and nothing else of it."""
 
+import hashlib
+
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -63,6 +65,16 @@ def test_the_nonce_among_the_claims_is_shown() -> None:
     assert claims["claims"] == {"nonce": "0102"}
 
 
+def test_other_claims_are_shown_as_text() -> None:
+    entry = cbor_bytes((1, hashlib.sha256(SPKI).digest()))
+    claims = cbor_bytes({"pubkey-hash": entry, "a": "text", "b": 7, "c": True, "d": ()})
+    quote = TD.quote(hashlib.sha256(claims).digest().ljust(64, b"\0"))
+    data = held(OIDS["dice"], bytes.fromhex("d9ea60") + cbor_bytes((quote, claims)))
+    certificate = verified(data).items[0].claims["certificate"]
+    assert isinstance(certificate, dict)
+    assert certificate["claims"] == {"a": "text", "b": "7", "c": "another value", "d": "another value"}
+
+
 def test_of_two_forms_the_first_of_the_table_counts() -> None:
     both = [evidence_extension(form, ENCLAVE.quote, spki=SPKI) for form in ("ra-tls", "dice")]
     claims = verified(attested_certificate(*both)).items[0].claims["certificate"]
@@ -82,8 +94,6 @@ def test_pem_and_hex_are_read_alike_and_issuers_may_follow() -> None:
 
 @pytest.mark.parametrize("digest", [1, 7, 8])
 def test_three_digests_of_the_key_are_understood(digest: int) -> None:
-    import hashlib
-
     name = {1: "sha256", 7: "sha384", 8: "sha512"}[digest]
     claims = cbor_bytes({"pubkey-hash": cbor_bytes((digest, hashlib.new(name, SPKI).digest()))})
     quote = TD.quote(hashlib.sha256(claims).digest().ljust(64, b"\0"))

@@ -1,9 +1,15 @@
 /** What verified Intel quotes state: the claims that TDX and SGX share, and those of each. */
 
-import { isZero } from "../bytes";
 import { type ClaimTree, type ClaimValue, type Claims, nestedClaims, without } from "../claims";
 import { ATTRIBUTE_BITS, type EnclaveReport } from "../sgx/structure";
-import { TD_ATTRIBUTE_BITS, type TdReport, UNDER_DEBUG, XFAM_FIXED_ONE, XFAM_KNOWN } from "../tdx/structure";
+import {
+  TD_ATTRIBUTE_BITS,
+  type TdReport,
+  UNDER_DEBUG,
+  XFAM_FIXED_ONE,
+  XFAM_KNOWN,
+  isServiceTdBound,
+} from "../tdx/structure";
 import type { TcbEvaluation } from "./evaluation";
 import type { PckCertificate } from "./pck";
 import type { Quote } from "./quote";
@@ -25,10 +31,10 @@ const bitClaims = (names: Readonly<Record<string, number>>, value: bigint): Reco
 
 /** Every field is a claim as it stands, but for what is said of its bits. */
 function tdxClaims(td: TdReport): ClaimTree {
-  const { td_attributes: value, xfam, tee_tcb_svn, mr_service_td } = td;
+  const { td_attributes: value, xfam, tee_tcb_svn } = td;
   return {
     ...td,
-    service_td_bound: mr_service_td !== undefined && !isZero(mr_service_td),
+    service_td_bound: isServiceTdBound(td),
     td_attributes: {
       ...bitClaims(TD_ATTRIBUTE_BITS, value),
       under_debug: (value & UNDER_DEBUG) !== 0n,

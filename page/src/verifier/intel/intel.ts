@@ -2,4 +2,5 @@
 
 import "../shared";
 
+export { parseQuote } from "./quote";
 export { readIntelQuote } from "./verify";

@@ -25,7 +25,7 @@ export const PCK_CHAIN = 5;
 export type Tee = "sgx" | "tdx";
 const TEES: Readonly<Record<number, Tee>> = { 0: "sgx", 0x81: "tdx" };
 const BODY_SIZES: Readonly<Record<number, number>> = { 1: ENCLAVE_REPORT_BYTES, ...TD_REPORT_BYTES };
-const BODY_TYPES: Readonly<Record<Tee, readonly number[]>> = { sgx: [1], tdx: [2, 3] };
+const BODY_TYPES: Readonly<Record<Tee, readonly number[]>> = { sgx: [1], tdx: [2, 3, 4] };
 const ECDSA_P256 = 2;
 const QE_REPORT_CERTIFICATION = 6;
 /**

@@ -22,6 +22,7 @@ const SHORTEST_TABLE_BYTES = 24;
 export const snpCpu = (report: SnpReport, leaves: readonly Bytes[], presented: Partial<Endorsements>): ParsedCpu => ({
   kind: "sev-snp",
   reportData: report.report_data,
+  snp: report,
   verify: (given) => verifySnp(report, leaves, { ...given, endorsements: merged(presented, given.endorsements) }),
 });
 
