@@ -1,1 +1,1 @@
-import{a as s,b as a,c as o,d as r,e,f as n}from"./chunk-IXL7ZYE7.js";import"./chunk-TMDTY25W.js";export{n as Channel,s as KEM_HYBRID,a as KEM_X25519,r as askForKeys,e as recordOf,o as spokenKems};
+import{a as s,b as a,c as o,d as r,e,f as n}from"./chunk-CC6FUENH.js";import"./chunk-P2IFRSIX.js";export{n as Channel,s as KEM_HYBRID,a as KEM_X25519,r as askForKeys,e as recordOf,o as spokenKems};

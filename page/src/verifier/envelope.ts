@@ -29,6 +29,8 @@ export const MEDIA = {
   nvidiaDevice: own("nvidia-device+json"),
   azureCvm: own("azure-cvm+json"),
   eventLog: own("tcg-event-log"),
+  dstackLog: own("dstack-event-log+json"),
+  dstackStatements: own("dstack-statements+json"),
   binding: own("binding+cbor"),
   endorsements: own("endorsements+cbor"),
 } as const;
