@@ -27,6 +27,7 @@ from attest.policy.decoder import (
     Section,
     demand,
     hex_of,
+    hex_text,
     key,
     list_of,
     record_of,
@@ -45,7 +46,6 @@ FIRMWARE_LISTS = ("boot_variables", "other_firmware_events")
 """Keys that together name every event of the registers in which firmware measures boot variables and ACPI tables."""
 LOADER_LISTS = ("kernel_command_lines", "grub_commands", "load_options", "initrds", "other_loader_events")
 """Keys that together name every event of the boot loader's registers."""
-_HEX = re.compile(r"(?:[0-9a-fA-F]{2})+")
 _WORD = re.compile(r"\S+")
 _DIGEST = "digest"
 
@@ -66,12 +66,6 @@ class EventLogKey:
 
 TDX_LOG = EventLogKey(section="tdx", digest_bytes=48, runtime=True)
 AZURE_LOG = EventLogKey(section="azure", digest_bytes=32, runtime=False)
-
-
-def _hex(value: JsonValue, path: str) -> str:
-    if not isinstance(value, str) or not _HEX.fullmatch(value):
-        raise refuse(path, "hex in quotes", value)
-    return value.lower()
 
 
 def _word(value: JsonValue, path: str) -> str:
@@ -139,7 +133,7 @@ def decode_event_log(value: JsonValue, path: str, *, key: EventLogKey) -> EventL
     section = Section(value, path)
     # A text is compared as it was measured, spaces at its ends included.
     lines, digests = list_of(text), list_of(_digest_of(key.digest_bytes))
-    firmware = _register(section, {"boot_variables": list_of(_hex), "other_firmware_events": digests})
+    firmware = _register(section, {"boot_variables": list_of(hex_text), "other_firmware_events": digests})
     loader = _register(
         section,
         {name: lines if name in ("kernel_command_lines", "grub_commands") else digests for name in LOADER_LISTS},

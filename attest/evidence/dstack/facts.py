@@ -179,6 +179,11 @@ def _invalid(event: DstackEvent, expected: str, got: str) -> VerificationError:
     )
 
 
+def dstack_facts_of(verified: VerifiedEventLog) -> DstackFacts:
+    """Return the facts of a verified log; none for a log that is not dstack's."""
+    return read_facts(verified.log) if isinstance(verified.log, ParsedDstackLog) else DstackFacts()
+
+
 # -- as JSON
 
 

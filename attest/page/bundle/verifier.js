@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-SABLBM4J.js";import"./chunk-IOIOXYGF.js";import"./chunk-BQNEJSGQ.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-A7OC2NZQ.js";import"./chunk-ZMP2ZLKA.js";import"./chunk-BQNEJSGQ.js";export{r as verifyEvidence};

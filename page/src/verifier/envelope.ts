@@ -32,6 +32,8 @@ export const MEDIA = {
   attestedCertificate: own("attested-certificate"),
   committedData: own("committed-data+cbor"),
   uvmEndorsement: own("uvm-endorsement+cose"),
+  dstackLog: own("dstack-event-log+json"),
+  dstackStatements: own("dstack-statements+json"),
   binding: own("binding+cbor"),
   endorsements: own("endorsements+cbor"),
 } as const;

@@ -6,6 +6,7 @@ import type { Check, Unchecked } from "./checks";
 import type { Claims } from "./claims";
 import type { AttestError } from "./errors";
 import type { Endorsements } from "./pool";
+import type { TdReport } from "./tdx/structure";
 import type { Certificate, Issuer } from "./x509";
 
 /** What a Verifier Owner lets pass by name in devices of one kind; shown in the result. */
@@ -53,6 +54,8 @@ export interface ParsedCpu {
   readonly registers?: Registers;
   /** What attachments of an SNP report are compared with; absent in every other kind. */
   readonly snp?: { readonly measurement: Bytes; readonly host_data: Bytes };
+  /** The report that dstack's log and statements are compared with. */
+  readonly td?: TdReport;
   /** The numbered procedure; throws an `AttestError` with its checks for everything that does not hold. */
   verify(given: Given): Promise<Verified>;
 }

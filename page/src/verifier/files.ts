@@ -13,8 +13,19 @@ import { base64Bytes, base64urlBytes, hexBytes } from "./encoding";
 import { parseCrl } from "./crl";
 import { derKind } from "./endorsement_files";
 import { type Evidence, type Item, MEDIA, evidenceOf, itemOf, parseEnvelope, requireSound } from "./envelope";
+import {
+  type Stated,
+  answerStatements,
+  appComposeStatements,
+  isAppCompose,
+  isInfo,
+  isQuoteAnswer,
+  isUnread,
+  quoteAnswerItems,
+  statementsItem,
+} from "./dstack_files";
 import { AttestError, fail, refusalOf, refuse as refuseKind } from "./errors";
-import { isObject, jsonValue } from "./json";
+import { type JsonValue, isObject, jsonValue } from "./json";
 import { isNvidiaJson, splitNvidiaJson } from "./nvidia_json";
 import { part } from "./parts";
 import { readPemBlocks } from "./pem";
@@ -42,7 +53,9 @@ type Form =
   | "bundle"
   | "certificates"
   | "open-enclave"
-  | "unsupported";
+  | "unsupported"
+  | "dstack-info"
+  | "app-compose";
 
 interface Content {
   readonly form: Form;
@@ -50,6 +63,8 @@ interface Content {
   readonly items: readonly Item[];
   /** Certificates that stand in the file beside the evidence. */
   readonly certificates?: readonly Certificate[];
+  /** What dstack states beside a quote. */
+  readonly stated?: Stated;
 }
 
 function refuse(
@@ -146,9 +161,22 @@ async function json(name: string, bytes: Bytes): Promise<Content> {
   const first = firstForms(document);
   if (first) return { form: "cpu", bytes, ...first };
   if (isAzureJson(document)) return cpu(MEDIA.azureCvm);
+  const ofDstack = await dstackJson(document, name, bytes);
+  if (ofDstack) return ofDstack;
   if (isNvidiaJson(document)) return { form: "device", bytes, items: splitNvidiaJson(document) };
   const last = await lastForms(document);
   return last ? { form: "cpu", bytes, ...last } : refuse("unrecognised", name, "evidence", "JSON");
+}
+
+async function dstackJson(document: JsonValue, name: string, bytes: Bytes): Promise<Content | undefined> {
+  if (isQuoteAnswer(document)) {
+    return { form: "cpu", bytes, items: await quoteAnswerItems(document), stated: answerStatements(document) };
+  }
+  if (isUnread(document)) return fail("unsupported", "evidence-unsupported", "", { field: name, got: "dstack" });
+  if (isInfo(document)) return { form: "dstack-info", bytes, items: [], stated: { info: document } };
+  return isAppCompose(document)
+    ? { form: "app-compose", bytes, items: [], stated: appComposeStatements(bytes) }
+    : undefined;
 }
 
 // -- one file
@@ -250,6 +278,10 @@ function together(contents: readonly Content[]): Evidence {
   const table = onlyOne(of("table"));
   const machine = machineItems(of, hcl, tpm);
   const items = table ? withTable(machine, table.bytes) : [...machine];
+  onlyOne(of("dstack-info"));
+  onlyOne(of("app-compose"));
+  const stated = contents.flatMap((content) => (content.stated ? [content.stated] : []));
+  if (stated.length) items.push(statementsItem(stated));
   for (const device of of("device").flatMap((content) => content.items)) items.push(numbered(device, items));
   const bundle = onlyOne(of("bundle"));
   if (bundle) items.push(bundleItem(bundle.bytes, items));

@@ -10,6 +10,7 @@ import type { Claims } from "./claims";
 import { type Expected, type Presented, judgeComposite } from "./composite";
 import { type Evidence, type Item, MEDIA, evidenceDigest } from "./envelope";
 import { AttestError, need, refusalOf } from "./errors";
+import type { DstackJudgement } from "./dstack/judgement";
 import type { ReplayedLog } from "./eventlog/eventlog";
 import type { Given, JudgedSet, ParsedCpu, ParsedDevice, Registers, Verified } from "./evidence";
 import { CPU_FORMATS, DEVICE_FORMATS, readItems } from "./formats";
@@ -19,6 +20,7 @@ import type { NamedBytes } from "./recognised";
 import { readEndorsements } from "./recognition";
 import { shown } from "./shown";
 import { part } from "./parts";
+import type { TdReport } from "./tdx/structure";
 
 /** What a result says of genuine evidence, and every check; without what was asked. */
 export type VerifiedEvidence = Pick<
@@ -38,6 +40,8 @@ interface Read {
   readonly replay: Replay | undefined;
   /** Judges what is attached to the CPU's evidence, where something came along. */
   readonly attached: ((anchors: TrustAnchors) => Promise<JudgedAttachments>) | undefined;
+  /** Judges dstack's log and statements by the TD report, where any came along. */
+  readonly dstack: (() => Promise<DstackJudgement>) | undefined;
   readonly presented: Presented;
 }
 
@@ -50,8 +54,15 @@ interface JudgedItems {
   readonly refused: ReadonlyMap<string, AttestError>;
 }
 
+const LOGS: readonly string[] = [MEDIA.eventLog, MEDIA.dstackLog];
 const ATTACHMENTS: readonly string[] = [MEDIA.attestedCertificate, MEDIA.committedData, MEDIA.uvmEndorsement];
-const ACCOMPANYING: readonly string[] = [MEDIA.binding, MEDIA.endorsements, MEDIA.eventLog, ...ATTACHMENTS];
+const ACCOMPANYING: readonly string[] = [
+  MEDIA.binding,
+  MEDIA.endorsements,
+  ...LOGS,
+  MEDIA.dstackStatements,
+  ...ATTACHMENTS,
+];
 
 /**
  * Verify all evidence of one Attester. Throws an `AttestError` with every check that was made; where several refusals
@@ -66,16 +77,19 @@ export async function verify(evidence: Evidence, given: Given, expected: Expecte
   const { verified, refused } = await judgeItems(read, { ...given, endorsements });
   // (3) Judge the log of a machine and what is attached, be its other evidence refused or not.
   const log = await judgeLog(read.replay, given.unchecked);
+  const dstack = (await read.dstack?.()) ?? { ...NOTHING_JUDGED, claims: undefined };
   const attached = (await read.attached?.(given.anchors)) ?? NOTHING_ATTACHED;
-  const claimed = withClaims(verified, read.cpu, log.claims, attached);
+  const claimed = withClaims(verified, read.cpu, dstack.claims ?? log.claims, attached);
   const [ofCpu, ofDevices] = partedBy(refused, read.cpu);
-  const failures = [...composite.failures, ...ofCpu, ...log.failures, ...attached.failures, ...ofDevices];
+  const ofMachine = [...ofCpu, ...log.failures, ...dstack.failures, ...attached.failures];
+  const failures = [...composite.failures, ...ofMachine, ...ofDevices];
   // (4) Judge the devices as a set, whatever else is wrong with them.
   const set = await judgeSets(read.devices, claimed, { ...given, endorsements });
   // (5) The checks of the whole first, then of refused items, then of genuine ones. The refusal that comes first in the
   // order of exit codes speaks for all and carries every check.
   const ofItems = [...refused, ...claimed].flatMap(([name, item]) => ofItem(item.checks, name));
-  const checks = [...composite.checks, ...log.checks, ...attached.checks, ...set.checks, ...ofItems];
+  const beside = [...log.checks, ...dstack.checks, ...attached.checks, ...set.checks];
+  const checks = [...composite.checks, ...beside, ...ofItems];
   const worst = worstOf([...failures, ...set.failures]);
   if (worst) throw Object.assign(worst, { checks });
   const facts = await factsOf(evidence, claimed, read.presented, given);
@@ -124,23 +138,14 @@ async function readAll(evidence: Evidence): Promise<Read> {
   const item = onlyOne(cpus);
   const [cpu] = await readItems(item ? [item] : [], CPU_FORMATS);
   const devices = await readItems(others, DEVICE_FORMATS);
-  const bound = onlyOne(evidence.filter(({ essence }) => essence === MEDIA.binding));
-  const replay = await readReplay(evidence, cpu?.[1]);
+  const logs = await readLogs(evidence, cpu?.[1]);
   const attached = await readAttached(evidence, cpu?.[1]);
+  const bound = onlyOne(evidence.filter(({ essence }) => essence === MEDIA.binding));
   const binding = bound && parseBinding(bound.value);
   const unbound = evidence.filter((each) => each !== item && !ACCOMPANYING.includes(each.essence));
   const deviceNonces = devices.map(([name, { nonce }]) => [name, nonce] as const);
   const presented = { reportData: cpu?.[1].reportData, nonce: cpu?.[1].nonce, binding, others: unbound, deviceNonces };
-  return { cpu, devices, replay, attached, presented };
-}
-
-/** A log that cannot be read is malformed evidence, and no check of it. */
-async function readReplay(evidence: Evidence, cpu: ParsedCpu | undefined): Promise<Replay | undefined> {
-  const log = onlyOne(evidence.filter(({ essence }) => essence === MEDIA.eventLog));
-  if (!log) return undefined;
-  const field = { field: "eventlog" };
-  need(cpu?.registers, "unsupported", "eventlog-without-registers", "evidence with registers", cpu?.kind, field);
-  return readLog(log, cpu.registers);
+  return { cpu, devices, ...logs, attached, presented };
 }
 
 async function readAttached(evidence: Evidence, cpu: ParsedCpu | undefined): Promise<Read["attached"]> {
@@ -158,6 +163,28 @@ function onlyOne(items: readonly Item[]): Item | undefined {
   const names = items.map(({ name }) => name);
   need(items.length < 2, "malformed", "evidence-ambiguous", "one", names, { field: items[0]?.essence });
   return items[0];
+}
+
+/** Read the log and the statements of dstack: what cannot be read is malformed evidence, and no check of it. */
+async function readLogs(evidence: Evidence, cpu: ParsedCpu | undefined): Promise<Pick<Read, "replay" | "dstack">> {
+  const log = onlyOne(evidence.filter(({ essence }) => LOGS.includes(essence)));
+  const stated = onlyOne(evidence.filter(({ essence }) => essence === MEDIA.dstackStatements));
+  const own = log?.essence === MEDIA.dstackLog ? log : undefined;
+  return {
+    replay: log && !own ? await readLog(log, measuredBy(cpu?.registers, cpu)) : undefined,
+    dstack: (own ?? stated) && (await readOfDstack(own, stated, measuredBy(cpu?.td, cpu))),
+  };
+}
+
+/** Require what a log or a statement is compared with. */
+function measuredBy<T>(found: T | undefined, cpu: ParsedCpu | undefined): T {
+  need(found, "unsupported", "eventlog-without-registers", "evidence with registers", cpu?.kind, { field: "eventlog" });
+  return found;
+}
+
+async function readOfDstack(log: Item | undefined, stated: Item | undefined, td: TdReport): Promise<Read["dstack"]> {
+  const { readDstack } = await part(import("./dstack/dstack"));
+  return readDstack(log?.value, stated?.value, td);
 }
 
 async function readLog({ value }: Item, registers: Registers): Promise<Replay> {
