@@ -31,9 +31,10 @@ def admin() -> None:
 @click.option("--tenant", help="Tenant that the role applies to; '*' for all (required for administrators).")
 @administering(TELLING)
 def admin_grant(service: AdminClient, *, identity: str, role: str, tenant: str | None) -> None:
-    """Grant a ROLE to IDENTITY: key-owner, policy-owner, auditor, operator, workload or administrator.
+    """Grant a ROLE to IDENTITY.
 
-    IDENTITY is jwt:ISSUER|SUBJECT, or the name of a client certificate as printed by 'kms admin whois'.
+    ROLE is key-owner, policy-owner, auditor, operator, workload or administrator. IDENTITY is jwt:ISSUER|SUBJECT, or
+    the name of a client certificate as printed by 'kms admin whois'.
     """
     from kms.auth.grants import read_role
     from kms.auth.names import parse_identity
@@ -73,9 +74,10 @@ def admin_list(service: AdminClient, *, everything: bool) -> None:
 @click.argument("certificate", type=FILE)
 @AS_JSON
 def admin_whois(certificate: Path) -> None:
-    """Print the identities of the client certificate in a PEM file, one per line. Roles are granted to identities.
+    """Print the identities of a client certificate (PEM).
 
-    The command reads only this file. It does not contact a service.
+    One identity is printed per line. Roles are granted to identities. The command reads only this file. It does not
+    contact a service.
     """
     from kms.auth.certificates import identities_of, read_certificate
 

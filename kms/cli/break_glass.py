@@ -43,7 +43,10 @@ def break_glass_open(
     until: str,
     manner: Manner,
 ) -> None:
-    """Propose a relaxation: ignore one freeze for the key, or use another policy for it."""
+    """Propose a relaxation for a key.
+
+    It either ignores one freeze for the key, or uses another policy for it.
+    """
     from attest.release import KeyName
     from kms.domain.freezes import require_reason, target
     from kms.quorum.break_glass import BreakGlassOpen

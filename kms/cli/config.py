@@ -44,7 +44,9 @@ def config_show(loaded: LoadedSettings) -> None:
 )
 @click.option("--strict", is_flag=True, help="Treat warnings as failures.")
 def config_check(loaded: LoadedSettings, warn_days: int, strict: bool) -> None:
-    """Check everything that the settings name, as the service does at start. Nothing is changed; it may be running.
+    """Check everything that the settings name, as at start.
+
+    Nothing is changed, and the service may be running.
 
     Exit codes: 0 the service would start; 1 something failed; 2 the settings cannot be read.
     """

@@ -14,7 +14,9 @@ from kms.cli.options import AS_JSON, REASON, JsonObject, print_rows, say
 
 @click.group()
 def freeze() -> None:
-    """Immediately stop the release of a key, of a tenant's keys, to a product, or of everything.
+    """Immediately stop releases.
+
+    A freeze stops the release of a key, of a tenant's keys, to a product, or of everything.
 
     \b
     Examples:
@@ -79,7 +81,7 @@ def _thawing(scope: str) -> Callable[..., None]:
 _WHAT = {
     "key": "a key (KEY, or TENANT/KEY)",
     "tenant": "every key of a tenant",
-    "product": "all keys for evidence of a product (tdx, milan, hopper, fmspc:…)",
+    "product": "keys to a product (tdx, milan, fmspc:…)",
     "all": "everything",
 }
 
@@ -97,8 +99,8 @@ def _add(
         group.command(scope, help=f"{verb} {what}.")(command)
 
 
-_add(freeze, "Stop", _freezing, administering(REASON, *_BEFORE, TELLING))
-_add(thaw, "Thaw", _thawing, lambda command: changing(needs_reason=True)(administering()(command)))
+_add(freeze, "Stop the release of", _freezing, administering(REASON, *_BEFORE, TELLING))
+_add(thaw, "Lift the freeze of", _thawing, lambda command: changing(needs_reason=True)(administering()(command)))
 
 
 @freeze.command("list")

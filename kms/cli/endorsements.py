@@ -23,9 +23,10 @@ def endorsements() -> None:
 @endorsements.command("status")
 @with_settings(AS_JSON, serving=True)
 def endorsements_status(loaded: LoadedSettings) -> None:
-    """List the endorsements in the files and in the cache directory, with their expiry, first expiry first.
+    """List the endorsements with their expiry.
 
-    Endorsements that a running service holds only in memory are not listed.
+    The list contains the files and the cache directory, first expiry first. Endorsements that a running service holds
+    only in memory are not listed.
     """
     from attest.encoding import rfc3339_text
 

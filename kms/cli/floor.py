@@ -33,7 +33,9 @@ _CHANGE = (
 
 @click.group()
 def floor() -> None:
-    """Require minimum firmware levels of every workload, regardless of the policies of keys.
+    """Require minimum firmware levels of every workload.
+
+    A floor applies regardless of the policies of keys.
 
     \b
     Examples:
@@ -112,7 +114,7 @@ def floor_end(
 @click.option("--tenant", metavar="TENANT", help="Only the floors that apply to this tenant.")
 @administering(AS_JSON)
 def floor_show(service: AdminClient, *, tenant: str | None) -> None:
-    """List the floors of the service and of tenants, with start times and reasons."""
+    """List the floors of the service and of tenants."""
     from kms.domain.floors import read_floor
 
     found = service.get("/v1/floors", tenant=tenant)["floors"]
@@ -130,9 +132,10 @@ def floor_show(service: AdminClient, *, tenant: str | None) -> None:
 @click.option("--at", "at_text", metavar="TIME", help="Use the floors in force at this time (RFC 3339). Default: now.")
 @administering(AS_JSON)
 def floor_check(service: AdminClient, *, tenant: str | None, at_text: str | None) -> None:
-    """List live leases that are below a floor and would not be renewed; exit code 1 if there are any.
+    """List live leases that are below a floor.
 
-    The check uses the claims that were stored when the key was released.
+    These leases would not be renewed; exit code 1 if there are any. The check uses the claims that were stored when the
+    key was released.
     """
     from kms.domain.errors import ReleaseDeniedError
 

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 @click.group()
 def guard() -> None:
-    """Show and create rollback guards, which detect an older copy of the database, or accept such a copy.
+    """Show and create rollback guards.
 
-    Run these commands on the service's machine; they do not work over the network.
+    They detect an older copy of the database; 'accept' accepts such a copy. Run these commands on the service's
+    machine; they do not work over the network.
 
     \b
     Examples:
@@ -32,7 +33,10 @@ def guard() -> None:
 @guard.command("show")
 @with_settings(AS_JSON)
 def guard_show(loaded: LoadedSettings) -> None:
-    """Compare the database with every guard; exit code 1 if one rejects it or does not respond."""
+    """Compare the database with every guard.
+
+    Exit code 1 if a guard rejects it or does not respond.
+    """
     from kms.domain.errors import KmsError
 
     found = _examined(loaded)
@@ -74,9 +78,10 @@ def guard_init(loaded: LoadedSettings) -> None:
 @click.option("--because", required=True, metavar="REASON", help="Reason to use this database; recorded in the log.")
 @with_settings(TELLING)
 def guard_accept(because: str, loaded: LoadedSettings) -> None:
-    """Accept a database that is older than the state in its guards, such as one restored by other means.
+    """Accept a database that is older than its guards.
 
-    Stop every service first. Repeat every disable, freeze and revocation made since the copy: this undoes them.
+    Use this, for example, after a restoration by other means. Stop every service first. Repeat every disable, freeze
+    and revocation made since the copy: this undoes them.
     """
     from kms.domain.actors import local_actor
     from kms.operations.continuity import AcceptedRollback

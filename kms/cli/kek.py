@@ -39,7 +39,10 @@ def kek() -> None:
 @kek.command("status")
 @with_settings(AS_JSON)
 def kek_status(loaded: LoadedSettings) -> None:
-    """Show each key-encryption key: where it is, what it wraps, and whether it can be used from here."""
+    """List the key-encryption keys.
+
+    Each has its location, the number of keys that it wraps, and its usability on this machine.
+    """
     from kms.operations.kek_rotation import status
 
     found = status(vault(loaded))
@@ -54,7 +57,7 @@ def kek_status(loaded: LoadedSettings) -> None:
 @click.argument("definition", type=click.Path(path_type=Path, dir_okay=False))
 @with_settings(TELLING)
 def kek_create(definition: Path, loaded: LoadedSettings) -> None:
-    """Create the key-encryption key that the file DEFINITION describes, and register it in the database.
+    """Create and register the key-encryption key of DEFINITION.
 
     DEFINITION is TOML with the members of the table [kek]. Services look for it in the directory of the setting
     kek_directory: before you rotate to the key, put the file and the files it names there on every machine.
@@ -80,10 +83,11 @@ def kek_create(definition: Path, loaded: LoadedSettings) -> None:
 @changing()
 @with_settings()
 def kek_rotate(*, kek_id: str, dry_run: bool, manner: Manner, loaded: LoadedSettings) -> None:
-    """Use the key-encryption key KEK_ID for wrapping, and rewrap all keys under it. Services may be running.
+    """Rotate to the key-encryption key KEK_ID.
 
-    KEK_ID is an id or a prefix of one. To continue an interrupted rotation, repeat the command. With a rule for 'kek',
-    a rotation starts with a proposal; after it is executed, continue with this command.
+    KEK_ID wraps new keys, and all keys are rewrapped under it. Services may be running. KEK_ID is an id or a prefix of
+    one. To continue an interrupted rotation, repeat the command. With a rule for 'kek', a rotation starts with a
+    proposal; after it is executed, continue with this command.
     """
     from kms.operations.kek_rotation import kek_named, require_ready
     from kms.quorum.keks import KekRotation

@@ -106,7 +106,10 @@ def _prove(settings: SessionSettings) -> None:
 )
 @administering()
 def key_import_key(service: AdminClient, *, tenant: str) -> None:
-    """Print the import key, to which owners seal their keys, signed by the service. The first call creates it."""
+    """Print the import key, signed by the service.
+
+    Owners seal their keys to it. The first call creates it.
+    """
     click.echo(service.note("POST", "/v1/import-key", tenant=tenant), nl=False)
 
 

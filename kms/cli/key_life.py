@@ -83,7 +83,10 @@ def _do_due(service: AdminClient, verb: str, what: str, tell: Callable[[Any], No
 def key_schedule(
     service: AdminClient, *, name: KeyName, every: timedelta | None, overlap: timedelta | None, off: bool
 ) -> None:
-    """Schedule automatic rotation of a key by the running service."""
+    """Schedule automatic rotation of a key.
+
+    The running service makes the rotations.
+    """
     if (every is None) is not off or (off and overlap is not None):
         raise click.UsageError("give --every, or only --off")
     wanted = {"every_seconds": _seconds(every), "overlap_seconds": _seconds(overlap)}
@@ -108,9 +111,10 @@ def key_destroy(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Stop releasing a key, or an old version of one, and destroy it after a delay.
+    """Destroy a key or an old version after a delay.
 
-    Until then you can undo this with 'kms key restore'. Afterwards all data encrypted under the key is lost.
+    It is not released from now on. Until the destruction you can undo this with 'kms key restore'. Afterwards all data
+    encrypted under the key is lost.
     """
     if (reference is None) is not due or (due and (after is not None or dry_run)):
         raise click.UsageError("name a key, or give only --due")
@@ -184,9 +188,10 @@ def key_tag(service: AdminClient, *, name: KeyName, tags: tuple[str, ...], remov
 def key_release_settings(
     service: AdminClient, *, name: KeyName, disclosure: str | None, lease_seconds: str | None
 ) -> None:
-    """Set the detail that a refused workload receives, and the duration of leases. Without an option, show both.
+    """Set disclosure and lease duration of a key.
 
-    With 'none', a refused key looks like one that does not exist. The log always records every reason.
+    The disclosure is the detail that a refused workload receives. Without an option, show both settings. With 'none', a
+    refused key looks like one that does not exist. The log always records every reason.
     """
     if lease_seconds and lease_seconds != "default" and not (lease_seconds.isascii() and lease_seconds.isdigit()):
         raise click.UsageError("--lease-seconds: expected a number of seconds, or 'default'")

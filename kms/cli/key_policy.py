@@ -60,9 +60,10 @@ def policy_set(
     references: tuple[StoredDocument, ...],
     manner: Manner,
 ) -> None:
-    """Put all versions of a key under a higher version of its policy, effective with the next request.
+    """Put a key under a higher version of its policy.
 
-    The version must increase, and the name must not change. With a rule for 'key-policy' this requires a proposal.
+    This applies to all versions of the key, from the next request on. The version must increase, and the name must not
+    change. With a rule for 'key-policy' this requires a proposal.
     """
     from attest.encoding import rfc3339_text
     from kms.quorum.key_policy import KeyPolicySet

@@ -44,7 +44,10 @@ def material_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.group()
 def key() -> None:
-    """Create, import, list, show, rotate, disable and destroy keys. No command prints a key."""
+    """Create, import, list, rotate, disable and destroy keys.
+
+    No command prints a key.
+    """
 
 
 @key.command("create")
@@ -65,7 +68,10 @@ def key_create(
     algorithm: str | None,
     references: tuple[StoredDocument, ...],
 ) -> None:
-    """Create a key that only this service and conforming workloads can see."""
+    """Create a key that the service generates.
+
+    Only this service and conforming workloads can see it.
+    """
     wanted = _wanted(name, policy_file, algorithm, references)
     tell_versions([service.post("/v1/keys", {**wanted, "purpose": purpose})])
 
@@ -155,7 +161,7 @@ def read_material(source: Path) -> SecretBytes:
 )
 @administering(AS_JSON)
 def key_list(service: AdminClient, *, tenant: str | None, tags: tuple[str, ...]) -> None:
-    """List every version of every key with its state and policy."""
+    """List all versions of all keys with state and policy."""
     from kms.keys.tags import parse_tags
 
     wanted = [f"{tag}={value}" for tag, value in parse_tags(tags).items()]
@@ -170,7 +176,7 @@ def key_list(service: AdminClient, *, tenant: str | None, tags: tuple[str, ...])
 @key_argument
 @administering(AS_JSON)
 def key_show(service: AdminClient, *, name: KeyName) -> None:
-    """Show a key's state, its policy, and the documents of reference values in force for it."""
+    """Show a key: state, policy, reference values in force."""
     found = service.get(key_path(name))
     if wants_json():
         print_json({"schema": "kms.key/1", **found})
@@ -202,7 +208,10 @@ def _show(found: JsonObject) -> None:
 @reference_argument
 @administering(TELLING)
 def key_disable(service: AdminClient, *, reference: KeyReference) -> None:
-    """Immediately stop the release of a key or one version of it. Workloads that already hold it keep it."""
+    """Immediately stop the release of a key or version.
+
+    Workloads that already hold it keep it.
+    """
     _set_enabled(service, reference, enabled=False)
 
 

@@ -29,7 +29,9 @@ _CLEARED = {
 
 @click.group()
 def limits() -> None:
-    """Limit how often, to how many holders, to which chips and when a key is released.
+    """Limit the releases of a key.
+
+    Limits restrict how often, to how many holders, to which chips and when it is released.
 
     \b
     Examples:

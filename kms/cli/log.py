@@ -30,7 +30,10 @@ def log() -> None:
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Only entries after this number.")
 @administering(AS_JSON)
 def log_list(service: AdminClient, *, after: int) -> None:
-    """List the entries, one per line; with --json one JSON document per line, including the hash."""
+    """List the entries, one per line.
+
+    With --json, each line is a JSON document that includes the hash.
+    """
     _print_after(service, after)
 
 
@@ -54,9 +57,9 @@ def log_tail(service: AdminClient, *, lines: int, follow: bool) -> None:
 @checkpoint_option("Checkpoint stored elsewhere; - for stdin. Repeatable.")
 @with_settings(AS_JSON)
 def log_verify(expected: tuple[str, ...], checkpoints: tuple[Path, ...], loaded: LoadedSettings) -> None:
-    """Check every entry and the tree, and compare the log with states noted earlier; exit code 1 on failure.
+    """Verify every entry, the tree, and noted states.
 
-    The command reads the database of the settings directly.
+    Exit code 1 on failure. The command reads the database of the settings directly.
     """
     from kms.domain.log_verification import parse_noted, read_noted, verify_log
     from kms.operations.services import open_identity
@@ -76,7 +79,10 @@ def log_verify(expected: tuple[str, ...], checkpoints: tuple[Path, ...], loaded:
 @log.command("checkpoint")
 @administering()
 def log_checkpoint(service: AdminClient) -> None:
-    """Print the signed checkpoint of the log, cosigned by the witnesses that respond. Store it elsewhere."""
+    """Print the signed checkpoint of the log.
+
+    It has the cosignatures of the witnesses that respond. Store it elsewhere.
+    """
     click.echo(service.note("GET", "/v1/log/checkpoint"), nl=False)
 
 
@@ -84,10 +90,11 @@ def log_checkpoint(service: AdminClient) -> None:
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
 @with_settings(AS_JSON)
 def log_export(directory: Path, loaded: LoadedSettings) -> None:
-    """Export the log as files that any web server can serve (C2SP tlog-tiles): checkpoint, tiles and entries.
+    """Export the log as static files (C2SP tlog-tiles).
 
-    If the directory has an earlier export, the log is compared with it and only new files are written. The entries name
-    keys and policies: restrict read access to the directory accordingly. Run this on the service's machine.
+    Any web server can serve the checkpoint, tiles and entries. If the directory has an earlier export, the log is
+    compared with it and only new files are written. The entries name keys and policies: restrict read access to the
+    directory accordingly. Run this on the service's machine.
     """
     from attest.clock import system_clock
     from kms.log.static_export import export_log
@@ -112,10 +119,11 @@ def log_export(directory: Path, loaded: LoadedSettings) -> None:
 @click.option("--key", "key_file", required=True, type=FILE, help="Ed25519 private key of this witness (PEM).")
 @click.option("--memory", required=True, type=FILE, help="File that stores the last cosigned checkpoint.")
 def log_cosign(url: str, log_key: str, name: str, key_file: Path, memory: Path) -> None:
-    """Act as a witness: cosign the checkpoint of the service at URL if its log extends the last one cosigned.
+    """Act as a witness of the service at URL.
 
-    Prints the cosigned checkpoint, and the public key of the witness on standard error. Exit code 1 if the service does
-    not prove that its log is consistent with the last one.
+    Cosigns the service's checkpoint if its log extends the last one cosigned. Prints the cosigned checkpoint, and the
+    public key of the witness on standard error. Exit code 1 if the service does not prove that its log is consistent
+    with the last one.
     """
     from attest.release import VerifierKey
     from kms.log.cosigner import LogAtUrl, cosign_next, read_witness_key

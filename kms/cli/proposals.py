@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def proposal() -> None:
-    """Propose, sign, approve, withdraw and execute changes that require a quorum.
+    """Propose, sign and execute changes by a quorum.
 
     \b
     Examples:
@@ -42,7 +42,10 @@ def proposal() -> None:
 def proposal_create(
     service: AdminClient, *, action: str, arguments: Path, reason: str, hours: int, person: str | None
 ) -> None:
-    """Propose an action by its name, with arguments in the form of 'kms proposal show --json'."""
+    """Propose an action by its name.
+
+    The arguments have the form of 'kms proposal show --json'.
+    """
     from attest.encoding import json_value
     from attest.errors import ConfigurationError, EvidenceError
     from kms.quorum.changes import read_change
@@ -75,7 +78,10 @@ def _line(one: JsonObject) -> str:
 @click.option("--export", type=FILE, help="Write the document to be signed to this file.")
 @administering(AS_JSON)
 def proposal_show(service: AdminClient, *, which: str, export: Path | None) -> None:
-    """Show a proposal (by number or digest), its signers, and what is missing."""
+    """Show a proposal, its signers, and what is missing.
+
+    The proposal is given by number or digest.
+    """
     found = service.get(_path(which))
     if export is not None:
         write_result(export, _document(found).raw, replace=True)
@@ -144,7 +150,10 @@ def proposal_withdraw(service: AdminClient, *, which: str, reason: str) -> None:
 @click.argument("which")
 @administering(TELLING)
 def proposal_execute(service: AdminClient, *, which: str) -> None:
-    """Execute a proposal once, after enough people signed it, if its preconditions still hold."""
+    """Execute a proposal that enough people signed.
+
+    It can be executed once, if its preconditions still hold.
+    """
     done = service.post(_path(which, "execute"))
     tell_change("proposal-execute", done["done"], details=_serial(done) | {"action": done["document"]["action"]})
 

@@ -25,7 +25,7 @@ def people() -> None:
 
 @click.group()
 def quorum() -> None:
-    """Show and set the signatures that each kind of change requires."""
+    """Show and set the rules for kinds of changes."""
 
 
 @people.command("list")
@@ -86,7 +86,10 @@ def quorum_show(service: AdminClient) -> None:
 def quorum_set(
     service: AdminClient, *, kind: str, threshold: int, names: tuple[str, ...], proposer_apart: bool, manner: Manner
 ) -> None:
-    """Set the rule for a kind of change: quorum (set this one first), key-policy, anchors, kek, thaw, break-glass."""
+    """Set the rule for a kind of change.
+
+    The kinds are quorum (set this one first), key-policy, anchors, kek, thaw and break-glass.
+    """
     from kms.domain.people import QuorumRule
 
     rule = QuorumRule(kind=_kind(kind), threshold=threshold, people=names, proposer_counts=not proposer_apart)
@@ -98,7 +101,10 @@ def quorum_set(
 @changing()
 @administering()
 def quorum_clear(service: AdminClient, *, kind: str, manner: Manner) -> None:
-    """Remove the rule for a kind of change; this requires the signatures of that rule, too."""
+    """Remove the rule for a kind of change.
+
+    This requires the signatures of that rule, too.
+    """
     _set(_now(service).without_rule(_kind(kind)), service, manner)
 
 

@@ -14,7 +14,10 @@ from kms.cli.options import AS_JSON, FILE, JsonObject, print_rows, say
 
 @click.group()
 def references() -> None:
-    """Add and list documents of reference values that the policies of keys name."""
+    """Add and list documents of reference values.
+
+    The policies of keys name these documents.
+    """
 
 
 @references.command("add")
@@ -25,10 +28,10 @@ def references() -> None:
 def references_add(
     service: AdminClient, *, document: Path, signatures: tuple[Path, ...], keys: tuple[Path, ...]
 ) -> None:
-    """Put a newer version of a document into force, effective with the next request.
+    """Put a newer version of a document into force.
 
-    It applies to every key whose policy accepts it. The version must increase. If a version leaves a policy without
-    values, the keys of that policy are not released.
+    This takes effect with the next request. It applies to every key whose policy accepts it. The version must increase.
+    If a version leaves a policy without values, the keys of that policy are not released.
     """
     (given,) = given_references(read_documents((document,), signatures, keys))
     done = service.post("/v1/references", given)
@@ -46,7 +49,10 @@ def references_add(
 @references.command("list")
 @administering(AS_JSON)
 def references_list(service: AdminClient) -> None:
-    """List every version of every document, its state, and the keys for which it is in force."""
+    """List all documents, their states and keys.
+
+    Every version is listed, with the keys for which it is in force.
+    """
     found = service.get("/v1/references")["references"]
     none = "there are no documents; add the first with 'kms key import --references'"
     print_rows({"schema": "kms.references/1", "references": found}, found, _line, none=none)

@@ -84,7 +84,7 @@ _REASON = click.option("--reason", metavar="TEXT", help="Reason, recorded perman
 
 @click.group()
 def releases() -> None:
-    """List releases, find leases affected by an advisory, level or policy, and stop their renewal.
+    """List and find leases, and stop their renewal.
 
     \b
     Examples:
@@ -108,7 +108,7 @@ def releases_list(service: AdminClient, *, wanted: JsonObject, limit: int) -> No
 @click.option("--tcb-below", multiple=True, metavar="PRODUCT:COMPONENT=LEVEL", help="With a TCB below this level.")
 @click.option("--policy", "policy_file", type=FILE, help="Not conforming to this policy.")
 @click.option("--stop-renewals", is_flag=True, help="Stop renewal of the leases found. Without --yes only list them.")
-@click.option("--yes", is_flag=True, help="Do it.")
+@click.option("--yes", is_flag=True, help="Stop the renewals.")
 @_REASON
 @_selecting
 @administering(AS_JSON)
@@ -124,10 +124,11 @@ def releases_affected(
     yes: bool,
     reason: str | None,
 ) -> None:
-    """Find leases affected by an advisory, a TCB level or a policy, with reasons. Unknown claims count as affected.
+    """Find leases affected by an advisory, level or policy.
 
-    A lease must match at least one advisory, level or policy, and all other options. With --stop-renewals --yes these
-    leases are not renewed, and their keys are no longer released to the same machine with the same image.
+    Each has the reasons; leases with unknown claims count as affected. A lease must match at least one advisory, level
+    or policy, and all other options. With --stop-renewals --yes these leases are not renewed, and their keys are no
+    longer released to the same machine with the same image.
     """
     if not (advisory or tcb_below or policy_file or any(wanted.get(one) is not None for one in _NARROWING)):
         raise click.UsageError("give a condition: --advisory, --tcb-below, --policy, --chip, --measurement, …")
@@ -180,10 +181,10 @@ def releases_try(
     renews: tuple[str, ...],
     at_text: str | None,
 ) -> None:
-    """Show the outcome that a release on this evidence would have, with every reason and failed check.
+    """Try a release on evidence, and change nothing.
 
-    Nothing is changed. The evidence is treated as an answer to a challenge of this service. Exit code 1 if the keys
-    would not be released.
+    This shows the outcome that a release would have, with every reason and failed check. Nothing is changed. The
+    evidence is treated as an answer to a challenge of this service. Exit code 1 if the keys would not be released.
     """
     from attest.encoding import rfc3339_text
     from attest.release import KeyReference

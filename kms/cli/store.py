@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 @click.argument("file", type=FILE)
 @with_settings(AS_JSON)
 def backup(file: Path, loaded: LoadedSettings) -> None:
-    """Write a consistent copy of the whole database to FILE, which must not exist. The service may be running.
+    """Back up the database to FILE, which must not exist.
 
-    The backup contains the keys in wrapped form, and not the key-encryption key. Run this on the service's machine.
+    The backup is a consistent copy; the service may be running. It contains the keys in wrapped form, and not the
+    key-encryption key. Run this on the service's machine.
     """
     from kms.operations.backup import back_up
 
@@ -92,11 +93,12 @@ def restore(
 @expect_option("An earlier state (SIZE:ROOT) or a receipt's decision that the log must still contain. Repeatable.")
 @with_settings(AS_JSON)
 def fsck(*, expected: tuple[str, ...], loaded: LoadedSettings) -> None:
-    """Examine the whole database and change nothing; exit code 1 if anything is wrong.
+    """Examine the whole database, and change nothing.
 
-    This checks schema and triggers, the database's own structures, foreign keys, the log and its tree, and every
-    wrapped key, policy and signature of reference values. It replays the log and reports each difference between the
-    database and the state that the entries produce. Run this on the service's machine; the service may be running.
+    Exit code 1 if anything is wrong. This checks schema and triggers, the database's own structures, foreign keys, the
+    log and its tree, and every wrapped key, policy and signature of reference values. It replays the log and reports
+    each difference between the database and the state that the entries produce. Run this on the service's machine; the
+    service may be running.
     """
     from kms.domain.errors import KmsError
     from kms.domain.log_verification import parse_noted

@@ -256,7 +256,7 @@ def test_mc_31_without_an_administrator_the_listener_does_not_start(tmp_path: Pa
     [
         ("port = 0\n", "admin_certificate_file"),
         ('client_ca_file = "x"\n', "require admin_port"),
-        ('port = 0\ncertificate_file = "a"\nkey_file = "b"\n', "to identify callers"),
+        ('port = 0\ncertificate_file = "a"\nkey_file = "b"\n', "to identify administrators"),
         ('port = 8750\ncertificate_file = "a"\nkey_file = "b"\nclient_ca_file = "c"\n', "are the same"),
         ('port = 0\ncertificate_file = "a"\nkey_file = "b"\nclient_ca_file = "c"\nnames = "x"\n', "admin.names"),
         (

@@ -124,7 +124,7 @@ def test_init_of_a_directory_takes_no_other_places(shell: Shell, more: tuple[str
 
 def test_init_needs_a_name_that_fits(shell: Shell) -> None:
     _, err = shell.run("init", str(shell.folder / "svc"), code=2)
-    assert "hint: name it with --origin" in err
+    assert "hint: set it with --origin" in err
     _, err = shell.run("init", str(shell.folder / "other"), "--origin", "a b", code=2)
     assert "origin" in err
     assert not (shell.folder / "other").exists(), "a directory was left that the next 'kms init' stumbles over"
@@ -282,7 +282,7 @@ def test_settings_that_do_not_fit_together_name_no_flag_that_there_is_not(shell:
     assert "--settings" not in err
     _, err = shell.with_config("serve", "--port", "99999", code=2)
     assert "change it at its source" in err
-    assert "hint: name a file that is there" in shell.run("key", "list", "--config", "none.toml", code=2)[1]
+    assert "hint: give an existing file" in shell.run("key", "list", "--config", "none.toml", code=2)[1]
 
 
 def test_no_endorsements_are_said_to_be_none(shell: Shell) -> None:

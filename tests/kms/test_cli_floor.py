@@ -51,7 +51,7 @@ def test_a_floor_is_tried_out_set_and_shown(held: Shell) -> None:
     out, _ = shell.with_config("floor", "set", "Genoa:snp=255,microcode=1", *because, "--yes")
     assert out == "the floor of the service is at version 1\n"
     out, _ = shell.with_config("floor", "set", "genoa:snp=255", *because, "--yes")
-    assert out == "the floor of the service is so already\n"
+    assert out == "the floor of the service is unchanged\n"
     out, _ = shell.with_config("floor", "show")
     assert "*  version 1  genoa:snp=255  at once" in out
     assert "CVE-2025-0033" in out

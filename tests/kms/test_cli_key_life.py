@@ -28,7 +28,7 @@ def listed(shell: Shell, *more: str) -> list[dict[str, object]]:
 def test_a_key_of_a_tenant_is_made_and_found(keyed: Shell) -> None:
     _, err = keyed.with_config("key", "create", "acme/model", "--policy", str(keyed.policy), code=1)
     assert "[tenant-unknown]" in err
-    assert "hint: 'kms tenant create acme' makes it" in err
+    assert "hint: create it with 'kms tenant create acme'" in err
     assert keyed.with_config("tenant", "create", "acme")[0] == "there is a tenant acme\n"
     assert "[tenant-exists]" in keyed.with_config("tenant", "create", "acme", code=1)[1]
     assert "[tenant-invalid]" in keyed.with_config("tenant", "create", "A", code=2)[1]
@@ -90,8 +90,8 @@ def test_a_key_is_destroyed_after_a_delay_and_restored_before(keyed: Shell) -> N
         "[destroy-delay-too-short]" in keyed.with_config("key", "destroy", "model", "--after", "6d", "--yes", code=1)[1]
     )
     out, err = keyed.with_config("key", "destroy", "model", "--after", "8d", "--yes")
-    assert re.match(r"model is destroyed at \S+Z", out)
-    assert "note: until then 'kms key restore model' brings it back" in err
+    assert re.match(r"model will be destroyed at \S+Z", out)
+    assert "note: until then, 'kms key restore model' undoes this" in err
     assert "destroying until " in keyed.with_config("key", "list")[0]
     assert "note: nothing is due" in keyed.with_config("key", "destroy", "--due")[1]
     assert keyed.with_config("key", "restore", "model")[0] == "model is restored: version 1\n"

@@ -47,7 +47,7 @@ def test_mc_36_a_backup_that_is_older_than_a_checkpoint_is_restored_for_a_reason
     more = ("--checkpoint", str(kept), "--database", str(shell.folder / "restored.db"))
     _, err = shell.with_config("restore", file, *more, code=1)
     assert "[log-rolled-back]" in err
-    assert "hint: look for a newer backup" in err
+    assert "hint: find a newer backup" in err
     assert "[rollback-reason-invalid]" in shell.with_config("restore", file, *more, "--accept-rollback", " ", code=2)[1]
     shell.with_config("restore", file, *more, "--accept-rollback", "the disk died")
     last = shell.with_config("log", "list", "--json", *more[2:])[0].splitlines()[-1]

@@ -419,7 +419,7 @@ def test_break_glass_lifts_no_floor_and_its_entry_names_those_that_count(harness
     floor = put(harness, "genoa:snp=255").floor
     made = board.propose(judging())
     board.sign(made, "alice", "bob")
-    assert "floors that still count: 1" in board.execute(made)
+    assert "floors that remain in force: 1" in board.execute(made)
     assert refused(harness, workload=OTHER) == BELOW
     opened = next(one for one in harness.entries() if one["kind"] == "break-glass-opened")
     assert opened["floors"] == [{"scope": "*", "version": 1, "sha256": floor.digest, "because": [CVE]}]

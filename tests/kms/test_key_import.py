@@ -197,7 +197,7 @@ def test_a_key_is_wrapped_by_its_owner_and_imported(shell: Shell) -> None:
     assert "[wrapped-key-mismatch]" in err
     second = shell.folder / "second.wrapped"
     _, err = shell.run(*sealing, "--version", "2", "--out", str(second), "--service", identity)
-    assert f"note: 'kms key rotate model --wrapped {second}'" in err
+    assert f"note: import it with 'kms key rotate model --wrapped {second}'" in err
     told = json.loads(shell.with_config("key", "rotate", "model", "--wrapped", str(second), "--json")[0])
     assert told["schema"] == "kms.keys/1"
     assert [(one["key_id"], one["version"], one["state"]) for one in told["keys"]] == [("model", 2, "current")]

@@ -213,7 +213,7 @@ ATTACKS = {
     "DELETE FROM reference_documents": "missing in the database, created by entry",
     "DELETE FROM reference_signatures": "signers [] in the database",
     "UPDATE keks SET state = 'entering'": "state entering in the database, active since entry 1",
-    "DELETE FROM secrets WHERE name = 'challenge-mac'": "key challenge-mac: missing in the database, there since",
+    "DELETE FROM secrets WHERE name = 'challenge-mac'": "key challenge-mac: missing in the database, created by",
     "INSERT INTO meta VALUES ('restored_at', (SELECT digest FROM policies LIMIT 1))": (
         "restored_at: in the database, but not created by an entry of the log"
     ),

@@ -164,7 +164,7 @@ class Noun(ABC):
             if stored != said.value:
                 yield (
                     f"{subject}: {name.replace('_', ' ')} {_shown(stored)} in the database, "
-                    f"{_shown(said.value)} according to entry {said.seq} of the log"
+                    f"{_shown(said.value)} since entry {said.seq} of the log"
                 )
 
 
