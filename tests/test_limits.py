@@ -192,6 +192,10 @@ LIMITS: dict[str, dict[str, object]] = {
     "attest.policy.authoring.lint_tcbs": {
         "MANY_TCBS": 4,
     },
+    "attest.policy.firmware_table": {
+        "MAX_TABLE_BYTES": 1_048_576,
+        "_HIGHEST_VERSION": 9_007_199_254_740_991,
+    },
     "attest.policy.signatures": {
         "MAX_SIGNATURE_BYTES": 16_384,
         "MAX_SIGNATURES": 64,

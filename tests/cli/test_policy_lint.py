@@ -29,7 +29,8 @@ def test_a_finding_has_its_line(attest: Attest, files: Files) -> None:
     told = "".join(page.out.split())  # a long path breaks the line anywhere
     assert f"unit.yaml:{finding['line']}:error:unchecked.freshness" in told
     assert "todo:" in told
-    assert "1note(--verbose)" in told
+    assert "2notes(--verbose)" in told
+    assert "warning:snp.minimum_tcb.Genoa.snp" in told
     assert "reference-without-end" in attest("policy", "lint", policy, *AT, "--verbose").out
     assert attest("policy", "lint", policy, *AT, "-q").out == ""
 

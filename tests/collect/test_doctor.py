@@ -220,3 +220,20 @@ def test_files_that_may_not_be_looked_at_are_no_defect(tmp_path: Path, monkeypat
     monkeypatch.setattr(Path, "exists", denied)
     findings = found(machine)
     assert (findings["clock"].outcome, findings["cache"].outcome) == ("pass", "fail")
+
+
+def test_a_driver_that_lacks_a_fix_is_told(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    machine = with_gpus(snp_machine(tmp_path))
+    honest = machine.access
+
+    def ask(*, timeout: float) -> GpuState:
+        return replace(honest.gpu_state(timeout=timeout), driver_version="580.95.05")
+
+    access = MachineAccess(root=machine.root, reports=honest.reports, gpu_state=ask)
+    told = found(access)["gpu.firmware"]
+    assert told.outcome == "warning"
+    assert "driver 580.95.05 is older than the fix of NVIDIA a_id 5821 (580.159.03, 2026-05)" in told.found
+    assert "docs/firmware.md" in (told.fix or "")
+    assert "gpu.firmware" not in found(honest)

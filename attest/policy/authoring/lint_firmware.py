@@ -84,5 +84,5 @@ def _finding(path: str, accepted: str, entries: Iterable[FirmwareEntry], severit
         severity=severity,
         path=path,
         why=f"{accepted} accepts firmware older than the fix of {', '.join(map(str, found))}",
-        remedy=f"demand {found[0].demand.text} or newer, or say in the description why older firmware is accepted",
+        remedy=f"demand {found[0].demand.text} or newer, once your machines have it",
     )
