@@ -44,14 +44,13 @@ def cose_signature_holds(key: CoseKey, *, algorithm: int, protected: bytes, payl
         return False
     message = cbor_bytes(("Signature1", protected, b"", payload))
     try:
-        match key:
-            case ed25519.Ed25519PublicKey():
-                key.verify(signature, message)
-            case rsa.RSAPublicKey():
-                digest = _PSS[algorithm]
-                key.verify(signature, message, padding.PSS(padding.MGF1(digest), digest.digest_size), digest)
-            case ec.EllipticCurvePublicKey():
-                _verify_ecdsa(key, signature, message)
+        if isinstance(key, ed25519.Ed25519PublicKey):
+            key.verify(signature, message)
+        elif isinstance(key, rsa.RSAPublicKey):
+            digest = _PSS[algorithm]
+            key.verify(signature, message, padding.PSS(padding.MGF1(digest), digest.digest_size), digest)
+        else:
+            _verify_ecdsa(key, signature, message)
     except InvalidSignature:
         return False
     return True

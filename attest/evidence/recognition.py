@@ -7,27 +7,30 @@ form and nothing further is tried.
 ==  ==================================================================================  ========================
  #  What the file begins with, or consists of                                            It is (``--form``)
 ==  ==================================================================================  ========================
+ 0  header of Open Enclave, whose size fits what follows                                 sgx-quote
  1  1,184 bytes, a little-endian u32 from 1 to 255 in front                              SNP report (snp-report)
  2  the same u32; at 1184 a GUID of the certificate table, an entry that points into     extended report
     what follows, or only zeros                                                          (snp-extended)
  3  a GUID of the certificate table, or only zeros                                       certificate table
  4  CBOR map that begins with the format of an endorsement bundle                        endorsement bundle
  5  protobuf field 1, a length of two or three bytes, then protobuf field 1, a number    go-sev-guest (snp-extended)
- 6  DER SEQUENCE of a SEQUENCE that begins with [0], or with INTEGER 1                   certificate, CRL
+ 6  DER SEQUENCE of a SEQUENCE that begins with [0], or with INTEGER 1                   certificate, CRL; with an
+                                                                                         extension for evidence a
+                                                                                         tdx-quote or sgx-quote
  7  quote header: version 3 to 5, key type 2 or 3, TEE type 0x81 or 0                    tdx-quote, sgx-quote
  8  ``HCLA`` and a version; ``Spec ID Event03`` at 32; SPDM GET_MEASUREMENTS; a u64      hcl, ccel, nvidia-report,
     length and, behind as many bytes and another length, what a TPM's message begins     quote of Azure's vTPM
     with
- 9  CBOR array of two or three, CBOR map                                                 envelope
+ 9  CBOR array of two or three, CBOR map; Nitro's and Arm CCA's, by their first bytes    envelope
 10  ``{`` or ``[`` after white space: JSON, by its members, see ``JSON_KINDS``           envelope, snp-extended,
                                                                                          coco-json, azure-json, …
-11  a line ``-----BEGIN``                                                                certificates, CRLs
+11  a line ``-----BEGIN``                                                                certificates, CRLs; see 6
 12  three base64url words with dots between, the first one that of an object             token
-13  64 or more hex digits, perhaps with white space, perhaps ``0x`` in front             lines 1 to 9 in hex
-14  64 or more letters of base64 or base64url, perhaps with line breaks                  lines 1 to 9 in base64
+13  64 or more hex digits, perhaps with white space, perhaps ``0x`` in front             lines 0 to 9 in hex
+14  64 or more letters of base64 or base64url, perhaps with line breaks                  lines 0 to 9 in base64
 ==  ==================================================================================  ========================
 
-Text is decoded once and what comes out is looked at by lines 1 to 9: there is no hex of base64 and no base64 of JSON.
+Text is decoded once and what comes out is looked at by lines 0 to 9: there is no hex of base64 and no base64 of JSON.
 
 Spec: CLI.md, Inputs; specs/formats.md, section 3; specs/sev-snp.md, sections 2, 13 and 18; specs/nvidia-gpu.md,
 section 16.
@@ -81,7 +84,7 @@ def recognise(file: str, data: bytes) -> RecognisedFile:
             got=f"{len(data)} bytes",
             hint="collect it anew: whatever wrote this file has failed",
         )
-    # Lines 1 to 9: binary. None of them can be mistaken for text, which has no zero bytes and nothing above 0x7f.
+    # Lines 0 to 9: binary. None of them can be mistaken for text, which has no zero bytes and nothing above 0x7f.
     kind = binary_kind(data)
     if kind is not None:
         return kind.recognised(file, data)

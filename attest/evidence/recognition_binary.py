@@ -1,4 +1,4 @@
-"""Binary evidence by its first bytes: lines 1 to 9 of ``recognition``."""
+"""Binary evidence by its first bytes: lines 0 to 9 of ``recognition``."""
 
 from __future__ import annotations
 

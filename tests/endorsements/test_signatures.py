@@ -2,7 +2,7 @@
 
 import pytest
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 
 from attest.endorsements import signatures
 from attest.endorsements.signatures import load_public_key, signature_holds
@@ -81,3 +81,15 @@ def test_few_large_documents_are_remembered_and_many_small_ones() -> None:
         signature_holds(number.to_bytes(1024, "big"), b"", ECDSA_SHA256, public)
     assert signatures._large_holds.cache_info().currsize == 32  # noqa: SLF001  the bound is the point
     assert signatures._holds.cache_info().currsize == 100  # noqa: SLF001
+
+
+@pytest.mark.parametrize(
+    ("last", "digest"), [("0b", hashes.SHA256()), ("0c", hashes.SHA384()), ("0d", hashes.SHA512())]
+)
+def test_rsa_with_pkcs_1_holds_for_its_digest_only(last: str, digest: hashes.HashAlgorithm) -> None:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    signature, own = key.sign(b"signed", padding.PKCS1v15(), digest), spki(key.public_key())
+    for other in ("0b", "0c", "0d"):
+        algorithm = bytes.fromhex(f"300d06092a864886f70d0101{other}0500")
+        assert signature_holds(b"signed", signature, algorithm, own) is (other == last)
+    assert not signature_holds(b"signed", signature, bytes.fromhex(f"300d06092a864886f70d0101{last}0501"), own)

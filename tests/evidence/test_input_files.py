@@ -37,6 +37,7 @@ from attest.evidence.snp.peer_forms import TINFOIL_FORMAT
 from attest.evidence.snp.tcb import SnpProduct
 from attest_simulator import SimulatedChip, SimulatedGuest
 from attest_simulator.revocation_lists import simulated_crl
+from tests.evidence.attachment.wild import FORMS as WILD
 from tests.evidence.snp.peer_writers import attestation, sev_struct, trustee
 
 CHIP = SimulatedChip.of(SnpProduct.GENOA)
@@ -669,6 +670,7 @@ def test_large_files_of_nothing_are_refused_in_no_time(data: bytes) -> None:
 # -- totality
 
 SAMPLES = [data for data, _, _ in EVERY.values()] + [data for data, _ in UNSUPPORTED]
+SAMPLES += [wild.data for wild in WILD.values()]
 EDITS = st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), max_size=3)
 
 

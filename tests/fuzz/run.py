@@ -43,6 +43,8 @@ from attest.endorsements.ocsp_answers import parse_ocsp
 from attest.endorsements.rims import RimDocument
 from attest.endorsements.x509 import parse_certificate, parse_crl
 from attest.errors import AttestError
+from attest.evidence.attachment.committed_data import committed_data_bytes, parse_committed_data
+from attest.evidence.attachment.uvm_endorsement import parse_uvm_endorsement
 from attest.evidence.binding import parse_binding
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import parse_envelope
@@ -79,12 +81,14 @@ from attest.results.service_token import verify_service_token
 from attest.results.token_roots import read_token_roots
 from attest.sealed import SealedReader, key_from_tink, tink_keyset
 from attest.verification import verify
+from attest_simulator.azure.containers import uvm_endorsement
 from attest_simulator.intel import SimulatedPlatform, SimulatedTd
 from attest_simulator.nvidia import SimulatedBoard
 from attest_simulator.tpm_log import startup_locality, typical_tpm_boot, write_tpm_log
 from tests.channel.support import ASK, SAID, offer_of
 from tests.channel.support import Service as ChannelService
 from tests.channel.whole_messages import decode_request, decode_response
+from tests.evidence.attachment.wild import FORMS
 from tests.fuzz.bodies import INTERNAL, Service, open_harness
 from tests.kms.support import Harness
 from tests.measure.made import BOOT_VOLUME, EXTEND, OVMF_MEMORY, acpi_tables, firmware, kernel
@@ -241,6 +245,8 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "rim": lambda data: read_rim(RimDocument(xml=data)),
     "ocsp": parse_ocsp,
     "forms": lambda data: read_evidence([("input", data)]),
+    "uvm-endorsement": parse_uvm_endorsement,
+    "committed-data": parse_committed_data,
     "endorsements": lambda data: read_endorsements([("input", data)], at=AT),
     "anchors": lambda data: read_anchor_file(data, base=TrustAnchors.vendors()),
     "corim": lambda data: references_from_corim(parse_corim(data), at=AT),
@@ -319,7 +325,10 @@ def seeds(target: str) -> Iterator[bytes]:
         *everything["quote"],
         *everything["gpu-report"],
         *everything["gpu-device"],
+        *(wild.data for wild in FORMS.values()),
     ]
+    everything["uvm-endorsement"] = [uvm_endorsement(guest.measurement)]
+    everything["committed-data"] = [committed_data_bytes({"ita-tdx": (b"nonce", b"time", b"data")})]
     collateral = PLATFORM.collateral("tdx", at=AT)
     everything["endorsements"] = [
         *everything["table"],

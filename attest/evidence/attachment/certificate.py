@@ -145,6 +145,8 @@ def _key_digests(certificate: Certificate, stated: TaggedValue) -> tuple[bytes, 
     match entry:
         case (int(algorithm), bytes(digest)) if algorithm in _HASHES and not isinstance(algorithm, bool):
             return digest, _HASHES[algorithm](certificate.spki).digest()
+        case _:
+            pass
     known = ", ".join(map(str, _HASHES))
     raise _malformed(f"claims.{_PUBLIC_KEY_HASH}", f"[algorithm, digest], an algorithm of {known}", "another value")
 
@@ -157,7 +159,8 @@ def _shown(value: TaggedValue) -> JsonValue:
             return value
         case int() if not isinstance(value, bool):
             return str(value)
-    return "another value"
+        case _:
+            return "another value"
 
 
 def _padded(digest: bytes) -> bytes:
