@@ -117,6 +117,7 @@ ODD: tuple[object, ...] = (
     "",
     " ",
     "\x1f",
+    "\u200b\u2800",
     "x",
     "1",
     [],
@@ -125,6 +126,7 @@ ODD: tuple[object, ...] = (
     ["x"],
     {"x": 1},
     {"unchecked": "why"},
+    {"unchecked": "\u2060\u3164"},
 )
 ODD_POLICIES = 400
 
