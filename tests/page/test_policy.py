@@ -127,6 +127,8 @@ ODD: tuple[object, ...] = (
     {"x": 1},
     {"unchecked": "why"},
     {"unchecked": "\u2060\u3164"},
+    ["2030-01-01T00:00:00Z"],
+    [["2030-01-01T00:00:00Z"]],
 )
 ODD_POLICIES = 400
 

@@ -1,1 +1,1 @@
-import{a as s,b as a,c as o,d as r,e,f as n}from"./chunk-BP63EI45.js";import"./chunk-XAVLRGR3.js";export{n as Channel,s as KEM_HYBRID,a as KEM_X25519,r as askForKeys,e as recordOf,o as spokenKems};
+import{a as s,b as a,c as o,d as r,e,f as K}from"./chunk-KTT42UL7.js";import"./chunk-IP2KZDTX.js";export{K as Channel,s as KEM_HYBRID,a as KEM_X25519,r as askForKeys,e as recordOf,o as spokenKems};

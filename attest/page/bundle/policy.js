@@ -1,1 +1,1 @@
-import{a as s,b as o,c as a,d as r,e as p,f as e}from"./chunk-2TYUVGYR.js";import"./chunk-XAVLRGR3.js";export{s as appraise,a as filesOf,r as loadPolicy,e as propose,p as rows,o as together};
+import{a as s,b as o,c as a,d as r,e as p,f as e}from"./chunk-SBCVBHDP.js";import"./chunk-IP2KZDTX.js";export{s as appraise,a as filesOf,r as loadPolicy,e as propose,p as rows,o as together};

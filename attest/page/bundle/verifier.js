@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-OSRPPBCZ.js";import"./chunk-XAVLRGR3.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-S2AT5F54.js";import"./chunk-IP2KZDTX.js";export{r as verifyEvidence};

@@ -113,12 +113,14 @@ export const hexOf =
 
 /** An RFC 3339 time, as it was written. */
 export const date: Reader<string> = (value, path) => {
+  // Anything else would be read as the text that JavaScript makes of it.
+  const found = typeof value === "string" ? value : "";
   try {
-    moment(value as string);
+    moment(found);
   } catch {
     refuse(path, "an RFC 3339 time", value);
   }
-  return value as string;
+  return found;
 };
 
 /** The moment of a time, in milliseconds. */
