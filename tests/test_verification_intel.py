@@ -106,7 +106,7 @@ def test_an_enclave_verifies_and_lists_every_check(version: int) -> None:
 def test_claims_say_who_speaks_and_are_complete() -> None:
     body_1_5 = HONEST.verify(TD.quote(ZEROS, version=5)).items[0].claims
     body_1_0 = HONEST.verify(TD.quote(ZEROS)).items[0].claims
-    assert body_1_5.keys() - body_1_0.keys() == {"mr_service_td", "tee_tcb_svn_2"}
+    assert body_1_5.keys() - body_1_0.keys() == {"mr_service_td", "tee_tcb_svn_2", "tcb_status_current"}
     bound = replace(TD, mr_service_td=b"\x01" * 48)
     assert HONEST.verify(bound.quote(ZEROS, version=5)).items[0].claims["service_td_bound"] is True
     assert body_1_0["service_td_bound"] is False
