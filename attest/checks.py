@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import unicodedata
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -69,6 +70,17 @@ def judged(check_id: str, *, holds: bool, expected: str, got: str, clause: str, 
     return Check(id=check_id, outcome=outcome, expected=expected, got=got, clause=clause, item=item)
 
 
+_DRAWN = "LNPS"
+"""Unicode categories of letters, numbers, punctuation and symbols; other characters leave no ink of their own."""
+_BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+"""Characters of these categories without any ink: fillers of Hangul, and the empty pattern of Braille."""
+
+
+def is_visible(text: str) -> bool:
+    """Return True if a text has a character that people can see."""
+    return any(unicodedata.category(each)[0] in _DRAWN and each not in _BLANK for each in text)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unchecked:
     """A named, reasoned decision to tolerate that one thing cannot be judged.
@@ -80,7 +92,7 @@ class Unchecked:
         reason: the reason of the decision; shown in every result.
 
     Raises:
-        ValueError: another name, or an empty reason.
+        ValueError: another name, or a reason without a visible character.
     """
 
     check: str
@@ -91,5 +103,5 @@ class Unchecked:
     def __post_init__(self) -> None:
         if self.check not in self.NAMES:
             raise ValueError(f"cannot leave {self.check!r} unchecked: expected one of {', '.join(self.NAMES)}")
-        if not self.reason.strip():
+        if not is_visible(self.reason):
             raise ValueError(f"leaving {self.check} unchecked needs a reason")

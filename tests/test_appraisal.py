@@ -183,6 +183,36 @@ def test_mc_8_a_denied_chip_is_refused_and_another_is_not() -> None:
     assert judged(document(denied_chip_ids=["00" * 64])).affirmed
 
 
+def test_a_chip_that_masks_its_id_is_known_by_its_certificate() -> None:
+    masked = {"unchecked": "a host that masks CHIP_ID"}
+    honest, hidden = scene(), scene(mask_chip_id=True)
+    chip_id = honest.guest.chip.chip_id.hex()
+    assert failed(judged(document(masked_chip_id=masked, denied_chip_ids=[chip_id]), hidden)) == {"denied_chip_ids"}
+    assert judged(document(masked_chip_id=masked, denied_chip_ids=["11" * 64]), hidden).affirmed
+    assert judged(document(masked_chip_id=masked, chip_ids=[chip_id]), hidden).affirmed
+    assert failed(judged(document(masked_chip_id=masked, chip_ids=["11" * 64]), hidden)) == {"chip_id"}
+
+
+@pytest.mark.parametrize(("key", "rule"), [("chip_ids", "chip_id"), ("denied_chip_ids", "denied_chip_ids")])
+def test_a_machine_without_any_identity_fails_a_list_of_identities(key: str, rule: str) -> None:
+    hidden = scene(csp_id="CN=cloud.invalid", mask_chip_id=True)
+    for listed in (scene().guest.chip.chip_id.hex(), "11" * 64, "00" * 64):
+        assert failed(judged(document(**{key: [listed]}), hidden)) == {rule}
+    shown = scene(csp_id="CN=cloud.invalid")
+    chip_id = shown.guest.chip.chip_id.hex()
+    assert judged(document(chip_ids=[chip_id]), shown).affirmed
+    assert failed(judged(document(denied_chip_ids=[chip_id]), shown)) == {"denied_chip_ids"}
+    assert judged(document(denied_chip_ids=["11" * 64]), shown).affirmed
+
+
+@pytest.mark.parametrize("key", ["chip_ids", "denied_chip_ids"])
+def test_a_chip_id_of_zeros_that_another_verifier_states_is_no_identity(key: str) -> None:
+    wanted = f"policy.snp.{'chip_id' if key == 'chip_ids' else key}"
+    policy = policy_of(document(**{key: ["00" * 64]}))
+    (rule,) = [rule for rule in policy.rules["sev-snp"] if rule.id == wanted]
+    assert not rule.holds(bytes(64), AT)
+
+
 @pytest.mark.parametrize(("seconds", "good"), [(-1, False), (0, True), (1, True)])
 def test_reference_values_count_until_their_last_moment_included(seconds: int, good: bool) -> None:
     policy = copy.deepcopy(STRICT)

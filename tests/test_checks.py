@@ -4,6 +4,9 @@ import pytest
 
 from attest.checks import Check, Outcome, Tier, Unchecked
 
+INVISIBLE = ("", "  ", "\n", "\u200b", "\u2060\ufeff", "\u00ad", "\u0301", "\u2800", "\u3164 \u115f", "\u202e", "\x00")
+"""Texts in which nobody sees anything."""
+
 
 @pytest.mark.parametrize(
     ("outcome", "tier"),
@@ -24,7 +27,7 @@ def test_only_a_pass_counts_in_favour(outcome: Outcome, tier: Tier) -> None:
 @pytest.mark.parametrize("name", Unchecked.NAMES)
 def test_what_may_stay_unjudged_is_a_closed_list_and_needs_a_reason(name: str) -> None:
     assert Unchecked(check=name, reason="because").reason == "because"
-    for reason in ("", "  ", "\n"):
+    for reason in INVISIBLE:
         with pytest.raises(ValueError, match="reason"):
             Unchecked(check=name, reason=reason)
 

@@ -115,7 +115,7 @@ def test_the_extended_report_says_in_three_places_that_a_service_td_is_bound(pla
 def test_claims_say_who_speaks_and_are_complete() -> None:
     body_1_5 = HONEST.verify(TD.quote(ZEROS, version=5)).items[0].claims
     body_1_0 = HONEST.verify(TD.quote(ZEROS)).items[0].claims
-    assert body_1_5.keys() - body_1_0.keys() == {"mr_service_td", "tee_tcb_svn_2"}
+    assert body_1_5.keys() - body_1_0.keys() == {"mr_service_td", "tee_tcb_svn_2", "tcb_status_current"}
     bound = replace(TD, mr_service_td=b"\x01" * 48)
     assert HONEST.verify(bound.quote(ZEROS, version=5)).items[0].claims["service_td_bound"] is True
     assert body_1_0["service_td_bound"] is False
@@ -211,12 +211,16 @@ def test_each_piece_of_collateral_is_needed(tee: str) -> None:
     assert HONEST.verify(quote, endorsements=whole).simulated
     without: tuple[tuple[Endorsements, str], ...] = (
         *((replace_crls(whole, without=i), "revocation") for i in range(2)),
-        (Endorsements(certificates=whole.certificates, crls=whole.crls, documents=whole.documents[1:]), "tcb_info"),
-        (Endorsements(certificates=whole.certificates, crls=whole.crls, documents=whole.documents[:1]), "qe_identity"),
+        (without_documents(whole, "tcb-info"), "tcb_info"),
+        (without_documents(whole, "qe-identity"), "qe_identity"),
     )
     for pool, step in without:
         error = refused(lambda pool=pool: HONEST.verify(quote, endorsements=pool))  # type: ignore[misc]
         assert (error.check, error.exit_code) == (f"{tee}.{step}", 5)
+
+
+def without_documents(pool: Endorsements, kind: str) -> Endorsements:
+    return replace(pool, documents=tuple(document for document in pool.documents if document.kind != kind))
 
 
 def replace_crls(pool: Endorsements, *, without: int) -> Endorsements:

@@ -48,13 +48,13 @@ _ADVISORIES: JsonSchema = {
     "additionalProperties": mapping({"reason": _TEXT, "expires": _EXPIRES}, required=["reason", "expires"]),
 }
 _PLATFORM_SWITCHES = tuple((name, 0) for name in ("dynamic_platform", "cached_keys", "smt_enabled"))
+_STATUSES = tuple(str(status) for status in TcbStatus if status is not TcbStatus.REVOKED)
 
 
 def _intel_tcb() -> dict[str, JsonSchema]:
     """Return the keys that TDX and SGX share."""
-    statuses = [str(status) for status in TcbStatus if status is not TcbStatus.REVOKED]
     return {
-        "tcb_status": demanded(array({"enum": [*statuses]}), "statuses that are accepted; UpToDate when left out"),
+        "tcb_status": demanded(array({"enum": [*_STATUSES]}), "statuses that are accepted; UpToDate when left out"),
         "accepted_advisories": demanded(_ADVISORIES, "advisories that are tolerated; none when left out"),
         "minimum_tcb_date": demanded(_MOMENT, "least date of the TCB level that the platform reaches"),
         "minimum_tcb_evaluation_data_number": integer(1, 2**31, "of TCB info and of QE identity"),
@@ -212,6 +212,9 @@ TDX: JsonSchema = mapping(
         "mr_config_id": demanded(_DIGESTS, "MRCONFIGID"),
         "mr_owner": demanded(_DIGESTS, "MROWNER"),
         "mr_owner_config": demanded(_DIGESTS, "MROWNERCONFIG"),
+        "tcb_status_current": demanded(
+            array({"enum": [*_STATUSES]}), "statuses that are accepted for the TDX module that runs now"
+        ),
         "minimum_tdx_module_svn": demanded(
             _MODULES, "for each version of the TDX module its least SVN; a version without one is refused"
         ),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from attest.checks import is_visible
+
 MAX_MEASUREMENT_INDEX = 63
 """A GPU has 64 measurement blocks, counted from 0; a switch has 31 (specs/nvidia-gpu.md, section 2)."""
 
@@ -25,7 +27,7 @@ class WaivedMeasurement:
     def __post_init__(self) -> None:
         if not 0 <= self.index <= MAX_MEASUREMENT_INDEX:
             raise ValueError(f"a measurement index is 0 to {MAX_MEASUREMENT_INDEX}, not {self.index}")
-        if not self.reason.strip():
+        if not is_visible(self.reason):
             raise ValueError("a waived measurement needs a reason")
 
 
@@ -48,7 +50,7 @@ class GpuTolerances:
         indices = [waived.index for waived in self.waived_measurements]
         if len(set(indices)) != len(indices):
             raise ValueError("one measurement index is waived twice")
-        if self.held_rim_signers is not None and not self.held_rim_signers.strip():
+        if self.held_rim_signers is not None and not is_visible(self.held_rim_signers):
             raise ValueError("tolerating RIM signers on hold needs a reason")
 
 

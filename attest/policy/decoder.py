@@ -10,7 +10,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
-from attest.checks import Unchecked
+from attest.checks import Unchecked, is_visible
 from attest.encoding import JsonValue, hex_bytes, rfc3339
 from attest.errors import EvidenceError, InvalidValueError
 
@@ -187,8 +187,8 @@ def record_of(cls: type[T]) -> Decoder[T]:
 
 
 def text(value: JsonValue, path: str) -> str:
-    """Decode text that is not blank."""
-    if not isinstance(value, str) or not value.strip() or len(value) > MAX_TEXT_CHARACTERS:
+    """Decode text with a visible character."""
+    if not isinstance(value, str) or not is_visible(value) or len(value) > MAX_TEXT_CHARACTERS:
         raise refuse(path, f"text of 1 to {MAX_TEXT_CHARACTERS} characters", value)
     return value
 

@@ -20,6 +20,7 @@ from attest.policy.decoder import (
     STRICT_OFF,
     Demand,
     Section,
+    choice,
     demand,
     hex_list,
     integer,
@@ -31,7 +32,7 @@ from attest.policy.decoder import (
     table_of,
 )
 from attest.policy.eventlog import TDX_LOG, EventLogDemands, decode_event_log, event_log_rules
-from attest.policy.intel_tcb import TcbDemands, decode_tcb, tcb_rules, tcb_status_rule
+from attest.policy.intel_tcb import ALLOWED_STATUSES, TcbDemands, decode_tcb, tcb_rules, tcb_status_rule
 from attest.policy.references import ReferenceValues, names_in
 from attest.policy.rules import Rule, RuleMaker, Test, is_, one_of
 
@@ -65,6 +66,9 @@ class TdxDemands:
     mr_owner_config: Demand[tuple[bytes, ...]] | None = field(default=None, metadata=_DIGESTS)
     minimum_tdx_module_svn: Demand[Mapping[str, int]] | None = field(
         default=None, metadata=key(demand(table_of(integer(0, 255), keys=_MODULE_VERSIONS)))
+    )
+    tcb_status_current: Demand[tuple[str, ...]] | None = field(
+        default=None, metadata=key(demand(list_of(choice(ALLOWED_STATUSES))))
     )
     event_log: EventLogDemands | None = field(default=None, metadata=key(partial(decode_event_log, key=TDX_LOG)))
 
@@ -136,6 +140,7 @@ def tdx_rules(tdx: TdxDemands, references: Mapping[str, ReferenceValues]) -> tup
         *_td_measurements(tdx, references),
         *_td_state(tdx),
         *tcb_rules(_TDX, tdx.tcb),
+        *tcb_status_rule(_TDX, tdx.tcb_status_current, name="tcb_status_current"),
         *(() if tdx.event_log is None else event_log_rules(tdx.event_log, key=TDX_LOG)),
     )
 

@@ -110,9 +110,11 @@ def tcb_rules(make: RuleMaker, tcb: TcbDemands) -> Iterator[Rule]:
         yield from make.rule(f"platform.{name}", switch, is_, category="hardware")
 
 
-def tcb_status_rule(make: RuleMaker, statuses: Demand[tuple[str, ...]]) -> Iterator[Rule]:
+def tcb_status_rule(
+    make: RuleMaker, statuses: Demand[tuple[str, ...]] | None, *, name: str = "tcb_status"
+) -> Iterator[Rule]:
     """Make the rule for the statuses of the platform's TCB that are accepted."""
-    return make.rule("tcb_status", statuses, one_of, category="hardware", tolerated_by=_TCB)
+    return make.rule(name, statuses, one_of, category="hardware", tolerated_by=_TCB)
 
 
 def not_before(first: datetime) -> Test:

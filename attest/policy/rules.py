@@ -217,12 +217,14 @@ class RuleMaker:
             tolerated_by=tolerated_by,
         )
 
-    def denial(self, name: str, denied: tuple[bytes, ...], *, claim: str) -> Iterator[Rule]:
+    def denial(
+        self, name: str, denied: tuple[bytes, ...], *, claim: Claim | str, test: Callable[[Any], Test] | None = None
+    ) -> Iterator[Rule]:
         """Make the rule that refuses named instances; for an empty list, none."""
         return self.rule(
             name,
             Demand(denied) if denied else None,
-            none_of,
+            test or none_of,
             category="instance-identity",
             claim=claim,
             expected=lambda values: "none of " + ", ".join(value.hex() for value in values),

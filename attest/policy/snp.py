@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 
 from attest.checks import Outcome
@@ -31,7 +31,7 @@ from attest.policy.decoder import (
     text,
 )
 from attest.policy.references import ReferenceValues, names_in
-from attest.policy.rules import Rule, RuleMaker, at_least, has_bits, is_, none_of, one_of
+from attest.policy.rules import Rule, RuleMaker, Test, at_least, has_bits, is_, none_of, one_of
 from attest.policy.snp_tcb import (
     TCB_DEMANDS,
     ExactTcbs,
@@ -147,11 +147,24 @@ def _identity_rules(snp: SnpDemands, references: Mapping[str, ReferenceValues]) 
         ("author_key_digest", snp.author_key_digests, "executables"),
         ("family_id", snp.family_ids, "executables"),
         ("image_id", snp.image_ids, "executables"),
-        ("chip_id", snp.chip_ids, "instance-identity"),
         ("csp_id", snp.csp_ids, "instance-identity"),
     ):
         yield from _SNP.rule(name, wanted, one_of, category=category)
-    yield from _SNP.denial("denied_chip_ids", snp.denied_chip_ids, claim="chip_id")
+    yield from _SNP.rule("chip_id", snp.chip_ids, _named_one_of, category="instance-identity", claim=_CHIP)
+    yield from _SNP.denial("denied_chip_ids", snp.denied_chip_ids, claim=_CHIP, test=_named_none_of)
+
+
+def _named_one_of(values: Iterable[bytes]) -> Test:
+    return _named(one_of(values))
+
+
+def _named_none_of(values: Iterable[bytes]) -> Test:
+    return _named(none_of(values))
+
+
+def _named(test: Test) -> Test:
+    """Refuse a machine without any identity, which may be any machine: CHIP_ID masked, and no HWID."""
+    return lambda value, at: any(value) and test(value, at)
 
 
 def _state_rules(snp: SnpDemands) -> Iterator[Rule]:
@@ -210,6 +223,9 @@ _ABI = replace(
     ),
 )
 """Firmware below what the guest policy demands does not launch the guest (sev-snp.md, POLICY)."""
+
+_CHIP = replace(snp_claim("chip_id"), get=snp_claim("chip_identity").get)
+"""The chip by its certificate where that names one: a host may mask CHIP_ID. Other Verifiers state CHIP_ID."""
 
 _MASKED_VCEK = Claim(
     name="chip_id_masked",

@@ -12,7 +12,7 @@ from attest.evidence.snp.claims import SNP_CLAIMS
 _PCK = """
     fmspc pce_id pce_svn cpu_svn ppid
     platform.ca platform.instance_id platform.dynamic_platform platform.cached_keys platform.smt_enabled
-    tcb_status platform_status tdx_module_status qe_status tcb_date advisory_ids
+    tcb_status platform_status tdx_module_status tcb_status_current qe_status tcb_date advisory_ids
     tcb_evaluation_data_number qe_identity_evaluation_data_number
 """
 _DEVICE = "architecture product device_identity hwmodel ueid fwid"
@@ -26,7 +26,7 @@ SNP = {
         policy.page_swap_disable host_data chip_id_masked reported_tcb signing_key
     """,
     Origin.GUEST: "report_data",
-    Origin.CERTIFICATE: "product csp_id",
+    Origin.CERTIFICATE: "product csp_id chip_identity",
 }
 TDX = {
     Origin.HOST: """

@@ -219,7 +219,7 @@ CONSTANTS: dict[str, dict[str, object]] = {
     "attest.evidence.intel.collateral_forms": {
         "_LONG_FORM": 128,
     },
-    "attest.evidence.intel.evaluation": {
+    "attest.evidence.intel.quoting_enclave": {
         "_DEBUG": 2,
         "_INTEL_QE": {
             "sgx": ("8c4f5775d796503e96137f77c68a829a0056ac8ded70140b081b094490c57bff", 1),

@@ -1,8 +1,11 @@
 """RIMs as an attacker would write them: signed with the simulator's public keys, or wrapped around what was signed."""
 
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+
+from lxml import etree  # type: ignore[import-untyped]  # it ships no types
 
 from attest_simulator.nvidia.authorities import reference_issuer
 from attest_simulator.nvidia.rims import rim_signer_certificates, rim_signer_key, rim_signer_template, signed_in
@@ -83,6 +86,22 @@ class _Parts:
         return self.signature.replace(end, what + end)
 
 
+def signed_elsewhere(place: str = "<ns0:Entity", *, info: str = "") -> str:
+    """A document whose own SignatureValue is nothing, with a SignedInfo and a value that fit each other before it."""
+    info = info or f'<ds:SignedInfo xmlns:ds="{DS}"><ds:Reference URI=""/></ds:SignedInfo>'
+    moved = f'{info}<ds:SignatureValue xmlns:ds="{DS}">@SIGNED@</ds:SignatureValue>'
+    body = text().replace(place, moved + place, 1)
+    found = etree.fromstring(body.replace("@SIGNATURE@", "").encode()).find(f".//{{{DS}}}SignedInfo")
+    value = b64encode(_sign(etree.tostring(found, method="c14n", exclusive=False))).decode()
+    return rim(body.replace("@SIGNED@", value), sign=_always(bytes(96))).decode()
+
+
+def _genuine_info() -> str:
+    """The SignedInfo of the genuine document, with its digest."""
+    info = rims()[0].decode().split("<ds:SignedInfo", 1)[1].split("</ds:SignedInfo>")[0]
+    return f'<ds:SignedInfo xmlns:ds="{DS}"{info}</ds:SignedInfo>'
+
+
 def wrapped() -> Mapping[str, bytes]:
     """XML signature wrapping (must-check.md 3): the signed element is moved aside and another is read in its place."""
     signed = rims()[0].decode()
@@ -113,6 +132,9 @@ def wrapped() -> Mapping[str, bytes]:
             signature.replace("<ds:SignatureValue>", "<ds:SignedInfo/><ds:SignatureValue>", 1)
         ),
         "two digests": signed.replace("<ds:DigestValue>", "<ds:DigestValue>AAAA</ds:DigestValue><ds:DigestValue>"),
+        "signed parts elsewhere": signed_elsewhere(),
+        "signed parts elsewhere, in the payload": signed_elsewhere("</ns0:Payload>"),
+        "the signed parts of another document elsewhere": signed_elsewhere(info=_genuine_info()),
         "a comment in a digest": signed.replace("<ds:DigestValue>", "<ds:DigestValue><!---->"),
         "a comment in a value": signed.replace("<ns0:Entity", "<!-- --><ns0:Entity", 1),
         "another value": signed.replace('active="True"', 'active="False"', 1),

@@ -217,6 +217,7 @@ TDX_KEYS: Choices = {
     "service_td": (False, WAIVER),
     "mr_service_td": (["02" * 48], [NONE48], WAIVER),
     "mr_config_id": ([ZERO48], [NONE48]),
+    "tcb_status_current": (["UpToDate"], ["OutOfDate", "UpToDate"], WAIVER),
     "minimum_tdx_module_svn": ({"1": 6}, {"1": 7}, {"0": 1}, WAIVER),
     "rtmr1": (["boot"], ["other", "boot"], ["other"], WAIVER),
     "event_log": (

@@ -275,8 +275,8 @@ class Interpreter:
             snp,
             claims,
             {
-                "chip_ids": "chip_id",
-                "denied_chip_ids": "chip_id",
+                "chip_ids": "chip_identity",
+                "denied_chip_ids": "chip_identity",
                 "host_data": "host_data",
                 "id_key_digests": "id_key_digest",
                 "author_key_digests": "author_key_digest",
@@ -310,6 +310,9 @@ class Interpreter:
             yield is_waived(tdx.get("service_td")) or claims.get("service_td_bound") is False
         table = ("mr_service_td", "mr_seam", "mr_config_id", "mr_owner", "mr_owner_config")
         yield from self.listed(tdx, claims, {name: name for name in table})
+        current = claims.get("tcb_status_current")
+        if "tcb_status_current" in tdx and not (current is None and "tcb" in self.leave):
+            yield self.test(tdx["tcb_status_current"], current, lambda demand, claim: claim in demand)
         if "minimum_tdx_module_svn" in tdx:
             yield self.test(
                 tdx["minimum_tdx_module_svn"],

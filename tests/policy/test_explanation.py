@@ -107,6 +107,7 @@ EVERYTHING: dict[str, Any] = {
         "mr_config_id": [HEX48],
         "mr_owner": [HEX48],
         "mr_owner_config": [HEX48],
+        "tcb_status_current": ["UpToDate"],
         "minimum_tdx_module_svn": {"1": 6},
         "event_log": EVENT_LOG,
         "accepted_advisories": {"INTEL-SA-00837": {"reason": "none of ours", "expires": "2027-01-01T00:00:00Z"}},

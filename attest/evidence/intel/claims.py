@@ -94,6 +94,7 @@ _SHARED: tuple[Claim, ...] = (
     _evaluated("tcb_status", ClaimType.TEXT, lambda e: str(e.tcb_status)),
     _evaluated("platform_status", ClaimType.TEXT, lambda e: str(e.platform_status)),
     _evaluated("tdx_module_status", ClaimType.TEXT, lambda e: e.tdx_module_status and str(e.tdx_module_status)),
+    _evaluated("tcb_status_current", ClaimType.TEXT, lambda e: e.tcb_status_current and str(e.tcb_status_current)),
     _evaluated("qe_status", ClaimType.TEXT, lambda e: str(e.qe_status)),
     _evaluated("tcb_date", ClaimType.TEXT, lambda e: rfc3339_text(e.tcb_date)),
     _evaluated("advisory_ids", ClaimType.LIST, lambda e: e.advisory_ids),

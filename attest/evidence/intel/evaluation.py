@@ -8,10 +8,9 @@ other status is a result, and policies judge it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import ge
-from typing import Final
 
 from attest.errors import VerificationError
 from attest.evidence.intel.pck import PckCertificate
@@ -19,15 +18,8 @@ from attest.evidence.intel.qe_identity import QeIdentity
 from attest.evidence.intel.quote import ParsedQuote
 from attest.evidence.intel.status import TcbStatus, converge
 from attest.evidence.intel.tcb_info import ComponentLevel, TcbInfo, TcbLevel, TdxModule, TdxModuleIdentity, Tee
-from attest.evidence.sgx.structure import ParsedEnclaveReport
 from attest.evidence.tdx.structure import ParsedTdReport
 
-_DEBUG = 0x02
-_INTEL_QE: Final[Mapping[Tee, tuple[str, int]]] = {
-    "sgx": ("8c4f5775d796503e96137f77c68a829a0056ac8ded70140b081b094490c57bff", 1),
-    "tdx": ("dc9e2a7c6f948f17474e34a7fc43ed030f7c1563f1babddf6340c82e0e54a8c5", 2),
-}
-"""MRSIGNER and ISVPRODID of Intel's quoting enclaves (section 5); only for when QE identity is left out."""
 _CONFIGURATION = frozenset(
     {
         TcbStatus.CONFIGURATION_NEEDED,
@@ -85,6 +77,8 @@ class TcbEvaluation:
         tcb_status: all parts together.
         platform_status: the SGX level's for SGX, the TDX level's for TDX.
         tdx_module_status: None for SGX.
+        tcb_status_current: as ``tcb_status``, by the TDX module that runs now (TEE_TCB_SVN_2) and not by the one under
+            which the TD began; None where the quote states none, or no level covers it.
         tcb_date: of the matched level of the platform.
         advisory_ids: of the matched levels of all parts, sorted, none twice.
         tcb_evaluation_data_number: of the TCB info.
@@ -94,6 +88,7 @@ class TcbEvaluation:
     tcb_status: TcbStatus
     platform_status: TcbStatus
     tdx_module_status: TcbStatus | None
+    tcb_status_current: TcbStatus | None
     qe_status: TcbStatus
     tcb_date: datetime
     advisory_ids: tuple[str, ...]
@@ -101,63 +96,9 @@ class TcbEvaluation:
     qe_identity_evaluation_data_number: int
 
 
-# -- the quoting enclave (T10)
-
-
-def require_qe(identity: QeIdentity, qe: ParsedEnclaveReport) -> ComponentLevel:
-    """Require that the quoting enclave is Intel's, and return the level that covers it.
-
-    Raises:
-        VerificationError: ``qe-identity-mismatch``, or ``tcb-not-supported`` when no level covers its ISVSVN.
-
-    Spec: specs/intel-tdx-sgx.md, section 10.
-    """
-    if qe.misc_select & identity.misc_select_mask != identity.misc_select:
-        raise _qe_mismatch("MISCSELECT", f"{identity.misc_select:08x}", f"{qe.misc_select:08x}")
-    if _masked(qe.attributes, identity.attributes_mask) != identity.attributes:
-        wanted = f"{identity.attributes.hex()} under mask {identity.attributes_mask.hex()}"
-        raise _qe_mismatch("ATTRIBUTES", wanted, qe.attributes.hex())
-    if qe.mr_signer != identity.mr_signer:
-        raise _qe_mismatch("MRSIGNER", identity.mr_signer.hex(), qe.mr_signer.hex())
-    if qe.isv_prod_id != identity.isv_prod_id:
-        raise _qe_mismatch("ISVPRODID", str(identity.isv_prod_id), str(qe.isv_prod_id))
-    return _covering(identity.levels, qe.isv_svn, what="quoting enclave", field="ISVSVN")
-
-
-def require_intel_qe(tee: Tee, qe: ParsedEnclaveReport) -> None:
-    """Require Intel's production quoting enclave by constants, for when QE identity is left out on request.
-
-    The PCE certifies any enclave that may use the provisioning key, so without this step the chain would not prove
-    that Intel's quoting enclave made the quote.
-
-    Raises:
-        VerificationError: ``qe-identity-mismatch``.
-
-    Spec: specs/intel-tdx-sgx.md, section 5.
-    """
-    signer, product = _INTEL_QE[tee]
-    if qe.mr_signer.hex() != signer:
-        raise _qe_mismatch("MRSIGNER", signer, qe.mr_signer.hex())
-    if qe.isv_prod_id != product:
-        raise _qe_mismatch("ISVPRODID", str(product), str(qe.isv_prod_id))
-    if qe.attributes[0] & _DEBUG:
-        raise _qe_mismatch("ATTRIBUTES", "DEBUG (bit 1) not set", qe.attributes.hex())
-
-
-def _masked(value: bytes, mask: bytes) -> bytes:
+def masked(value: bytes, mask: bytes) -> bytes:
     """Keep the bits of the mask; both are of one length, by their specifications."""
     return (int.from_bytes(value, "big") & int.from_bytes(mask, "big")).to_bytes(len(mask), "big")
-
-
-def _qe_mismatch(field: str, expected: str, got: str) -> VerificationError:
-    return VerificationError(
-        f"the quoting enclave is not Intel's: {field} {got}, expected {expected}",
-        code="qe-identity-mismatch",
-        field=field,
-        expected=expected,
-        got=got,
-        clause="intel-tdx-sgx.md 10, T10",
-    )
 
 
 # -- the TDX module (T11)
@@ -202,7 +143,7 @@ def _require_module(module: TdxModule, facts: ParsedTdReport) -> None:
     if facts.mr_signer_seam != module.mr_signer:
         raise _module_mismatch("MRSIGNERSEAM", module.mr_signer.hex(), facts.mr_signer_seam.hex())
     attributes = facts.seam_attributes
-    if any(attributes) or _masked(attributes, module.attributes_mask) != module.attributes:
+    if any(attributes) or masked(attributes, module.attributes_mask) != module.attributes:
         raise _module_mismatch("SEAMATTRIBUTES", f"zero, and {module.attributes.hex()}", attributes.hex())
 
 
@@ -251,6 +192,7 @@ def evaluate_tcb(
         tcb_status=converge(status, qe_level.status),
         platform_status=level.status,
         tdx_module_status=_module_status(platform, module_level),
+        tcb_status_current=_current_status(info, platform, qe_level),
         qe_status=qe_level.status,
         tcb_date=level.tcb_date,
         advisory_ids=tuple(sorted(advisories)),
@@ -284,7 +226,7 @@ def level_of_module(identity: TdxModuleIdentity | None, facts: ParsedTdReport | 
     """
     if identity is None or facts is None:
         return None
-    return _covering(identity.levels, facts.tee_tcb_svn[0], what="TDX module", field="TEE_TCB_SVN")
+    return covering(identity.levels, facts.tee_tcb_svn[0], what="TDX module", field="TEE_TCB_SVN")
 
 
 def _covers_sgx(level: TcbLevel, platform: PlatformFacts) -> bool:
@@ -304,7 +246,12 @@ def _first(levels: list[TcbLevel], platform: PlatformFacts) -> TcbLevel:
     raise _not_supported("platform", "TCB", svns)
 
 
-def _covering(levels: tuple[ComponentLevel, ...], isv_svn: int, *, what: str, field: str) -> ComponentLevel:
+def covering(levels: tuple[ComponentLevel, ...], isv_svn: int, *, what: str, field: str) -> ComponentLevel:
+    """Return the highest level that an ISVSVN reaches.
+
+    Raises:
+        VerificationError: ``tcb-not-supported``.
+    """
     for level in levels:
         if isv_svn >= level.isv_svn:
             return level
@@ -344,6 +291,39 @@ def require_none_revoked(levels: Mapping[str, TcbLevel | ComponentLevel | None])
             got=TcbStatus.REVOKED,
             clause="intel-tdx-sgx.md 12, T12",
         )
+
+
+# -- the TDX module that runs now
+
+
+def running_module(facts: ParsedTdReport | None) -> ParsedTdReport | None:
+    """Return the facts with the SVN of the module that runs now as the only one; None where none is stated."""
+    if facts is None or facts.tee_tcb_svn_2 is None:
+        return None
+    return replace(facts, tee_tcb_svn=facts.tee_tcb_svn_2)
+
+
+def _current_status(info: TcbInfo, platform: PlatformFacts, qe_level: ComponentLevel) -> TcbStatus | None:
+    now = running_module(platform.module)
+    if now is None:
+        return None
+    try:
+        level, module = platform_levels(info, replace(platform, module=now))[1], level_running(info, now)
+    except VerificationError:  # a module or a level that this TCB info does not know; policies refuse an absent claim
+        return None
+    require_none_revoked({"platform with the TDX module that runs now": level, "TDX module that runs now": module})
+    status = level.status if module is None else converge(level.status, module.status)
+    return converge(status, qe_level.status)
+
+
+def level_running(info: TcbInfo, now: ParsedTdReport) -> ComponentLevel | None:
+    """Return the level that covers the TDX module that runs now; None where it has no identity of its own.
+
+    Raises:
+        VerificationError: ``tdx-module-unknown`` or ``tcb-not-supported``.
+    """
+    major = now.tee_tcb_svn[1]
+    return level_of_module(_identity(info, major) if major else None, now)
 
 
 # -- TD relaunch (section 13)

@@ -27,11 +27,13 @@ from attest.evidence.intel.evaluation import (
     TcbEvaluation,
     find_module,
     level_of_module,
+    level_running,
     platform_levels,
     require_none_revoked,
-    require_qe,
+    running_module,
 )
 from attest.evidence.intel.qe_identity import QeIdentity
+from attest.evidence.intel.quoting_enclave import require_qe
 from attest.evidence.intel.tcb_info import TcbInfo
 from attest.evidence.procedure import tolerated
 from attest.evidence.sgx.structure import ParsedEnclaveReport
@@ -140,6 +142,10 @@ class CollateralAtHand:
         with _passing("tcb-not-supported", *newer):
             if facts is not None:
                 require_none_revoked({"TDX module": level_of_module(find_module(info, facts), facts)})
+        now = running_module(facts)
+        with _passing("tcb-not-supported", "tdx-module-unknown"):
+            if now is not None:
+                require_none_revoked({"TDX module that runs now": level_running(info, now)})
         with _passing("tcb-not-supported"):
             require_none_revoked({"platform": platform_levels(info, self.platform)[1]})
 

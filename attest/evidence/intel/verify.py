@@ -28,13 +28,12 @@ from attest.evidence.intel.evaluation import (
     evaluate_tcb,
     find_module,
     platform_facts,
-    require_intel_qe,
-    require_qe,
 )
 from attest.evidence.intel.judgement import CollateralAtHand, PckCrls, VerifiedCollateral
 from attest.evidence.intel.pck import PckCertificate
 from attest.evidence.intel.qe_identity import QeIdentity
 from attest.evidence.intel.quote import ParsedQuote
+from attest.evidence.intel.quoting_enclave import require_intel_qe, require_qe
 from attest.evidence.intel.tcb_info import ComponentLevel, TcbInfo, TdxModuleIdentity, Tee
 from attest.evidence.procedure import Fact, Findings, Procedure, Step, reasons
 

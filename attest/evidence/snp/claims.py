@@ -34,6 +34,14 @@ def _cpuid(v: VerifiedSnpReport) -> ClaimValue:
     return {"family": report.cpuid_fam_id, "model": report.cpuid_mod_id, "stepping": report.cpuid_step}
 
 
+def _chip_identity(v: VerifiedSnpReport) -> ClaimValue:
+    """Return the HWID of the certificate, which a host cannot mask, or else CHIP_ID; None when both are hidden."""
+    chip_id = v.report.chip_id
+    if v.leaf.hwid is not None:
+        return v.leaf.hwid.ljust(len(chip_id), b"\0")
+    return chip_id if any(chip_id) else None
+
+
 SNP_CLAIMS: tuple[Claim, ...] = (
     _claim("version", ClaimType.INTEGER, Origin.HARDWARE, lambda v: v.report.version),
     _claim("product", ClaimType.TEXT, Origin.CERTIFICATE, lambda v: str(v.product), "sev-snp.md 6"),
@@ -62,6 +70,7 @@ SNP_CLAIMS: tuple[Claim, ...] = (
     _claim("report_id", ClaimType.BYTES, Origin.HARDWARE, lambda v: v.report.report_id),
     _claim("report_id_ma", ClaimType.BYTES, Origin.HARDWARE, lambda v: v.report.report_id_ma),
     _claim("chip_id", ClaimType.BYTES, Origin.HARDWARE, lambda v: v.report.chip_id),
+    _claim("chip_identity", ClaimType.BYTES, Origin.CERTIFICATE, _chip_identity, "AMD 57230, HWID; sev-snp.md 10"),
     _claim("chip_id_masked", ClaimType.BOOLEAN, Origin.HOST, lambda v: not any(v.report.chip_id)),
     _claim("reported_tcb", ClaimType.TCB, Origin.HOST, lambda v: v.reported_tcb.components(), _TCB),
     _claim("current_tcb", ClaimType.TCB, Origin.HARDWARE, lambda v: v.current_tcb.components(), _TCB),

@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-A7OC2NZQ.js";import"./chunk-ZMP2ZLKA.js";import"./chunk-BQNEJSGQ.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-2X7MWVU7.js";import"./chunk-RBG23MFD.js";import"./chunk-W4ZEUXCG.js";export{r as verifyEvidence};

@@ -132,6 +132,7 @@ _INTEL_SENTENCES: Mapping[str, str] = {
     "platform.": "The platform's property {name} must be {expected}.",
 }
 SENTENCES: Mapping[str, str] = {
+    "policy.tdx.tcb_status_current": "Intel's word on the platform with the present TDX module must be {expected}.",
     **{f"policy.{section}.{name}": text for section in ("tdx", "sgx") for name, text in _INTEL_SENTENCES.items()},
     "policy.": "{name} must be {expected}.",
     "policy.azure.pcr": "The register {name} of the virtual TPM must be that of {expected}.",

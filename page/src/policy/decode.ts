@@ -1,6 +1,7 @@
 /** A typed reading of a policy document: every key is known, every value has one type, every refusal has a path. */
 
 import { utf8 } from "../verifier/bytes";
+import { isVisible } from "../verifier/encoding";
 import { AttestError, fail, refusalOf } from "../verifier/errors";
 import { type JsonObject, type JsonValue, isInteger, isObject, jsonValue } from "../verifier/json";
 import { parseMoment } from "../verifier/time";
@@ -92,7 +93,7 @@ const only =
 
 export const text = only<string>(
   "text of 1 to 4096 characters",
-  (value) => typeof value === "string" && RegExp(INK).test(value) && [...value].length <= 4096,
+  (value) => typeof value === "string" && isVisible(value) && [...value].length <= 4096,
 );
 /** Text that is all as an expression says. */
 export const like = (expression: string): Reader<string> =>
@@ -112,12 +113,14 @@ export const hexOf =
 
 /** An RFC 3339 time, as it was written. */
 export const date: Reader<string> = (value, path) => {
+  // Anything else would be read as the text that JavaScript makes of it.
+  const found = typeof value === "string" ? value : "";
   try {
-    moment(value as string);
+    moment(found);
   } catch {
     refuse(path, "an RFC 3339 time", value);
   }
-  return value as string;
+  return found;
 };
 
 /** The moment of a time, in milliseconds. */

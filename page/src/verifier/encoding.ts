@@ -3,6 +3,12 @@
 import { type Bytes, hex, unhex, urlSafe } from "./bytes";
 import { need, refuse } from "./errors";
 
+/** Letters, numbers, punctuation and symbols, except for fillers of Hangul and the empty pattern of Braille. */
+const VISIBLE = /(?![\u115f\u1160\u2800\u3164\uffa0])[\p{L}\p{N}\p{P}\p{S}]/u;
+
+/** Whether a text has a character that people can see. */
+export const isVisible = (text: string): boolean => VISIBLE.test(text);
+
 /** Decode hex of an even number of digits, without prefix or separators: `hex-invalid`. */
 export function hexBytes(text: string, field: string, length?: number): Bytes {
   const data = unhex(text);

@@ -7,6 +7,7 @@ import { type TrustAnchors, simulationAnchors, vendorAnchors } from "./anchors";
 import { type Bytes, NO_BYTES, copyOf, latin1, rfc3339, unhex, utf8 } from "./bytes";
 import { type Check as MadeCheck, UNCHECKED_NAMES, check } from "./checks";
 import { type Expected, REPORT_DATA_BYTES } from "./composite";
+import { isVisible } from "./encoding";
 import { type Item, MEDIA, itemOf, requireSound } from "./envelope";
 import { AttestError, refusalOf } from "./errors";
 import type { Tolerances } from "./evidence";
@@ -118,7 +119,7 @@ function momentOf(at: Date | number): number {
 
 function uncheckedOf(unchecked: readonly UncheckedReason[]): UncheckedReason[] {
   return unchecked.map(({ check: name, reason }) => {
-    usable(UNCHECKED_NAMES.includes(name) && reason.trim(), `unchecked: ${name} and a reason`);
+    usable(UNCHECKED_NAMES.includes(name) && isVisible(reason), `unchecked: ${name} and a reason`);
     return { check: name, reason };
   });
 }
@@ -129,10 +130,7 @@ function toleranceOf({ waivedMeasurements = {}, heldRimSigners }: ToleranceReaso
     waived.every(([index]) => /^(?:\d|[1-5]\d|6[0-3])$/.test(index)),
     "waivedMeasurements: 0 to 63",
   );
-  usable(
-    [...Object.values(waivedMeasurements), heldRimSigners ?? "-"].every((reason) => reason.trim()),
-    "a tolerance needs a reason",
-  );
+  usable([...Object.values(waivedMeasurements), heldRimSigners ?? "-"].every(isVisible), "a tolerance needs a reason");
   return { waived: new Map(waived.map(([index, reason]) => [Number(index), reason])), heldRimSigners };
 }
 

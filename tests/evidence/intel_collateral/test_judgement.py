@@ -65,6 +65,7 @@ def test_a_platform_that_is_up_to_date_comes_out_with_everything_that_vouches_fo
         tcb_status=made_status("UpToDate"),
         platform_status=made_status("UpToDate"),
         tdx_module_status=made_status("UpToDate"),
+        tcb_status_current=None,
         qe_status=made_status("UpToDate"),
         tcb_date=parse_tcb_info(INFO.body).levels[0].tcb_date,
         advisory_ids=(),
@@ -664,3 +665,51 @@ def test_the_sgx_level_counts_for_a_relaunch_and_not_the_tdx_level() -> None:
     assert evaluation(scene).tcb_status == "TDRelaunchAdvisedConfigurationNeeded"
     below = replace(scene, platform=replace(scene.platform, pce_svn=9))
     assert evaluation(below).tcb_status == "OutOfDateConfigurationNeeded"
+
+
+# -- the module that runs now
+
+
+def test_the_status_by_the_module_that_runs_now_is_a_fact_of_its_own() -> None:
+    assert relaunch_scene(now=svn(2, 1, 5), started=svn(5, 1, 5)).tcb_status == "UpToDate"
+    assert relaunch_scene(now=svn(2, 1, 5), started=svn(5, 1, 5)).tcb_status_current == "OutOfDate"
+    assert relaunch_scene(now=svn(5, 1, 5), started=svn(2, 1, 5)).tcb_status_current == "UpToDate"
+    assert relaunch_scene(now=svn(5, 1, 3), started=svn(5, 1, 5)).tcb_status_current == "OutOfDate"
+    assert relaunch_scene(now=None, started=svn(5, 1, 5)).tcb_status_current is None
+
+
+def test_the_quoting_enclave_lowers_the_current_status_too() -> None:
+    scene = GOOD.with_module(tee_tcb_svn_2=svn(5, 1, 5))
+    behind = replace(scene, documents=(scene.documents[0], qe_document(tcbLevels=[component_level(0, "OutOfDate")])))
+    assert evaluation(behind).tcb_status_current == "OutOfDate"
+
+
+@pytest.mark.parametrize("now", [svn(0, 1, 5), svn(5, 9, 5), svn(5, 1, 0)], ids=["below", "unknown", "not covered"])
+def test_a_module_that_no_level_covers_has_no_current_status(now: bytes) -> None:
+    identities = [{"id": "TDX_01", **made.MODULE, "tcbLevels": [component_level(2)]}]
+    scene = GOOD.with_levels(HIGH, tdxModuleIdentities=identities).with_module(
+        tee_tcb_svn=svn(5, 1, 5), tee_tcb_svn_2=now
+    )
+    assert evaluation(scene).tcb_status_current is None
+    assert replace(scene, unchecked=(NO_TCB,)).judge().evaluation is None
+
+
+def test_a_module_of_major_version_0_is_judged_by_the_level_alone() -> None:
+    scene = GOOD.with_levels(platform_level(5, 11, 5)).with_module(tee_tcb_svn_2=svn(5, 0, 5))
+    assert evaluation(scene).tcb_status_current in {"UpToDate", None}
+    replace(scene, unchecked=(NO_TCB,)).judge()
+
+
+@pytest.mark.parametrize("unchecked", [(), (NO_TCB,)], ids=["checked", "unchecked"])
+def test_a_module_that_runs_now_and_is_revoked_refuses(unchecked: tuple[Unchecked, ...]) -> None:
+    identities = [{"id": "TDX_01", **made.MODULE, "tcbLevels": [component_level(4), component_level(2, "Revoked")]}]
+    scene = GOOD.with_levels(HIGH, tdxModuleIdentities=identities)
+    scene = scene.with_module(tee_tcb_svn=svn(5, 1, 5), tee_tcb_svn_2=svn(2, 1, 5))
+    refused = refusal(replace(scene, unchecked=unchecked), code="tcb-revoked", check="tdx.tcb")
+    assert refused.message == "Intel revoked the TCB of the TDX module that runs now"
+
+
+def relaunch_scene(*, now: bytes | None, started: bytes) -> TcbEvaluation:
+    identities = [{"id": "TDX_01", **made.MODULE, "tcbLevels": [component_level(4), component_level(2, "OutOfDate")]}]
+    scene = GOOD.with_levels(HIGH, LOW, tdxModuleIdentities=identities)
+    return evaluation(scene.with_module(tee_tcb_svn=started, tee_tcb_svn_2=now))

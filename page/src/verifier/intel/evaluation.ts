@@ -7,7 +7,7 @@
 
 import { type Bytes, isZero, rfc3339, unhex } from "../bytes";
 import { type Shown, shown } from "../shown";
-import { need, refuse } from "../errors";
+import { AttestError, need, refusalOf, refuse } from "../errors";
 import type { EnclaveReport } from "../sgx/structure";
 import type { TdReport } from "../tdx/structure";
 import type { PckCertificate } from "./pck";
@@ -28,6 +28,11 @@ export interface TcbEvaluation {
   readonly tcb_status: TcbStatus;
   /** The SGX level's for SGX, the TDX level's for TDX. */
   readonly platform_status: TcbStatus;
+  /**
+   * As `tcb_status`, by the TDX module that runs now (TEE_TCB_SVN_2) and not by the one under which the TD began;
+   * absent where the quote states none, or no level covers it.
+   */
+  readonly tcb_status_current: TcbStatus | undefined;
   /** Absent for SGX. */
   readonly tdx_module_status: ComponentStatus | undefined;
   readonly qe_status: ComponentStatus;
@@ -131,7 +136,7 @@ interface Levels {
 }
 
 /** Find the levels that cover a platform, and bring their statuses together (sections 11 to 13 and 15). */
-export function evaluateTcb(info: TcbInfo, identity: QeIdentity, platform: Platform): TcbEvaluation {
+export async function evaluateTcb(info: TcbInfo, identity: QeIdentity, platform: Platform): Promise<TcbEvaluation> {
   const { td, qeLevel } = platform;
   const levels = levelsOf(info, platform);
   requireNoneRevoked([levels.platform, levels.module, qeLevel]);
@@ -140,6 +145,7 @@ export function evaluateTcb(info: TcbInfo, identity: QeIdentity, platform: Platf
   return {
     tcb_status: status,
     platform_status: levels.platform.tcbStatus,
+    tcb_status_current: await currentStatus(info, platform),
     tdx_module_status: td ? (levels.module?.tcbStatus ?? "UpToDate") : undefined,
     qe_status: qeLevel.tcbStatus,
     tcb_date: rfc3339(levels.platform.tcbDate),
@@ -198,6 +204,30 @@ const covering = (levels: readonly ComponentLevel[], isvSvn: number, field: stri
 
 const notSupported = (field: string, got: Shown): never =>
   refuse("verification", "tcb-not-supported", "a level that covers it", got, { field });
+
+// -- the TDX module that runs now
+
+/** The report with the SVN of the module that runs now as the only one; undefined where none is stated. */
+export const runningModule = (td: TdReport | undefined): TdReport | undefined =>
+  td?.tee_tcb_svn_2 && { ...td, tee_tcb_svn: td.tee_tcb_svn_2 };
+
+/** The level that covers the TDX module that runs now; undefined where it has no identity of its own. */
+export function runningLevel(info: TcbInfo, now: TdReport): ComponentLevel | undefined {
+  const major = now.tee_tcb_svn[1]!;
+  return moduleLevel(major ? moduleIdentity(info, major) : undefined, now);
+}
+
+async function currentStatus(info: TcbInfo, { pck, td, qeLevel }: Platform): Promise<TcbStatus | undefined> {
+  const now = runningModule(td);
+  if (!now) return undefined;
+  const found = await refusalOf(() => [platformLevels(info, pck, now).platform, runningLevel(info, now)] as const);
+  // A module or a level that this TCB info does not know; policies refuse an absent claim.
+  if (found instanceof AttestError) return undefined;
+  const [level, module] = found;
+  requireNoneRevoked([level, module]);
+  const status = module ? converge(level.tcbStatus, module.tcbStatus) : level.tcbStatus;
+  return converge(status, qeLevel.tcbStatus);
+}
 
 // -- TD relaunch (section 13)
 

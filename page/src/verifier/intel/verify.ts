@@ -36,6 +36,8 @@ import {
   requireIntelQe,
   requireNoneRevoked,
   requireQe,
+  runningLevel,
+  runningModule,
 } from "./evaluation";
 import type { PckCertificate } from "./pck";
 import { type Quote, parseQuote } from "./quote";
@@ -226,7 +228,7 @@ async function judgeTcb(
     // A piece that is missing or stale hides nothing that another one says.
     if (!info || !qe) await requireNothingAgainst(quote, chain, given);
     const { identity, level } = step.need(qe, EARLIER);
-    const found = evaluateTcb(step.need(info, EARLIER), identity, { pck: chain.pck, td, module, qeLevel: level });
+    const found = await evaluateTcb(step.need(info, EARLIER), identity, { pck: chain.pck, td, module, qeLevel: level });
     step.tell("any status but Revoked", [found.tcb_status, ...found.advisory_ids]);
     return found;
   });
@@ -278,6 +280,10 @@ async function requireNothingAgainst(
   const isCurrent = info.issueDate <= given.at && given.at <= info.nextUpdate;
   await passing(["tcb-not-supported", ...(isCurrent ? [] : ["tdx-module-unknown"])], () => {
     if (td) requireNoneRevoked([moduleLevel(findModule(info, td), td)]);
+  });
+  const now = runningModule(td);
+  await passing(["tcb-not-supported", "tdx-module-unknown"], () => {
+    if (now) requireNoneRevoked([runningLevel(info, now)]);
   });
   await passing(["tcb-not-supported"], () => requireNoneRevoked([platformLevels(info, pck, td).platform]));
 }

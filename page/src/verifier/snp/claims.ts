@@ -1,6 +1,6 @@
 /** What a verified SEV-SNP report states. */
 
-import { type Bytes, isZero } from "../bytes";
+import { type Bytes, isZero, padded } from "../bytes";
 import { type Claims, type ClaimValue, nestedClaims, without } from "../claims";
 import type { SnpLeaf } from "./leaves";
 import type { SnpReport } from "./structure";
@@ -36,6 +36,12 @@ const bitsOf = (value: bigint, table: Readonly<Record<string, number>>): Record<
 /** Major, minor and build, of which the last stands first. */
 const versionText = (version: Bytes): string => [...version].reverse().join(".");
 
+/** The HWID of the certificate, which a host cannot mask, or else CHIP_ID; undefined when both are hidden. */
+function chipIdentity(chipId: Bytes, { hwid }: SnpLeaf): Bytes | undefined {
+  if (hwid) return padded(hwid, chipId.length);
+  return isZero(chipId) ? undefined : chipId;
+}
+
 /** The fields of the report under their names; what is undefined here is no claim. */
 export function snpClaims(report: SnpReport, leaf: SnpLeaf, tcbs: Tcbs): Claims {
   const fields = without(report, "raw", "signature_algo", "signature_r", "signature_s", "key_info");
@@ -49,6 +55,7 @@ export function snpClaims(report: SnpReport, leaf: SnpLeaf, tcbs: Tcbs): Claims 
     policy: { abi_major: (policy >> 8n) & 255n, abi_minor: policy & 255n, ...bitsOf(policy, POLICY_BITS) },
     platform_info: { ...bitsOf(platform_info, PLATFORM_BITS), value: platform_info },
     author_key_en: Boolean(key_info & 1),
+    chip_identity: chipIdentity(chip_id, leaf),
     chip_id_masked: isZero(chip_id),
     ...tcbs,
     current_version,

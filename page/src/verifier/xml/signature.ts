@@ -40,11 +40,14 @@ export interface SignedDocument {
  */
 export async function readSignedDocument(xml: Bytes): Promise<SignedDocument> {
   const root = parseXml(xml);
-  const all = descendants(root);
   const signature = elements(root).at(-1);
-  const named = (name: string): XmlElement[] => all.filter(({ tag }) => tag === DS + name);
+  const signatures = descendants(root).filter(({ tag }) => tag === `${DS}Signature`);
+  if (!signature || !isBlank(root) || signatures.length !== 1) malformed();
+  // Only what lies in the checked element counts: elements of these names may lie elsewhere in the document.
+  const inside = descendants(signature);
+  const named = (name: string): XmlElement[] => inside.filter(({ tag }) => tag === DS + name);
   const certificates = named("X509Certificate");
-  const fits = signature && isBlank(root) && named("Signature").length === 1 && certificates.length <= MAX_CERTIFICATES;
+  const fits = certificates.length <= MAX_CERTIFICATES;
   if (!fits || JSON.stringify(outline(signature)) !== JSON.stringify(shape(certificates.length))) malformed();
   // The shape has one of each.
   const info = named("SignedInfo")[0]!;
