@@ -28,9 +28,22 @@ from attest.evidence.device_format import (
     PeripheralFormat,
     VerifiedDevice,
 )
+from attest.evidence.dstack.facts import log_document
+from attest.evidence.dstack.forms import parse_statements
+from attest.evidence.dstack.judgement import judge_dstack
+from attest.evidence.dstack.statements import NO_STATEMENTS, DstackStatements
+from attest.evidence.dstack.structure import ParsedDstackLog, parse_dstack_log
 from attest.evidence.endorsement_files import read_endorsements
-from attest.evidence.envelope import MEDIA_BINDING, MEDIA_ENDORSEMENTS, MEDIA_EVENT_LOG, Evidence, EvidenceItem
-from attest.evidence.eventlog.facts import facts_document, facts_of
+from attest.evidence.envelope import (
+    MEDIA_BINDING,
+    MEDIA_DSTACK_LOG,
+    MEDIA_DSTACK_STATEMENTS,
+    MEDIA_ENDORSEMENTS,
+    MEDIA_EVENT_LOG,
+    Evidence,
+    EvidenceItem,
+)
+from attest.evidence.eventlog.kinds import LogKind
 from attest.evidence.eventlog.replay import VerifiedEventLog, verify_event_log
 from attest.evidence.eventlog.structure import ParsedEventLog, parse_event_log
 from attest.evidence.freshness import ExpectedFreshness, Freshness
@@ -39,7 +52,7 @@ from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
 
 __all__ = ["ExpectedFreshness", "Freshness", "VerifiedEvidence", "VerifiedItem", "verify"]
 
-_ACCOMPANYING = (MEDIA_BINDING, MEDIA_ENDORSEMENTS, MEDIA_EVENT_LOG)
+_ACCOMPANYING = (MEDIA_BINDING, MEDIA_ENDORSEMENTS, MEDIA_EVENT_LOG, MEDIA_DSTACK_LOG, MEDIA_DSTACK_STATEMENTS)
 """Items that are no device."""
 
 
@@ -70,7 +83,7 @@ class VerifiedItem:
     @property
     def claims(self) -> dict[str, JsonValue]:
         """Everything that the evidence states, by the vendors' names; built on each access."""
-        eventlog = {} if self.eventlog is None else {"eventlog": facts_document(facts_of(self.eventlog))}
+        eventlog = {} if self.eventlog is None else {"eventlog": log_document(self.eventlog)}
         return {**claims_document(self.format.claims, self.verified), **eventlog}
 
 
@@ -151,15 +164,15 @@ def verify(
     # (1) Read everything before anything is judged.
     cpu, peripherals = _read_devices(evidence, formats)
     beside = [item for item in evidence.items if item.essence in _ACCOMPANYING]
-    log = _read_log(beside, cpu)
+    logs = _read_logs(beside, cpu)
     bound = _single(beside, MEDIA_BINDING, field="binding", name="binding")
-    binding = None if bound is None else parse_binding(bound)
+    binding = None if bound is None else parse_binding(bound.value)
     pool = _with_presented(endorsements, evidence.presented, beside, at)
     # (2) Judge what holds the items together, then each item; one refusal does not hide another.
     composite = judge_composite(_presented(evidence, cpu, peripherals, binding), expected)
     given = _Given(endorsements=pool, anchors=anchors, at=at, unchecked=unchecked)
     found = _Findings(checks=list(composite.checks), failures=list(composite.failures), items=[], refused=[])
-    found.judge_devices(cpu, log, peripherals, given, tolerances)
+    found.judge_devices(cpu, logs, peripherals, given, tolerances)
     # (3) The refusal that comes first in the order of exit codes is raised, with every check.
     if found.failures:
         raise found.refusal()
@@ -223,26 +236,48 @@ def _read_devices(evidence: Evidence, formats: FormatTable) -> tuple[_Cpu | None
     return cpu, tuple([_Peripheral(item=item, format=row, parsed=row.parse(item.value)) for item, row in others])
 
 
-def _read_log(beside: list[EvidenceItem], cpu: _Cpu | None) -> ParsedEventLog | None:
-    """Read the event log that came along; beside a device without registers it could prove nothing."""
-    found = _single(beside, MEDIA_EVENT_LOG, field="eventlog", name="event log")
-    if found is None:
-        return None
-    if cpu is None or cpu.format.registers is None:
+class _Logs(NamedTuple):
+    """The event log that came along, and dstack's statements."""
+
+    log: ParsedEventLog | None
+    statements: DstackStatements | None
+
+    @property
+    def dstack(self) -> ParsedDstackLog | None:
+        """The log, if dstack made it."""
+        return self.log if isinstance(self.log, ParsedDstackLog) else None
+
+
+def _read_logs(beside: list[EvidenceItem], cpu: _Cpu | None) -> _Logs:
+    """Read the event log and the statements; beside a device without registers they could prove nothing."""
+    log = _single(beside, MEDIA_EVENT_LOG, MEDIA_DSTACK_LOG, field="eventlog", name="event log")
+    stated = _single(beside, MEDIA_DSTACK_STATEMENTS, field="dstack", name="set of dstack's statements")
+    of_dstack = stated is not None or (log is not None and log.essence == MEDIA_DSTACK_LOG)
+    if log is None and stated is None:
+        return _Logs(None, None)
+    if cpu is None or cpu.format.registers is None or (of_dstack and cpu.format.td_report is None):
         kind = "evidence without a CPU report" if cpu is None else cpu.format.kind
+        what, registers = ("dstack's event log", "RTMRs") if of_dstack else ("an event log", "registers")
         raise UnsupportedError(
-            f"an event log came along, and {kind} has no registers that it could replay to",
+            f"{what} came along, and {kind} has no {registers} that it could replay to",
             code="eventlog-without-registers",
             field="eventlog",
             expected="evidence with registers that a boot is measured into",
             got=kind,
         )
-    return parse_event_log(found, kind=cpu.format.registers.log)
+    return _Logs(
+        log=None if log is None else _read_log(log, cpu.format.registers.log),
+        statements=None if stated is None else parse_statements(stated.value),
+    )
 
 
-def _single(beside: list[EvidenceItem], essence: str, *, field: str, name: str) -> bytes | None:
-    """Return the bytes of the item of a type; two could be read as either."""
-    found = [item.value for item in beside if item.essence == essence]
+def _read_log(item: EvidenceItem, kind: LogKind) -> ParsedEventLog:
+    return parse_dstack_log(item.value) if item.essence == MEDIA_DSTACK_LOG else parse_event_log(item.value, kind=kind)
+
+
+def _single(beside: list[EvidenceItem], *essences: str, field: str, name: str) -> EvidenceItem | None:
+    """Return the item of one of these types; two could be read as either."""
+    found = [item for item in beside if item.essence in essences]
     if len(found) > 1:
         raise EvidenceError(f"the evidence carries two {name}s", code="evidence-ambiguous", field=field)
     return found[0] if found else None
@@ -300,14 +335,14 @@ class _Findings:
     def judge_devices(
         self,
         cpu: _Cpu | None,
-        log: ParsedEventLog | None,
+        logs: _Logs,
         peripherals: tuple[_Peripheral, ...],
         given: _Given,
         tolerances: DeviceTolerances,
     ) -> None:
         """Verify each device, and judge those beside the CPU as a set, once each of them is genuine."""
         if cpu is not None:
-            self._add_cpu(cpu, log, given)
+            self._add_cpu(cpu, logs, given)
         for device in peripherals:
             self._add_peripheral(device, given, tolerances)
         if peripherals and not self.failures:
@@ -318,10 +353,14 @@ class _Findings:
                 self.checks += checks
                 self.failures += failures
 
-    def _add_cpu(self, cpu: _Cpu, log: ParsedEventLog | None, given: _Given) -> None:
+    def _add_cpu(self, cpu: _Cpu, logs: _Logs, given: _Given) -> None:
         """Verify the CPU's evidence, and that the event log replays to its registers."""
         verified = self._attempt(cpu.item.name, lambda: cpu.format.verify(cpu.parsed, **given))
-        replayed = self._judge_log(log, cpu, given["unchecked"])
+        replayed = None
+        if logs.log is not None and logs.dstack is None:
+            replayed = self._judge_log(logs.log, cpu, given["unchecked"])
+        if logs.dstack is not None or logs.statements is not None:
+            replayed = self._judge_dstack(logs, cpu) or replayed
         if verified is not None:
             self.items.append(VerifiedItem(name=cpu.item.name, format=cpu.format, verified=verified, eventlog=replayed))
 
@@ -341,11 +380,21 @@ class _Findings:
             self.refused += [replace(check, item=name) for check in exc.checks]
             return None
 
-    def _judge_log(
-        self, log: ParsedEventLog | None, cpu: _Cpu, unchecked: tuple[Unchecked, ...]
-    ) -> VerifiedEventLog | None:
+    def _judge_dstack(self, logs: _Logs, cpu: _Cpu) -> VerifiedEventLog | None:
+        """Judge dstack's log and statements by the TD report; add the checks."""
+        if cpu.format.td_report is None:
+            return None
+        judged = judge_dstack(
+            report=cpu.format.td_report(cpu.parsed), log=logs.dstack, statements=logs.statements or NO_STATEMENTS
+        )
+        self.checks += judged.checks
+        if judged.failure is not None:
+            self.failures.append(judged.failure)
+        return judged.eventlog
+
+    def _judge_log(self, log: ParsedEventLog, cpu: _Cpu, unchecked: tuple[Unchecked, ...]) -> VerifiedEventLog | None:
         """Require that the log replays to the registers and that its data is what was measured; add the check."""
-        if log is None or cpu.format.registers is None:
+        if cpu.format.registers is None:
             return None
         expected, verified = "the registers of the evidence, and data that was measured", None
         outcome, got = Outcome.PASS, f"{len(log.events)} events replay"

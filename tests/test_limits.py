@@ -63,6 +63,12 @@ LIMITS: dict[str, dict[str, object]] = {
         "MAX_DEVICES": 32,
         "MAX_TEXT_CHARACTERS": 512,
     },
+    "attest.evidence.dstack.statements": {
+        "MAX_STATEMENT_BYTES": 1_048_576,
+    },
+    "attest.evidence.dstack.structure": {
+        "_MAX_MARKS": 524_288,
+    },
     "attest.evidence.endorsement_files": {
         "MAX_FILE_BYTES": 16_777_216,
         "MAX_FILES": 16_384,

@@ -18,10 +18,12 @@ from attest.endorsements.x509 import Certificate, Crl, parse_certificate, parse_
 from attest.errors import ChainError, UnsupportedError
 from attest.evidence.azure.forms import parse_azure_evidence
 from attest.evidence.binding import parse_binding
+from attest.evidence.dstack.forms import is_log
 from attest.evidence.envelope import (
     MEDIA_AZURE_CVM,
     MEDIA_BINDING,
     MEDIA_CONFIGFS_TSM,
+    MEDIA_DSTACK_LOG,
     MEDIA_ENDORSEMENTS,
     MEDIA_EVENT_LOG,
     MEDIA_INTEL_QUOTE,
@@ -70,7 +72,7 @@ def _file(name: str, data: bytes) -> _Facts:
             return {**facts, "label": label, **describe(data)}
     found = recognise(name, data)
     facts["form"] = found.form or "none"
-    if found.form == "ccel":
+    if found.form == "ccel" or is_log(found.document):
         return {**facts, "label": found.label, "event_log": event_log(found.data)}
     if found.form == "token":
         return {**facts, "label": found.label, "token": _token(found.data)}
@@ -215,6 +217,7 @@ _ITEMS: Mapping[str, Callable[[bytes], _Facts]] = {
     MEDIA_NVIDIA_DEVICE: lambda value: nvidia_facts(parse_nvidia_device(value)),
     MEDIA_NVIDIA_REPORT: lambda value: nvidia_facts(parse_nvidia_report(value)),
     MEDIA_EVENT_LOG: lambda value: {"event_log": event_log(value)},
+    MEDIA_DSTACK_LOG: lambda value: {"event_log": event_log(value)},
 }
 
 

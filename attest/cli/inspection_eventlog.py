@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from attest.encoding import JsonValue
 from attest.errors import VerificationError
-from attest.evidence.eventlog.content import event_text, verification
-from attest.evidence.eventlog.kinds import TCG2_SHA256, Growth, LogKind
+from attest.evidence.dstack.facts import dstack_document, read_facts
+from attest.evidence.dstack.structure import DstackEvent, ParsedDstackLog, is_dstack_log, parse_dstack_log
+from attest.evidence.eventlog.content import event_text, readable_text, verification
+from attest.evidence.eventlog.kinds import CCEL, TCG2_SHA256, Growth, LogKind
 from attest.evidence.eventlog.replay import replay
 from attest.evidence.eventlog.structure import ParsedEvent, ParsedEventLog, parse_event_log
 from attest.evidence.eventlog.vocabulary import ALGORITHMS, SHA384
@@ -21,8 +23,10 @@ def event_log(data: bytes) -> _Facts:
     A log that declares SHA-384 alone is shown as a TDX guest's, any other one as a TPM's: only for showing it.
 
     Raises:
-        EvidenceError: ``eventlog-malformed``.
+        EvidenceError: ``eventlog-malformed`` or ``dstack-log-malformed``.
     """
+    if is_dstack_log(data):
+        return dstack_event_log(parse_dstack_log(data))
     log = parse_event_log(data) if _declares_sha384_alone(data) else parse_event_log(data, kind=TCG2_SHA256)
     facts: _Facts = {
         "kind": log.kind.name,
@@ -34,6 +38,41 @@ def event_log(data: bytes) -> _Facts:
     facts["replayed"] = _replayed(log)
     facts["events"] = [_event(event, log.kind) for event in log.events]
     return facts
+
+
+def dstack_event_log(log: ParsedDstackLog) -> _Facts:
+    """Describe an event log of dstack, with the facts that it states."""
+    return {
+        "kind": log.form,
+        "event_count": len(log.events),
+        "replayed": _replayed(log),
+        "dstack": _stated_facts(log),
+        "events": [_dstack_event(event) for event in log.events],
+    }
+
+
+def _stated_facts(log: ParsedDstackLog) -> JsonValue:
+    """Return the facts of a log; one with an event that is out of place is shown with its defect."""
+    try:
+        return dstack_document(read_facts(log))
+    except VerificationError as exc:
+        return f"MISMATCH: {exc.message}"
+
+
+def _dstack_event(event: DstackEvent) -> _Facts:
+    if not event.is_runtime:
+        return _event(event, CCEL)
+    digest = _verification(event, CCEL) if event.stated_digest else "computed: the log leaves the digest out"
+    shown = readable_text(event.payload) or event.payload.hex()
+    facts: _Facts = {
+        "number": event.number,
+        "register": event.register,
+        "type": event.type_name,
+        "digest": event.digest.hex(),
+        "data": digest,
+        "name": event.name,
+    }
+    return {**facts, "payload": shown} if shown else facts
 
 
 def _replayed(log: ParsedEventLog) -> _Facts:

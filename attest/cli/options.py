@@ -26,6 +26,7 @@ FORMS = (
     "hcl",
     "ccel",
     "coco-json",
+    "dstack-json",
     "token",
 )
 """The same as ``attest.evidence.input_files.FORMS``, without importing it; a test compares them."""

@@ -27,7 +27,15 @@ from attest.endorsements.pool import Endorsements
 from attest.errors import ConfigurationError, EndorsementError
 from attest.evidence.azure.forms import AZURE_PARSERS
 from attest.evidence.composite import DEVICE_NONCE_BYTES
-from attest.evidence.envelope import MAX_ITEM_BYTES, MEDIA_BINDING, MEDIA_EVENT_LOG, Evidence, EvidenceItem
+from attest.evidence.dstack.structure import is_dstack_log
+from attest.evidence.envelope import (
+    MAX_ITEM_BYTES,
+    MEDIA_BINDING,
+    MEDIA_DSTACK_LOG,
+    MEDIA_EVENT_LOG,
+    Evidence,
+    EvidenceItem,
+)
 from attest.evidence.input_file import MAX_FILE_BYTES
 from attest.evidence.input_files import read_evidence
 from attest.evidence.registry import FORMATS
@@ -263,5 +271,6 @@ def _with_log(evidence: Evidence, file: str | None) -> Evidence:
             got=", ".join(kind.kind for kind in kinds) or "none",
             hint="leave --eventlog out; 'attest inspect FILE' shows a log on its own",
         )
-    item = EvidenceItem(name="eventlog", media_type=MEDIA_EVENT_LOG, value=log)
+    media_type = MEDIA_DSTACK_LOG if is_dstack_log(log) else MEDIA_EVENT_LOG
+    item = EvidenceItem(name="eventlog", media_type=media_type, value=log)
     return replace(evidence, items=(*evidence.items, item))

@@ -121,12 +121,15 @@ class CpuFormat(DeviceFormat):
         nonce: the field of its own in which such evidence carries the nonce, of what was parsed; None for a kind that
             carries it in its report data, left-aligned.
         registers: those to which an event log can replay; None for a kind without any.
+        td_report: the report that dstack's log and statements are compared with, of what was parsed, as
+            ``attest.evidence.tdx`` reads it; None for a kind that carries none.
     """
 
     report_data: Callable[[Any], bytes]  # Any: each row is about the parsed and verified types of its own package
     verify: VerifyDevice
     nonce: Callable[[Any], bytes] | None = None
     registers: MeasuredRegisters | None = None
+    td_report: Callable[[Any], Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,10 +23,12 @@ FORMS = (
     "hcl",
     "ccel",
     "coco-json",
+    "dstack-json",
     "token",
 )
 """Every name that ``form`` may have. What configfs-tsm and go-sev-guest write counts as ``snp-extended``, a report
-with its certificates; the JSON of Trustee, attestation-rs and tinfoil counts as ``coco-json``."""
+with its certificates; the JSON of Trustee, attestation-rs and tinfoil counts as ``coco-json``; the answers
+and the event log of dstack as ``dstack-json``."""
 
 MAX_FILE_BYTES = 2 * MAX_ENVELOPE_BYTES
 """The largest envelope, as hex text."""
@@ -38,7 +40,7 @@ CLAUSE = "CLI.md, Inputs"
 HINT = "give a report, an envelope or another form of --form; what vendors publish goes to --endorsements"
 
 
-Piece = Literal["table", "bundle", "hcl", "tpm-quote"]
+Piece = Literal["table", "bundle", "hcl", "tpm-quote", "dstack-answer", "dstack-info", "app-compose"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +48,8 @@ class FileContent:
     """Contents of one file: evidence, or something that accompanies evidence.
 
     Attributes:
-        pieces: parts of the evidence that need others: a certificate table, an endorsement bundle, and the raw
-            pieces of an Azure VM.
+        pieces: parts of the evidence that need others: a certificate table, an endorsement bundle, the raw pieces of
+            an Azure VM, and what dstack states beside a quote.
     """
 
     label: str

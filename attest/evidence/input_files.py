@@ -19,8 +19,10 @@ from dataclasses import dataclass, replace
 from attest.endorsements.pool import Endorsements
 from attest.errors import UnsupportedError
 from attest.evidence.azure.forms import azure_json, raw_tpm_quote
+from attest.evidence.dstack.forms import statements_json
 from attest.evidence.envelope import (
     MEDIA_AZURE_CVM,
+    MEDIA_DSTACK_STATEMENTS,
     MEDIA_ENDORSEMENTS,
     MEDIA_SNP_EXTENDED,
     MEDIA_SNP_REPORT,
@@ -153,6 +155,7 @@ def _together(recognised: list[RecognisedFile], contents: list[FileContent]) -> 
     table = _at_most_one(recognised, contents, "table")
     if table is not None:
         items = _with_table(items, table)
+    items = _with_statements(items, recognised, contents)
     for file, content in zip(recognised, contents, strict=True):
         if file.form in _OF_DEVICES:
             items = _with_devices(items, content.items)
@@ -189,6 +192,19 @@ def _azure_item(hcl: bytes | None, quote: bytes | None, td_quotes: list[Evidence
     td_quote = td_quotes[0].value if td_quotes else None
     value = azure_json(hcl=hcl, tpm=raw_tpm_quote(quote), td_quote=td_quote)
     return EvidenceItem(name="cpu", media_type=MEDIA_AZURE_CVM, value=value)
+
+
+def _with_statements(
+    items: tuple[EvidenceItem, ...], recognised: list[RecognisedFile], contents: list[FileContent]
+) -> tuple[EvidenceItem, ...]:
+    """Append what dstack's services state beside a quote, if anything came along."""
+    answer = _at_most_one(recognised, contents, "dstack-answer")
+    info = _at_most_one(recognised, contents, "dstack-info")
+    app_compose = _at_most_one(recognised, contents, "app-compose")
+    if answer is None and info is None and app_compose is None:
+        return items
+    value = statements_json(answer=answer, info=info, app_compose=app_compose)
+    return (*items, EvidenceItem(name="dstack", media_type=MEDIA_DSTACK_STATEMENTS, value=value))
 
 
 def _with_devices(items: tuple[EvidenceItem, ...], devices: tuple[EvidenceItem, ...]) -> tuple[EvidenceItem, ...]:

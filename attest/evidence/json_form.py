@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attest.encoding import JsonValue
+from attest.encoding import JsonValue, hex_bytes
 from attest.endorsements.malformed import malformed
 from attest.errors import EvidenceError
 
@@ -81,6 +81,17 @@ class JsonForm:
         if sizes is not None and len(value) not in sizes:
             raise self.malformed(path, f"{' or '.join(map(str, sizes))} bytes", f"{len(value)}")
         return bytes(self.number_of(byte, f"{path}[{index}]", size=1) for index, byte in enumerate(value))
+
+    def hex_of(self, value: JsonValue, path: str, *, sizes: tuple[int, ...] | None = None) -> bytes:
+        """Return the bytes of hex text, of one of these sizes."""
+        text = self.text_of(value, path, expected="hex")
+        try:
+            data = hex_bytes(text, what=path)
+        except EvidenceError as exc:
+            raise self.malformed(path, "pairs of hex digits", f"{len(text)} characters of other text") from exc
+        if sizes is not None and len(data) not in sizes:
+            raise self.malformed(path, f"{' or '.join(map(str, sizes))} bytes of hex", f"{len(data)} bytes")
+        return data
 
     def malformed(self, path: str, expected: str, got: str) -> EvidenceError:
         """Return the error for a value that is not of the form."""

@@ -8,9 +8,25 @@ from functools import partial
 
 from attest.encoding import JsonValue
 from attest.evidence.azure.forms import is_azure_json
-from attest.evidence.envelope import MAX_DEPTH, MEDIA_AZURE_CVM, MEDIA_CONFIGFS_TSM, MEDIA_NVIDIA_DEVICE, EvidenceItem
+from attest.evidence.dstack.forms import (
+    is_app_compose,
+    is_attestation,
+    is_info,
+    is_log,
+    is_quote_answer,
+    read_quote_answer,
+)
+from attest.evidence.envelope import (
+    MAX_DEPTH,
+    MEDIA_AZURE_CVM,
+    MEDIA_CONFIGFS_TSM,
+    MEDIA_DSTACK_LOG,
+    MEDIA_INTEL_QUOTE,
+    MEDIA_NVIDIA_DEVICE,
+    EvidenceItem,
+)
 from attest.evidence.gpu.forms import is_nvidia_json, split_nvidia_json
-from attest.evidence.input_file import FileContent, FileKind, RecognisedFile, as_envelope, as_item
+from attest.evidence.input_file import FileContent, FileKind, RecognisedFile, as_envelope, as_item, as_piece
 from attest.evidence.snp.peer_forms import PeerSnpEvidence, read_attestation_rs, read_report_json, read_tinfoil
 
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}\s*(?:;.*)?")
@@ -47,6 +63,14 @@ def _is_token(document: JsonValue) -> bool:
 def _peer(read: Callable[[JsonValue], PeerSnpEvidence], file: RecognisedFile) -> FileContent:
     evidence = read(file.document)
     return FileContent(label=evidence.form, items=(evidence.to_item(),))
+
+
+def _dstack(file: RecognisedFile) -> FileContent:
+    """Make items of quote and event log; what is stated beside them joins what other files state."""
+    answer = read_quote_answer(file.document)
+    quote = EvidenceItem(name="cpu", media_type=MEDIA_INTEL_QUOTE, value=answer.quote)
+    log = EvidenceItem(name="eventlog", media_type=MEDIA_DSTACK_LOG, value=answer.log)
+    return FileContent(label=file.label, items=(quote, log), pieces={"dstack-answer": answer.statements})
 
 
 def _nvidia(file: RecognisedFile) -> FileContent:
@@ -95,6 +119,11 @@ JSON_KINDS: tuple[FileKind[JsonValue], ...] = (
         looks=_has("format", "body"),
         read=partial(_peer, read_tinfoil),
     ),
+    FileKind(form="dstack-json", label="dstack GetQuote answer (JSON)", looks=is_quote_answer, read=_dstack),
+    FileKind(form="dstack-json", label="dstack event log (JSON)", looks=is_log, read=None),
+    FileKind(form="dstack-json", label="dstack attestation (SCALE or msgpack)", looks=is_attestation, read=None),
+    FileKind(form=None, label="dstack Info answer (JSON)", looks=is_info, read=partial(as_piece, "dstack-info")),
+    FileKind(form=None, label="app-compose (JSON)", looks=is_app_compose, read=partial(as_piece, "app-compose")),
     FileKind(form="nvidia-json", label="NVIDIA evidence (JSON)", looks=is_nvidia_json, read=_nvidia),
     FileKind(form="token", label="token (JSON)", looks=_is_token, read=None),
     FileKind(form="coco-json", label="Trustee evidence with a quote (JSON)", looks=_has("quote"), read=None),

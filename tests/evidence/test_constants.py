@@ -47,6 +47,52 @@ CONSTANTS: dict[str, dict[str, object]] = {
     "attest.evidence.composite": {
         "DEVICE_NONCE_BYTES": 32,
     },
+    "attest.evidence.dstack.compose": {
+        "_CONFIG_ID_BYTES": 48,
+        "_DIGEST_BYTES": 32,
+        "_KINDS": {"none": 0, "local-sgx": 1, "kms": 2, "tpm": 3},
+    },
+    "attest.evidence.dstack.facts": {
+        "_PAYLOAD_BYTES": {
+            "system-preparing": (0,),
+            "app-id": (20,),
+            "compose-hash": (32,),
+            "instance-id": (20, 0),
+            "boot-mr-done": (0,),
+            "mr-kms": (32,),
+            "os-image-hash": (32,),
+            "system-ready": (0,),
+        },
+    },
+    "attest.evidence.dstack.statements": {
+        "_REPORT_DATA_BYTES": 64,
+        "_REGISTER_BYTES": 48,
+        "_OF_INFO": {
+            "app_id": ("app_id", 20),
+            "instance_id": ("instance_id", 20),
+            "compose_hash": ("compose_hash", 32),
+            "os_image_hash": ("os_image_hash", 32),
+            "mr_aggregated": ("mr_aggregated", 32),
+        },
+        "_OF_TCB_INFO": {
+            "app_id": ("app_id", 20),
+            "instance_id": ("instance_id", 20),
+            "compose_hash": ("compose_hash", 32),
+            "os_image_hash": ("os_image_hash", 32),
+            "mr_aggregated": ("mr_aggregated", 32),
+            "mrtd": ("mr_td", 48),
+            "rtmr0": ("rtmr0", 48),
+            "rtmr1": ("rtmr1", 48),
+            "rtmr2": ("rtmr2", 48),
+            "rtmr3": ("rtmr3", 48),
+        },
+        "_OF_VM_CONFIG": {"os_image_hash": ("os_image_hash", 32)},
+    },
+    "attest.evidence.dstack.structure": {
+        "_RUNTIME_IMR": 3,
+        "_DIGEST_BYTES": 48,
+        "_MEMBERS_OF_EVENT": 8,
+    },
     "attest.evidence.endorsement_files": {
         "_SEQUENCE": 48,
         "_LONG_FORM": 128,
@@ -89,6 +135,7 @@ CONSTANTS: dict[str, dict[str, object]] = {
     "attest.evidence.eventlog.vocabulary": {
         "SHA256": 11,
         "SHA384": 12,
+        "EV_RUNTIME": 0x08000001,
         "EV_NO_ACTION": 3,
         "EV_SEPARATOR": 4,
         "EV_EVENT_TAG": 6,
@@ -186,6 +233,14 @@ CONSTANTS: dict[str, dict[str, object]] = {
     },
     "attest.evidence.intel.tcb_info": {
         "COMPONENTS": 16,
+    },
+    "attest.evidence.keccak": {
+        "_RATE": 136,
+        "_ROUNDS": 24,
+        "_LANE": 0xFFFFFFFFFFFFFFFF,
+        "_KECCAK_SUFFIX": 1,
+        "_LAST_PADDING": 128,
+        "_FIRST_LANE": 1,
     },
     "attest.evidence.reader": {
         "_UNSIGNED": {"u8": ("B", 1), "u16": ("H", 2), "u32": ("I", 4), "u64": ("Q", 8)},

@@ -23,6 +23,7 @@ from attest.evidence.eventlog.vocabulary import (
     EV_EVENT_TAG,
     EV_IPL,
     EV_NO_ACTION,
+    EV_RUNTIME,
     WHOLE_DATA_TYPES,
 )
 
@@ -92,7 +93,7 @@ def verification(event: ParsedEvent, kind: LogKind) -> Verification:
 
     Spec: specs/intel-tdx-sgx.md, section 19, the table of recomputable texts.
     """
-    if not is_extended(event, kind):
+    if event.withheld or not is_extended(event, kind):
         return Verification.UNVERIFIED
     whole = kind.hashed(event.data) == event.digest
     if event.type in WHOLE_DATA_TYPES or tag_of(event) == AAEL_TAG:
@@ -107,7 +108,7 @@ def verification(event: ParsedEvent, kind: LogKind) -> Verification:
         if variable is not None and kind.hashed(variable.value) == event.digest:
             return Verification.VALUE_ONLY
         raise _mismatch(event, kind, event.data if variable is None else variable.value)
-    if whole and stub_text(event) is not None:
+    if whole and (event.type == EV_RUNTIME or stub_text(event) is not None):
         return Verification.VERIFIED
     if event.type == EV_IPL and any(kind.hashed(text) == event.digest for text in _grub_texts(event.data)):
         return Verification.VALUE_ONLY
@@ -125,13 +126,14 @@ def require_data(log: ParsedEventLog) -> tuple[Verification, ...]:
 
 def _mismatch(event: ParsedEvent, kind: LogKind, hashed: bytes) -> VerificationError:
     expected, got = event.digest.hex(), kind.hashed(hashed).hex()
+    where = f" (offset {event.offset:#x})" if event.offset else ""
     return VerificationError(
-        f"event {event.number} ({event.type_name}, {event.register}): the digest is {expected}, its data gives {got} "
-        f"(offset {event.offset:#x})",
+        f"event {event.number} ({event.type_name}, {event.register}): the digest is {expected}, its data gives {got}"
+        f"{where}",
         code="eventlog-data-mismatch",
         check=_CHECK,
         field=f"event {event.number}",
-        offset=event.offset,
+        offset=event.offset or None,
         expected=expected,
         got=got,
         clause=_CLAUSE,
@@ -222,15 +224,15 @@ def event_text(event: ParsedEvent) -> str | None:
         variable = uefi_variable(event.data)
         if variable is None:
             return None
-        return f"{variable.name} = {_readable(variable.value) or variable.value.hex() or 'empty'}"
+        return f"{variable.name} = {readable_text(variable.value) or variable.value.hex() or 'empty'}"
     tag = tag_of(event)
     if tag is not None:
-        return f"tag {tag:#010x}: {_readable(event.data[8:]) or event.data[8:].hex()}"
+        return f"tag {tag:#010x}: {readable_text(event.data[8:]) or event.data[8:].hex()}"
     wide = stub_text(event)
-    return _readable(event.data) or (None if wide is None else _readable(wide.encode()))
+    return readable_text(event.data) or (None if wide is None else readable_text(wide.encode()))
 
 
-def _readable(data: bytes) -> str | None:
+def readable_text(data: bytes) -> str | None:
     """Return printable ASCII text, perhaps ended by NULs."""
     text = data.rstrip(b"\0")
     if not text or not re.fullmatch(rb"[ -~\t\n]*", text):

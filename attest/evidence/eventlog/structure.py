@@ -64,12 +64,13 @@ class ParsedEvent:
 
     Attributes:
         number: 1 for the first record behind the header.
-        offset: of the record, from the start of the log.
+        offset: of the record, from the start of the log; 0 in a log that is text.
         index: the log's number of the register.
         type: the number of the event type; no digest covers it.
         type_name: its name, or the number in hex.
         digest: the one of the bank that counts.
         data: the data that the log gives for the measurement; ``content.verification`` decides whether it counts.
+        withheld: the log leaves the data out.
     """
 
     number: int
@@ -81,29 +82,39 @@ class ParsedEvent:
     digests: tuple[ParsedDigest, ...]
     digest: bytes
     data: bytes
+    withheld: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedEventLog:
-    """A log as presented: unverified until it replays to signed registers.
+    """A log as presented, whatever it is written in: unverified until it replays to signed registers.
 
     Attributes:
-        padding_bytes: bytes behind the last record that are no part of the log, its end marker included.
         startup_locality: initial locality of a TPM's first register, where the log records it; the replay proves it.
     """
 
     kind: LogKind
-    spec_id: ParsedSpecId
     events: tuple[ParsedEvent, ...]
-    padding_bytes: int
     startup_locality: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedTcgLog(ParsedEventLog):
+    """A log in the TCG's binary form.
+
+    Attributes:
+        padding_bytes: bytes behind the last record that are no part of the log, its end marker included.
+    """
+
+    spec_id: ParsedSpecId
+    padding_bytes: int
 
     def to_bytes(self) -> bytes:
         """Encode again; equal to what ``parse_event_log`` accepted, up to the padding."""
         return b"".join((_header_bytes(self.spec_id), *map(_event_bytes, self.events)))
 
 
-def parse_event_log(data: bytes, *, kind: LogKind = CCEL) -> ParsedEventLog:
+def parse_event_log(data: bytes, *, kind: LogKind = CCEL) -> ParsedTcgLog:
     """Read an event log.
 
     It ends at a record with index 0xFFFFFFFF, where all remaining bytes are zero, or with the data.
@@ -134,9 +145,9 @@ def parse_event_log(data: bytes, *, kind: LogKind = CCEL) -> ParsedEventLog:
     return _log(kind, spec_id, events, reader.remaining)
 
 
-def _log(kind: LogKind, spec_id: ParsedSpecId, events: list[ParsedEvent], padding_bytes: int) -> ParsedEventLog:
+def _log(kind: LogKind, spec_id: ParsedSpecId, events: list[ParsedEvent], padding_bytes: int) -> ParsedTcgLog:
     # (3) The initial values of the registers, where a TPM's log records them.
-    return ParsedEventLog(
+    return ParsedTcgLog(
         kind=kind,
         spec_id=spec_id,
         events=tuple(events),

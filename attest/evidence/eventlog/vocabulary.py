@@ -26,6 +26,8 @@ ALGORITHMS: Mapping[int, TcgAlgorithm] = {
 }
 """Known algorithms. A log may declare others with their size; they are carried and mean nothing here."""
 
+EV_RUNTIME = 0x08000001
+"""An event that dstack extends at run time; no type of the TCG."""
 EV_NO_ACTION = 0x00000003
 EV_SEPARATOR = 0x00000004
 EV_EVENT_TAG = 0x00000006

@@ -26,6 +26,7 @@ TDX = CpuFormat(
     verify=verify_intel_quote,
     claims=TDX_CLAIMS,
     registers=MeasuredRegisters(log=CCEL, read=_rtmrs),
+    td_report=attrgetter("body"),
 )
 SGX = CpuFormat(kind="sgx", report_data=attrgetter("body.report_data"), verify=verify_intel_quote, claims=SGX_CLAIMS)
 
