@@ -160,6 +160,25 @@ LIMITS: dict[str, dict[str, object]] = {
     "attest.evidence.recognition_binary": {
         "_SHORTEST_LIST_BYTES": 48,
     },
+    "attest.evidence.providers.chutes": {
+        "MAX_INSTANCES": 64,
+    },
+    "attest.evidence.providers.compose_manager": {
+        "MAX_ACTIONS": 4096,
+    },
+    "attest.evidence.providers.document": {
+        "MAX_MACHINES": 16,
+        "MAX_NAME_CHARACTERS": 48,
+    },
+    "attest.evidence.providers.families": {
+        "MAX_DOCUMENT_BYTES": 2_097_152,
+    },
+    "attest.evidence.providers.tinfoil": {
+        "MAX_REPORT_BYTES": 65_536,
+    },
+    "attest.evidence.providers.values": {
+        "MAX_CERTIFICATES": 8,
+    },
     "attest.evidence.snp.certificate_table": {
         "MAX_ENTRIES": 32,
         "MAX_TABLE_BYTES": 1_048_576,

@@ -9,6 +9,7 @@ from attest.cli.inspection_azure import azure_evidence, readable
 from attest.cli.inspection_eventlog import event_log
 from attest.cli.inspection_gpu import nvidia_facts, ocsp_facts, rim_facts
 from attest.cli.inspection_intel import intel_quote
+from attest.cli.inspection_providers import provider_document
 from attest.encoding import JsonValue, base64url_bytes, json_value, rfc3339_text
 from attest.endorsements.bundle_reader import parse_bundle
 from attest.endorsements.bundle_records import ParsedBundle
@@ -29,6 +30,7 @@ from attest.evidence.envelope import (
     MEDIA_INTEL_QUOTE,
     MEDIA_NVIDIA_DEVICE,
     MEDIA_NVIDIA_REPORT,
+    MEDIA_PROVIDER_DOCUMENT,
     MEDIA_SNP_EXTENDED,
     MEDIA_SNP_REPORT,
     Evidence,
@@ -217,6 +219,7 @@ _ITEMS: Mapping[str, Callable[[bytes], _Facts]] = {
     MEDIA_NVIDIA_DEVICE: lambda value: nvidia_facts(parse_nvidia_device(value)),
     MEDIA_NVIDIA_REPORT: lambda value: nvidia_facts(parse_nvidia_report(value)),
     MEDIA_EVENT_LOG: lambda value: {"event_log": event_log(value)},
+    MEDIA_PROVIDER_DOCUMENT: lambda value: provider_document(value, _item),
     MEDIA_DSTACK_LOG: lambda value: {"event_log": event_log(value)},
 }
 

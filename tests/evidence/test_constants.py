@@ -242,6 +242,21 @@ CONSTANTS: dict[str, dict[str, object]] = {
         "_LAST_PADDING": 128,
         "_FIRST_LANE": 1,
     },
+    "attest.evidence.providers.chutes": {
+        "KEM_KEY_BYTES": 1184,
+    },
+    "attest.evidence.providers.ohttp": {
+        "_SIGNATURE_BYTES": 64,
+    },
+    "attest.evidence.providers.signing_keys": {
+        "_POINT_BYTES": 64,
+    },
+    "attest.evidence.providers.tinfoil": {
+        "_GZIP_WINDOW": 31,
+    },
+    "attest.evidence.providers.values": {
+        "DIGEST_BYTES": 32,
+    },
     "attest.evidence.reader": {
         "_UNSIGNED": {"u8": ("B", 1), "u16": ("H", 2), "u32": ("I", 4), "u64": ("Q", 8)},
     },
