@@ -101,6 +101,9 @@ LIMITS: dict[str, dict[str, object]] = {
         "MAX_CHAIN_CERTIFICATES": 8,
         "MAX_DEVICES": 32,
     },
+    "attest.evidence.gpu.mismatches": {
+        "MAX_OTHER_RIMS": 64,
+    },
     "attest.evidence.gpu.opaque": {
         "MAX_OPAQUE_VERSION": 1,
     },

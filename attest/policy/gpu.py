@@ -33,7 +33,7 @@ from attest.policy.versions import Numbering, VersionRange, in_ranges, ranges_of
 
 _GPU, _SWITCH = RuleMaker("gpu", gpu_claim), RuleMaker("nvswitch", switch_claim)
 ARCHITECTURES = ("hopper", "blackwell")
-MODES = ("spt", "mpt", "protected-pcie")
+MODES = ("spt", "mpt", "protected-pcie", "unprotected")
 GPU_MEASUREMENTS, SWITCH_MEASUREMENTS = 64, 31
 """Blocks of a report (nvidia-gpu.md 2); RIM indices count from 0."""
 

@@ -1,5 +1,7 @@
 """A simulated Hopper and what an attacker can do to it: one file of evidence or endorsements changed at a time."""
 
+import json
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -147,7 +149,11 @@ def spoiled_reports() -> Iterator[Asked]:
         "31 measurements": signed(measurements=GPU.measurements[:31]),
         "32 measurements": signed(measurements=GPU.measurements[:32]),
         "another slot": signed(slot=b"\1"),
-        "protected PCIe": signed(opaque=opaque({21: b"\xaa"})),
+        "protected PCIe against the feature flag": signed(opaque=opaque({21: b"\xaa"})),
+        "protected PCIe without a feature flag": signed(opaque=opaque({21: b"\xaa", 34: None, 36: None})),
+        "no feature flag": signed(opaque=opaque({34: None, 36: None})),
+        "a feature flag and no version": signed(opaque=opaque({34: None, 36: b"\2\0"})),
+        "a version and no feature flag": signed(opaque=opaque({36: None})),
         "r and s exchanged": good[:-96] + good[-48:] + good[-96:-48],
         "a signature of zeros": good[:-96] + bytes(96),
         "a byte behind it": good + b"\0",
@@ -155,6 +161,14 @@ def spoiled_reports() -> Iterator[Asked]:
     }
     yield from (asked(name, envelope(device_item(report))) for name, report in said.items())
     yield from (asked(f"cut at {length}", envelope(device_item(good[:length]))) for length in range(1, len(good), 211))
+
+
+def measurement_of_another_driver() -> Asked:
+    """A GPU one of whose measurements is that of another driver, whose RIM is at hand."""
+    other = replace(GPU, driver="590.12")
+    mixed = tuple(other.measurements[22] if index == 22 else value for index, value in enumerate(GPU.measurements))
+    evidence = envelope(device_item(signed(measurements=mixed)))
+    return asked("a mixed device", evidence, rims_given=(*rims(), other.rims(at=AT)[0].issue()))
 
 
 # -- chains
@@ -169,7 +183,7 @@ def _leaf(**changes: object) -> bytes:
     return replace(template, **changes).issue(GPU.keys.device_key())  # type: ignore[arg-type]  # changes of any field
 
 
-def _device(**changes: object) -> bytes:
+def _device_certificate(**changes: object) -> bytes:
     template: NvidiaCertificateTemplate = GPU.keys.device_template()
     return replace(template, **changes).issue(PROVISIONER.key)  # type: ignore[arg-type]  # as above
 
@@ -229,11 +243,11 @@ def chains() -> dict[str, bytes]:
         "an expired leaf": _pem(_leaf(not_after=AT - timedelta(days=1)), device, l3, l2, root),
         "a leaf of tomorrow": _pem(_leaf(not_before=AT + timedelta(days=1)), device, l3, l2, root),
         "a leaf whose key is no point": _pem(_leaf(spki=spki[:-96] + b"\1" * 96), device, l3, l2, root),
-        "a device whose key is no point": _pem(leaf, _device(spki=spki[:-96] + b"\1" * 96), l3, l2, root),
+        "a device whose key is no point": _pem(leaf, _device_certificate(spki=spki[:-96] + b"\1" * 96), l3, l2, root),
         "a leaf with a key of another curve": _pem(_leaf(spki=_other_curve()), device, l3, l2, root),
-        "a device with another serial number": _pem(leaf, _device(serial=7), l3, l2, root),
+        "a device with another serial number": _pem(leaf, _device_certificate(serial=7), l3, l2, root),
         "a device that is no CA": _pem(
-            leaf, _device(extensions=GPU.keys.device_template().extensions[1:]), l3, l2, root
+            leaf, _device_certificate(extensions=GPU.keys.device_template().extensions[1:]), l3, l2, root
         ),
         "a signature that was altered": _pem(leaf, device[:-1] + bytes([device[-1] ^ 1]), l3, l2, root),
         "bytes behind a certificate": _pem(leaf, device + b"\0", l3, l2, root),
@@ -315,6 +329,72 @@ def spoiled_answers() -> Iterator[Asked]:
     for relaxed in (("revocation",), ("rim",), ("revocation", "rim")):
         yield asked(f"nothing at hand, and {relaxed} left out", rims_given=(b"-",), answers_given=(), unchecked=relaxed)
         yield asked(f"RIMs of the past, and {relaxed} left out", at=AT + 1000 * day, unchecked=relaxed)
+
+
+# -- files of several forms
+
+
+def _device(**changes: object) -> dict[str, object]:
+    found = {**GPU.json_object(NONCE), **changes}
+    return {name: value for name, value in found.items() if value != "left out"}
+
+
+def forms() -> Iterator[Asked]:
+    """Every form of NVIDIA's JSON, and each defect that it can have."""
+    report = GPU.report(NONCE)
+    bare, nonce = _device(nonce="left out", arch="left out"), NONCE.hex()
+    spelled = {
+        "base64 of hex": b64encode(report.hex().encode()).decode(),
+        "base64 of upper-case hex": b64encode(report.hex().upper().encode()).decode(),
+        "hex": report.hex(),
+        "half a byte of hex": report.hex()[:-1],
+        "base64 of half a byte": b64encode(report.hex()[:-1].encode()).decode(),
+        "base64 of hex and a line": b64encode(report.hex().encode() + b"\n").decode(),
+        "no base64": "?",
+    }
+    documents: dict[str, object] = {
+        "a request": {"nonce": nonce, "arch": "HOPPER", "evidence_list": [_device()]},
+        "a request without hints of its devices": {"nonce": nonce, "arch": "HOPPER", "evidence_list": [bare]},
+        "a request without hints": {"evidence_list": [bare]},
+        "a request with null": {"nonce": None, "arch": None, "evidence_list": [_device(nonce=None, arch=None)]},
+        "a request in other letters": {"nonce": nonce.upper(), "arch": "hopper", "evidence_list": [_device()]},
+        "a request with a version": {"nonce": nonce, "claims_version": 3.0, "evidence_list": [_device()]},
+        "a request with another nonce": {"nonce": "00" * 32, "evidence_list": [_device()]},
+        "a request with another nonce alone": {"nonce": "00" * 32, "evidence_list": [bare]},
+        "a request of another architecture": {"arch": "BLACKWELL", "evidence_list": [_device()]},
+        "a request of another architecture alone": {"arch": "BLACKWELL", "evidence_list": [bare]},
+        "a request whose nonce is a number": {"nonce": 7, "evidence_list": [_device()]},
+        "a request without a device": {"nonce": nonce, "evidence_list": []},
+        "a request whose list is an object": {"evidence_list": {}},
+        "two lists": {"evidence_list": [_device()], "evidences": [_device()]},
+        "a request as text": {"nvidia_payload": json.dumps({"nonce": nonce, "evidence_list": [bare]})},
+        "another thing as text": {"nvidia_payload": "{}"},
+        "a broken request as text": {"nvidia_payload": "{"},
+        "an object as text": {"nvidia_payload": {}},
+        "text beside another member": {"nvidia_payload": "{}", "other": 1},
+        "a list": [_device()],
+        "a device twice in a list": [bare, _device()],
+        "an answer of nvattest": {"evidences": [_device()], "result_code": 0, "result_message": "Ok"},
+        "an answer of nvattest without a result": {"evidences": [_device()]},
+        "an answer of nvattest that failed": {"evidences": [_device()], "result_code": 1},
+        "an answer of nvattest with a fraction": {"evidences": [_device()], "result_code": 0.0},
+        "an answer of nvattest with null": {"evidences": [_device()], "result_code": None},
+        "an answer of nvattest with a flag": {"evidences": [_device()], "result_code": False},
+        "an answer of nvattest with more": {"evidences": [_device()], "more": 1},
+        "a list of Confidential Containers with more": {"device_evidence_list": [_device()], "more": 1},
+        "hints of no meaning": [_device(version=1, driver_version=[], vbios_version=None, uuid=7, more={"a": 1.5})],
+        "hints that are null": [_device(nonce=None, arch=None, uuid=None)],
+        "an architecture that is a number": [_device(arch=9)],
+        "an empty nonce": [_device(nonce="")],
+        "a device without a report": [_device(evidence="left out")],
+        "a device without a chain": [_device(certificate=None)],
+        **{f"a report in {name}": {"evidence_list": [_device(evidence=text)]} for name, text in spelled.items()},
+        "Confidential Containers in base64 of hex": {
+            "device_evidence_list": [_device(evidence=spelled["base64 of hex"])]
+        },
+    }
+    for name, document in documents.items():
+        yield asked(name, json.dumps(document).encode())
 
 
 # -- what a policy lets deviate

@@ -45,6 +45,8 @@ class Cases:
         name = _METHODS.get(kind, kind)
         if kind in ("tdx", "sgx"):
             maker.intel(kind)
+        elif kind == "providers":
+            maker.whole_lines(kind)
         else:
             getattr(maker, name)()
         # Exit 2 is about the command line, and 1 about policies.
@@ -96,6 +98,21 @@ def test_the_page_answers_what_python_answers(
         for (name, question), got in zip(batch, in_browser.ask_all([q for _, q in batch]), strict=True):
             failed += [f"{name}: {text}" for text in differences(answer(question, cases.files), got)]
     assert failed == []
+
+
+def test_the_page_answers_what_python_answers_about_the_gpus_of_live_services(
+    in_browser: Verifier, vectors_dir: Path, tmp_path: Path
+) -> None:
+    cases = Cases(vectors_dir, tmp_path, "providers")
+    gpus = [(name, question) for name, question in cases.questions if name.startswith("providers/gpu/")]
+    assert gpus, "no case: are the vectors there?"
+    in_browser.hold(cases.files)
+    answers = in_browser.ask_all([question for _, question in gpus])
+    assert [
+        f"{name}: {text}"
+        for (name, question), got in zip(gpus, answers, strict=True)
+        for text in differences(answer(question, cases.files), got)
+    ] == []
 
 
 def test_there_are_vectors_of_every_kind() -> None:

@@ -67,11 +67,51 @@ def test_a_report_that_says_something_else_is_judged_alike(in_browser: Verifier)
     assert found["the decoder's measurement, and the decoder on"] == "gpu-measurement-mismatch"
     assert found["the decoder's measurement, and the decoder off"] == "verified"
     assert found["another firmware id"] == "gpu-fwid-mismatch"
-    assert found["protected PCIe"] == "gpu-topology-invalid"
+    assert found["protected PCIe against the feature flag"] == "gpu-topology-invalid"
+    assert found["protected PCIe without a feature flag"] == "gpu-topology-invalid"
     malformed = {"gpu-report-malformed", "gpu-device-malformed"}  # cut so short, not even the nonce beside it is one
     assert {code for name, code in found.items() if name.startswith("cut at")} == malformed
     good = {"the decoder's measurement, and the decoder off", "no firmware id", "an unknown type"}
+    good |= {"no feature flag", "a feature flag and no version", "a version and no feature flag"}
     assert {name for name, code in found.items() if code == "verified"} == good
+
+
+def test_a_measurement_that_differs_is_shown_with_the_versions_for_which_it_is_good(in_browser: Verifier) -> None:
+    case = devices.measurement_of_another_driver()
+    assert judged(in_browser, [case]) == {case.name: "gpu-measurement-mismatch"}
+    (result,) = in_browser.ask_all([case.question])
+    assert result["error"]["message"].endswith("others at 22 (driver), good for GH100 590.12")
+
+
+def test_every_form_of_nvidias_json_is_judged_alike(in_browser: Verifier) -> None:
+    found = judged(in_browser, devices.forms())
+    refused = {
+        "a request with another nonce": "gpu-device-malformed",
+        "a request with another nonce alone": "gpu-stated-nonce-mismatch",
+        "a request of another architecture": "gpu-device-malformed",
+        "a request of another architecture alone": "gpu-arch-mismatch",
+        "a request whose nonce is a number": "gpu-device-malformed",
+        "a request without a device": "gpu-device-malformed",
+        "a request whose list is an object": "gpu-device-malformed",
+        "two lists": "gpu-device-malformed",
+        "another thing as text": "gpu-device-malformed",
+        "a device twice in a list": "gpu-device-repeated",
+        "a broken request as text": "json-invalid",
+        "an object as text": "gpu-device-malformed",
+        "text beside another member": "evidence-unrecognised",
+        "an answer of nvattest that failed": "gpu-device-malformed",
+        "an answer of nvattest with null": "gpu-device-malformed",
+        "an answer of nvattest with a flag": "gpu-device-malformed",
+        "an architecture that is a number": "gpu-device-malformed",
+        "an empty nonce": "gpu-device-malformed",
+        "a device without a report": "gpu-device-malformed",
+        "a device without a chain": "gpu-device-malformed",
+        "a report in half a byte of hex": "hex-invalid",
+        "a report in base64 of half a byte": "hex-invalid",
+        "a report in base64 of hex and a line": "gpu-report-malformed",
+        "a report in no base64": "base64-invalid",
+    }
+    assert {name: code for name, code in found.items() if code != "verified"} == refused
 
 
 def test_a_chain_that_is_another_is_judged_alike(in_browser: Verifier) -> None:
@@ -257,4 +297,5 @@ def test_a_devices_json_is_read_alike(in_browser: Verifier) -> None:
     }  # fmt: skip
     found = judged(in_browser, (devices.asked(name, json.dumps(document).encode()) for name, document in lists.items()))
     good_ones = {"one device", "what nvattest writes", "of Confidential Containers", "settings", "hints"}
+    good_ones |= {"something beside it", "an unknown member", "a hint of another alphabet", "a large number"}
     assert {name for name, code in found.items() if code == "verified"} == good_ones

@@ -79,6 +79,7 @@ def _difference(v: VerifiedGpu, found: MeasurementResult) -> dict[str, ClaimTree
     """Describe what differs: where, in which RIM, what was expected and what is there."""
     described: dict[str, ClaimTree | None] = {
         "index": found.index,
+        "name": found.name,
         "source": found.source,
         "expected": found.expected,
         "rim": served_id(_opaque(v), v.chain, found.source),

@@ -28,12 +28,14 @@ class MeasurementResult:
 
     Attributes:
         index: RIM index.
+        name: NVIDIA's name of the measurement (``HashedMeasurement_36_GSP``).
         waived: why a mismatch does not refuse; None for a match, and for a mismatch that does.
         expected: the alternatives, 48 bytes each.
         got: 48 bytes; None when the report has no such index.
     """
 
     index: int
+    name: str
     source: MeasurementSource
     matched: bool
     waived: str | None
@@ -119,6 +121,7 @@ def _compared(
         matched = got in expected
         yield MeasurementResult(
             index=index,
+            name=rim.names[index],
             source=source,
             matched=matched,
             # An index that the report does not have is no measurement that differs: no waiver is about it.

@@ -10,11 +10,37 @@ Spec: specs/nvidia-gpu.md, section 4.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from attest.endorsements.malformed import malformed as malformed_piece
 from attest.errors import EvidenceError, UnsupportedError
+from attest.evidence.gpu.opaque_types import (
+    CHIP_INFO,
+    CHIP_SKU,
+    DRIVER_VERSION,
+    FEATURE_FLAG,
+    FWID,
+    GPU_INFO,
+    KNOWN_TYPES,
+    LOCK_STATUS,
+    MODES,
+    NVDEC0_STATUS,
+    OPAQUE_VERSION,
+    PDI_BYTES,
+    PDIS,
+    PROJECT,
+    PROJECT_SKU,
+    PROTECTED_PCIE,
+    PROTECTED_PCIE_ON,
+    PROTECTED_PCIE_STATUS,
+    SIZES,
+    SWITCH_GPU_PDIS,
+    SWITCH_PORTS_BYTES,
+    TEXTS,
+    UNPROTECTED,
+    VALUES,
+    VBIOS_VERSION,
+)
 
 CHECK = "nvidia.format"
 MAX_OPAQUE_VERSION = 1
@@ -23,86 +49,9 @@ MAX_OPAQUE_VERSION = 1
 _CLAUSE = "nvidia-gpu.md 4"
 _HEAD_BYTES = 4
 _VERSIONED_MAGIC = b"NVDAOD"
-_PDI_BYTES = 8
-_LINKS = 18
-_SWITCH_PORTS_BYTES = 64
-"""Behind the GPUs that a switch knows: for each port the number of a GPU."""
 _VBIOS_BYTES = 8
 _VBIOS_ORDER = (3, 2, 1, 0, 4)
 _TEXT = re.compile(rb"([ -~]*)\0*")
-
-DRIVER_VERSION = 3
-GPU_INFO = 4
-VBIOS_VERSION = 6
-NVDEC0_STATUS = 11
-CHIP_SKU = 15
-PROJECT = 17
-PROJECT_SKU = 18
-FWID = 20
-PROTECTED_PCIE_STATUS = 21
-PDIS = 22
-LOCK_STATUS = 25
-SWITCH_GPU_PDIS = 26
-OPAQUE_VERSION = 34
-CHIP_INFO = 35
-FEATURE_FLAG = 36
-
-KNOWN_TYPES: Mapping[int, str] = {
-    1: "certificate issuer name",
-    2: "certificate authority key id",
-    DRIVER_VERSION: "driver version",
-    GPU_INFO: "GPU info",
-    5: "SKU",
-    VBIOS_VERSION: "VBIOS version",
-    7: "manufacturer id",
-    8: "tamper detection",
-    9: "SMC",
-    10: "VPR",
-    NVDEC0_STATUS: "NVDEC0 status",
-    12: "measurement counters",
-    13: "CPR info",
-    14: "board id",
-    CHIP_SKU: "chip SKU",
-    16: "chip SKU modifier",
-    PROJECT: "project",
-    PROJECT_SKU: "project SKU",
-    19: "project SKU modifier",
-    FWID: "FWID",
-    PROTECTED_PCIE_STATUS: "protected PCIe status",
-    PDIS: "switch PDIs, or own PDI",
-    23: "disabled ports",
-    24: "position id",
-    LOCK_STATUS: "lock status",
-    SWITCH_GPU_PDIS: "GPU PDIs",
-    27: "switch ports",
-    32: "GPU link connections",
-    33: "system enable status",
-    OPAQUE_VERSION: "opaque data version",
-    CHIP_INFO: "chip information",
-    FEATURE_FLAG: "feature flag",
-}
-"""Names of the entries in specs/nvidia-gpu.md, section 4.1. Others are listed as unknown."""
-
-_SIZES: Mapping[int, tuple[int, ...]] = {
-    NVDEC0_STATUS: (1,),
-    FWID: (48,),
-    PROTECTED_PCIE_STATUS: (1,),
-    PDIS: (_PDI_BYTES, _LINKS * _PDI_BYTES),
-    LOCK_STATUS: (2,),
-    SWITCH_GPU_PDIS: (8 * _PDI_BYTES + _SWITCH_PORTS_BYTES,),
-    OPAQUE_VERSION: (2,),
-    FEATURE_FLAG: (2,),
-}
-"""Bytes of the entries that are interpreted. The first size of ``PDIS`` is that of a switch, the other of a GPU."""
-_TEXTS = frozenset({DRIVER_VERSION, CHIP_SKU, 16, PROJECT, PROJECT_SKU, 19, CHIP_INFO})
-_VALUES: Mapping[int, frozenset[int]] = {
-    NVDEC0_STATUS: frozenset({0x55, 0xAA}),
-    PROTECTED_PCIE_STATUS: frozenset({0x55, 0xAA}),
-}
-_PROTECTED_PCIE_ON = 0xAA
-PROTECTED_PCIE = "protected-pcie"
-MODES: Mapping[int, str] = {0: "spt", 1: "mpt", 2: PROTECTED_PCIE}
-"""Modes by feature flag: single GPU pass-through, multi GPU pass-through, protected PCIe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,13 +139,16 @@ class OpaqueData:
 
     @property
     def mode(self) -> str | None:
-        """A value of ``MODES``: by the feature flag where version 1 has one, else by the status of protected PCIe.
+        """A value of ``MODES``, or ``UNPROTECTED``.
 
-        Drivers before 580 write no feature flag. Without protected PCIe they do not state the mode.
+        From version 1 on the feature flag decides. Drivers before 580 write none, and their status of protected PCIe
+        decides; whether one GPU or several are passed through is then not stated.
         """
         if self.feature_flag is not None:
             return MODES[self.feature_flag]
-        return PROTECTED_PCIE if self.version == 0 and self._protected_pcie_on else None
+        if self.version >= 1 or self.protected_pcie is None:
+            return None
+        return PROTECTED_PCIE if self._protected_pcie_on else UNPROTECTED
 
     @property
     def contradicts_mode(self) -> bool:
@@ -207,7 +159,7 @@ class OpaqueData:
     def own_pdi(self) -> bytes | None:
         """A switch's own id, 8 bytes in the order of the certificate's serial number."""
         value = self.value(PDIS)
-        return value if value is not None and len(value) == _PDI_BYTES else None
+        return value if value is not None and len(value) == PDI_BYTES else None
 
     @property
     def switch_pdis(self) -> tuple[bytes, ...] | None:
@@ -216,7 +168,7 @@ class OpaqueData:
         The report writes them little-endian; here they are reversed already and compare equal to ``own_pdi``.
         """
         value = self.value(PDIS)
-        if value is None or len(value) == _PDI_BYTES:
+        if value is None or len(value) == PDI_BYTES:
             return None
         return tuple(pdi[::-1] for pdi in _pieces(value))
 
@@ -227,7 +179,7 @@ class OpaqueData:
         The table of ports behind them is not interpreted. BIOS 96.10.52 wrote both under another type.
         """
         value = self.value(SWITCH_GPU_PDIS) or self._old_gpu_pdis()
-        return None if value is None else _pieces(value[:-_SWITCH_PORTS_BYTES])
+        return None if value is None else _pieces(value[:-SWITCH_PORTS_BYTES])
 
     @property
     def lock_status(self) -> int | None:
@@ -282,11 +234,11 @@ class OpaqueData:
 
     @property
     def _protected_pcie_on(self) -> bool:
-        return self.protected_pcie == _PROTECTED_PCIE_ON
+        return self.protected_pcie == PROTECTED_PCIE_ON
 
     def _old_gpu_pdis(self) -> bytes | None:
         value = self.value(GPU_INFO)
-        return value if value is not None and len(value) in _SIZES[SWITCH_GPU_PDIS] else None
+        return value if value is not None and len(value) in SIZES[SWITCH_GPU_PDIS] else None
 
 
 def parse_opaque(data: bytes, *, offset: int = 0) -> OpaqueData:
@@ -297,10 +249,9 @@ def parse_opaque(data: bytes, *, offset: int = 0) -> OpaqueData:
         offset: its start in the report, for messages.
 
     Raises:
-        EvidenceError: ``gpu-report-malformed``: an entry overruns, a type stands twice, or a value that is
-            interpreted has another size or meaning than is known.
-        UnsupportedError: ``gpu-opaque-unsupported``: the versioned layout, or a version above
-            ``MAX_OPAQUE_VERSION``.
+        EvidenceError: ``gpu-report-malformed``: an entry overruns, a type stands twice, or text is not printable.
+        UnsupportedError: ``gpu-opaque-unsupported``: the versioned layout, a version above ``MAX_OPAQUE_VERSION``, or
+            a value that is interpreted and has another size or meaning than is known.
 
     Spec: specs/nvidia-gpu.md, sections 4.1 to 4.3.
     """
@@ -318,9 +269,10 @@ def parse_opaque(data: bytes, *, offset: int = 0) -> OpaqueData:
         raise _unsupported(f"version {opaque.version}", f"at most {MAX_OPAQUE_VERSION}", offset)
     # (4) Values that are interpreted.
     for at, entry in entries:
-        _require_size(entry, at)
-        _require_value(entry, at, versioned=opaque.version >= 1)
-    if opaque.value(SWITCH_GPU_PDIS) is not None and len(opaque.value(GPU_INFO) or b"") in _SIZES[SWITCH_GPU_PDIS]:
+        if entry.type != FEATURE_FLAG or opaque.version >= 1:  # without a version the flag has no meaning
+            _require_size(entry, at)
+            _require_value(entry, at)
+    if opaque.value(SWITCH_GPU_PDIS) is not None and len(opaque.value(GPU_INFO) or b"") in SIZES[SWITCH_GPU_PDIS]:
         raise malformed("opaque data", offset, "one list of GPU PDIs", "one under type 4 and one under type 26")
     return opaque
 
@@ -347,26 +299,24 @@ def _entries(data: bytes, offset: int) -> list[tuple[int, OpaqueEntry]]:
 
 
 def _require_size(entry: OpaqueEntry, at: int) -> None:
-    sizes = _SIZES.get(entry.type)
+    sizes = SIZES.get(entry.type)
     if sizes is not None and len(entry.value) not in sizes:
         expected = " or ".join(str(size) for size in sizes)
-        raise malformed(_name(entry.type), at, f"{expected} bytes", f"{len(entry.value)} bytes")
+        got = f"{len(entry.value)} bytes ({entry.value[:16].hex()})"
+        raise _not_understood(_name(entry.type), f"{expected} bytes", got, at)
 
 
-def _require_value(entry: OpaqueEntry, at: int, *, versioned: bool) -> None:
-    """Refuse text that cannot be shown, and words of a closed set that are not in it."""
+def _require_value(entry: OpaqueEntry, at: int) -> None:
+    """Refuse text that cannot be shown, and values of a closed set that are not in it."""
     name = _name(entry.type)
-    if entry.type in _TEXTS and _text(entry.value) is None:
+    if entry.type in TEXTS and _text(entry.value) is None:
         raise malformed(name, at, "printable ASCII", entry.value[:64].hex())
     if entry.type == VBIOS_VERSION and len(entry.value) != _VBIOS_BYTES and not _text(entry.value):
         raise malformed(name, at, "8 bytes, or printable ASCII", entry.value[:64].hex())
-    allowed = _VALUES.get(entry.type)
-    if entry.type == FEATURE_FLAG and versioned:
-        allowed = frozenset(MODES)
-    number = int.from_bytes(entry.value, "little")
+    allowed, number = VALUES.get(entry.type), int.from_bytes(entry.value, "little")
     if allowed is not None and number not in allowed:
         expected = " or ".join(f"{value:#x}" for value in sorted(allowed))
-        raise malformed(name, at, expected, f"{number:#x}")
+        raise _not_understood(name, expected, f"{number:#x}", at)
 
 
 def _text(value: bytes) -> str | None:
@@ -376,7 +326,7 @@ def _text(value: bytes) -> str | None:
 
 
 def _pieces(value: bytes) -> tuple[bytes, ...]:
-    return tuple(value[at : at + _PDI_BYTES] for at in range(0, len(value), _PDI_BYTES))
+    return tuple(value[at : at + PDI_BYTES] for at in range(0, len(value), PDI_BYTES))
 
 
 def _name(entry_type: int) -> str:
@@ -390,17 +340,29 @@ def _versioned(data: bytes, offset: int) -> UnsupportedError:
     return _unsupported(f"the versioned layout (NVDAOD), {stated}", "the layout without a name in front", offset)
 
 
-def _unsupported(got: str, expected: str, offset: int) -> UnsupportedError:
+def _not_understood(field: str, expected: str, got: str, offset: int) -> UnsupportedError:
+    """Refuse a value that may have a meaning in the device, and has none that is known here."""
+    return _unsupported(got, expected, offset, field=field, problem=f"{field} is not understood and therefore refused")
+
+
+def _unsupported(
+    got: str,
+    expected: str,
+    offset: int,
+    *,
+    field: str = "opaque data",
+    problem: str = "opaque data of this report is not supported",
+) -> UnsupportedError:
     return UnsupportedError(
-        f"opaque data of this report is not supported: {got}, expected {expected}",
+        f"{problem}: {got}, expected {expected}",
         code="gpu-opaque-unsupported",
         check=CHECK,
-        field="opaque data",
+        field=field,
         offset=offset,
         expected=expected,
         got=got,
-        clause="nvidia-gpu.md 4.3",
-        hint="the device's driver is newer than this verifier",
+        clause="nvidia-gpu.md 4",
+        hint="the device's driver may be newer than this verifier: update it, or report what was found",
     )
 
 

@@ -11,7 +11,8 @@ from attest.checks import Outcome, Unchecked
 from attest.errors import BindingError, EndorsementError, EvidenceError, VerificationError
 from attest.evidence.gpu.certificates import DeviceModel
 from attest.evidence.gpu.chain import common_window
-from attest.evidence.gpu.measurements import MeasurementComparison, MeasurementResult, MeasurementSource, conflicts
+from attest.evidence.gpu.measurements import MeasurementComparison, MeasurementSource, conflicts
+from attest.evidence.gpu.mismatches import require_no_mismatch
 from attest.evidence.gpu.references import (
     Given,
     JudgedRim,
@@ -128,7 +129,7 @@ def judge_measurements(
     with procedure.attempt(measurements):
         left_out = tuple(u for u in (*driver.used, *vbios.used) if u.check == "rim")
         missing = reasons(dict.fromkeys(left_out)) if left_out else "there is no RIM that could be compared"
-        _require_no_mismatch(procedure.need(given.compare(driver.comparable, vbios.comparable), missing))
+        require_no_mismatch(procedure.need(given.compare(driver.comparable, vbios.comparable), missing), given)
         relied_on = given.compare(driver.usable, vbios.usable)
         procedure.record(*_comparison_facts(relied_on, missing))
     return relied_on
@@ -174,34 +175,6 @@ def _require_no_conflict(driver: ParsedRim, vbios: ParsedRim) -> None:
         )
 
 
-_HINTS = {
-    7: "7 has been seen to differ after developer tools were enabled",
-    9: "9 has been seen to differ after a driver update where the VBIOS RIM is an old issue: fetch the present one",
-    35: "35 has been seen to differ after developer tools were enabled",
-    52: "52 has been seen to differ after confidential computing was switched off and on without a reboot of the host",
-}
-"""Known field reports (specs/nvidia-gpu.md, section 10)."""
-
-
-def _require_no_mismatch(comparison: MeasurementComparison) -> None:
-    """Require every measurement to be one of its reference values, but for what is waived."""
-    mismatches = comparison.mismatches
-    if not mismatches:
-        return
-    first = mismatches[0]
-    others = "" if len(mismatches) == 1 else f"; so do {', '.join(str(m.index) for m in mismatches[1:])}"
-    hints = dict.fromkeys(_HINTS[m.index] for m in mismatches if m.index in _HINTS)
-    raise VerificationError(
-        f"measurement {first.index} differs from the {first.source} RIM: expected {_alternatives(first)}, "
-        f"got {_got(first)}{others}",
-        code="gpu-measurement-mismatch",
-        field=f"measurements[{first.index}]",
-        expected="; ".join(f"{m.index} ({m.source}): {_alternatives(m)}" for m in mismatches),
-        got="; ".join(f"{m.index}: {_got(m)}" for m in mismatches),
-        hint="; ".join(hints) or None,
-    )
-
-
 def _comparison_facts(comparison: MeasurementComparison | None, left_out: str) -> tuple[str, str, Outcome]:
     if comparison is None:
         return "every measurement one of its reference values", left_out, Outcome.NOT_EVALUATED
@@ -211,11 +184,3 @@ def _comparison_facts(comparison: MeasurementComparison | None, left_out: str) -
         waived = "; ".join(f"{result.index} ({result.source}): {result.waived}" for result in comparison.waived)
         return expected, f"{got}; waived: {waived}", Outcome.WARNING
     return expected, got, Outcome.PASS
-
-
-def _alternatives(mismatch: MeasurementResult) -> str:
-    return " or ".join(value.hex() for value in mismatch.expected)
-
-
-def _got(mismatch: MeasurementResult) -> str:
-    return "nothing, the report has no such index" if mismatch.got is None else mismatch.got.hex()

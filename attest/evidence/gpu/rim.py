@@ -53,6 +53,7 @@ class ParsedRim:
         tag_id: the SWID tag's id; several issues share one.
         reference_values: RIM index to its alternatives of 48 bytes, active records only; empty unless ``signature``
             is ``valid``, so that nothing is compared with unsigned values.
+        names: NVIDIA's names of these values by index.
         certificates: as embedded, signer first; the signature was verified with the key of the first.
         signature: ``valid``, or which half of the XML signature does not hold.
     """
@@ -63,6 +64,7 @@ class ParsedRim:
     version: str
     tag_id: str
     reference_values: Mapping[int, tuple[bytes, ...]]
+    names: Mapping[int, str]
     certificates: tuple[Certificate, ...]
     signature: SignatureState
 
@@ -109,6 +111,7 @@ def read_rim(document: RimDocument) -> ParsedRim:
         version=content.version,
         tag_id=content.tag_id,
         reference_values=content.reference_values if signed.state == "valid" else _NOTHING,
+        names=content.names,
         certificates=tuple(map(_certificate, signed.certificates)),
         signature=signed.state,
     )

@@ -79,6 +79,7 @@ class RimContent:
 
     Attributes:
         reference_values: index to the digests of 48 bytes of which one has to be found there; active records only.
+        names: NVIDIA's names of these records by index, 1 to 256 printable characters.
     """
 
     product: str
@@ -86,6 +87,7 @@ class RimContent:
     version: str
     tag_id: str
     reference_values: Mapping[int, tuple[bytes, ...]]
+    names: Mapping[int, str]
 
 
 def read_content(root: XmlElement) -> RimContent:
@@ -118,12 +120,14 @@ def _read(root: XmlElement) -> RimContent:
     if not identity["name"] == meta["product"] == meta[f"{_RIM}PlatformModel"]:
         raise malformed("name, product and PlatformModel differ", field="Meta.product", got=meta["product"])
     edition: RimEdition = "GPU" if meta["edition"] == "GPU" else "SWITCH"  # _META allows no third
+    values, names = _reference_values(payload)
     return RimContent(
         product=meta["product"],
         edition=edition,
         version=meta["colloquialVersion"],
         tag_id=identity["tagId"],
-        reference_values=MappingProxyType(_reference_values(payload)),
+        reference_values=MappingProxyType(values),
+        names=MappingProxyType(names),
     )
 
 
@@ -171,10 +175,12 @@ def _require_empty(element: XmlElement, name: str) -> None:
         raise malformed(f"children of {name}", field=name, got=element.children[0].tag)
 
 
-def _reference_values(payload: XmlElement) -> dict[int, tuple[bytes, ...]]:
+def _reference_values(payload: XmlElement) -> tuple[dict[int, tuple[bytes, ...]], dict[int, str]]:
+    """Return digests and names of the active records, by index."""
     _attributes(payload, "Payload", _NONE)
     seen: set[int] = set()
     active: dict[int, tuple[bytes, ...]] = {}
+    names: dict[int, str] = {}
     for resource in payload.children:
         _require_empty(resource, "Resource")
         index, is_active, digests = _record(resource)
@@ -183,10 +189,10 @@ def _reference_values(payload: XmlElement) -> dict[int, tuple[bytes, ...]]:
             raise malformed(f"measurement {index} {problem}", field=f"Resource[{index}].index")
         seen.add(index)
         if is_active:
-            active[index] = digests
+            active[index], names[index] = digests, resource.attributes["name"]
     if not active:  # nothing would be compared, and nothing would differ
         raise malformed("no active measurement", field="Payload")
-    return active
+    return active, names
 
 
 def _record(resource: XmlElement) -> tuple[int, bool, tuple[bytes, ...]]:

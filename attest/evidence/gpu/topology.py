@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from attest.checks import Check, Outcome, Unchecked
 from attest.errors import BindingError
-from attest.evidence.gpu.opaque import PROTECTED_PCIE
+from attest.evidence.gpu.opaque_types import PROTECTED_PCIE, UNPROTECTED
 from attest.evidence.gpu.verify import VerifiedGpu
 
 BOARD_GPUS = 8
@@ -132,12 +132,17 @@ def _mode(devices: Sequence[NamedDevice]) -> tuple[Check, BindingError | None]:
     )
 
 
-_MODE_TEXTS = {"spt": "single GPU pass-through", "mpt": "multi GPU pass-through", PROTECTED_PCIE: "protected PCIe"}
+_MODE_TEXTS = {
+    "spt": "single GPU pass-through",
+    "mpt": "multi GPU pass-through",
+    PROTECTED_PCIE: "protected PCIe",
+    UNPROTECTED: "not protected PCIe",
+}
 
 
 def _mode_text(device: VerifiedGpu) -> str:
     mode = device.evidence.report.opaque.mode
-    return "not protected PCIe" if mode is None else _MODE_TEXTS[mode]
+    return "not stated" if mode is None else _MODE_TEXTS[mode]
 
 
 # -- a protected board

@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-LGRIG343.js";import"./chunk-TMDTY25W.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-6ELUAWBM.js";import"./chunk-TMDTY25W.js";export{r as verifyEvidence};

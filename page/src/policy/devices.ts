@@ -209,7 +209,7 @@ export const gpuRows = (rim: Json, tell: Tell): Row =>
     cc_mode: flag(true, "nvml.cc_mode"),
     dev_tools_mode: flag(false, "nvml.dev_tools_mode"),
     ...spare({
-      modes: among(choice(["spt", "mpt", "protected-pcie"]), "mode"),
+      modes: among(choice(["spt", "mpt", "protected-pcie", "unprotected"]), "mode"),
       projects: among(text, "project"),
       project_skus: among(text, "project_sku"),
       chip_skus: among(text, "chip_sku"),

@@ -1,22 +1,25 @@
 /**
  * NVIDIA's JSON cut into items of one device each: the array of NVIDIA's SDK, the object that `nvattest
- * collect-evidence` puts around it, one device alone, or Confidential Containers' list (nvidia-gpu.md 16).
+ * collect-evidence` puts around it, a request to NRAS, one of these as text, one device alone, or Confidential
+ * Containers' list (nvidia-gpu.md 16 and 18).
  */
 
-import { base64Text, utf8 } from "./bytes";
-import { hexBytes } from "./encoding";
+import { base64Text, latin1, utf8 } from "./bytes";
+import { base64Bytes, hexBytes } from "./encoding";
 import { type Item, MEDIA, itemOf } from "./envelope";
 import { fail } from "./errors";
-import { type JsonObject, type JsonValue, isObject } from "./json";
+import { JsonFloat, type JsonObject, type JsonValue, isObject, jsonValue } from "./json";
 import { jsonText } from "./json_text";
 
 /** Devices in one file; the largest board has eight GPUs and four switches. */
 const MAX_DEVICES = 32;
-/** Lists of devices, and what else may be in the object around each. */
-const LISTS: Readonly<Record<string, readonly string[]>> = {
-  evidences: ["result_code", "result_message"],
-  device_evidence_list: [],
-};
+/** Names of the list of devices in the object around it. */
+const LISTS = ["evidences", "evidence_list", "device_evidence_list"];
+/** Members of a device that have a meaning; others are left out, because nothing rests on them. */
+const MEMBERS = ["arch", "nonce", "uuid", "nvml", "evidence", "certificate"];
+/** Members of a request that hold for each of its devices. */
+const HINTS = ["nonce", "arch"];
+const NO_HEX_DIGIT = /[^0-9a-fA-F]/;
 
 function malformed(field: string, expected: string): never {
   return fail("malformed", "gpu-device-malformed", "", {
@@ -30,48 +33,82 @@ function malformed(field: string, expected: string): never {
 /** Whether a document is NVIDIA's by its members, well formed or not. */
 export function isNvidiaJson(document: JsonValue): boolean {
   if (Array.isArray(document)) return looksLikeDevice(document[0]);
-  return isObject(document) && (Object.keys(LISTS).some((name) => name in document) || looksLikeDevice(document));
+  if (!isObject(document)) return false;
+  return isText(document) || LISTS.some((name) => name in document) || looksLikeDevice(document);
 }
 
-/** A device is told by two of three members. */
+/** A device is recognised by two of three members. */
 function looksLikeDevice(value: JsonValue | undefined): boolean {
   return isObject(value) && ["arch", "evidence", "certificate"].filter((name) => name in value).length > 1;
 }
 
-/** Items named `gpu0`, `nvswitch0`, …, numbered among their like: `gpu-device-malformed`. */
+/** One of the forms as text is the only member of its object; beside others it belongs to another document. */
+const isText = (document: JsonObject): boolean => String(Object.keys(document)) === "nvidia_payload";
+
+/** Items named `gpu0`, `nvswitch0`, …, numbered among their like: `gpu-device-malformed` and defects of text. */
 export function splitNvidiaJson(document: JsonValue): Item[] {
+  if (isObject(document) && isText(document)) return splitText(document.nvidia_payload!, "nvidia_payload");
   const [path, devices] = devicesOf(document);
   if (!Array.isArray(devices) || !devices.length || devices.length > MAX_DEVICES) {
     return malformed(path, `1 to ${MAX_DEVICES} devices`);
   }
+  const request = path === "evidence_list" && isObject(document) ? document : {};
   const counts = { gpu: 0, nvswitch: 0 };
-  return devices.map((device) => {
-    const value = deviceOf(device, path);
+  return devices.map((device, i) => {
+    const value = deviceOf(device, `${path}[${i}]`, request);
     const kind = typeof value.arch === "string" && /^ls10$/i.test(value.arch) ? "nvswitch" : "gpu";
     return itemOf(`${kind}${counts[kind]++}`, MEDIA.nvidiaDevice, utf8(jsonText(value, true)));
   });
 }
 
-/** The list of devices in the object around it, in which nothing else may be, and where it stands. */
+/** Cut what another document holds as text; `what` is its path there. */
+export function splitText(text: JsonValue, what: string): Item[] {
+  if (typeof text !== "string") return malformed(what, "text");
+  return splitNvidiaJson(jsonValue(utf8(text), what));
+}
+
+/** The list of devices in the object around it, and where it stands. */
 function devicesOf(document: JsonValue): readonly [path: string, devices: JsonValue | undefined] {
   if (!isObject(document)) return ["devices", document];
-  const [path, members] = Object.entries(LISTS).find(([name]) => name in document) ?? [];
-  if (!path || !members) return ["devices", [document]];
-  if (!Object.keys(document).every((name) => name === path || members.includes(name))) {
-    malformed("document", `${path} and perhaps ${members.join(", ")}`);
-  }
-  if ("result_code" in document && document.result_code !== 0) malformed("result_code", "0");
+  const [path, another] = LISTS.filter((name) => name in document);
+  if (!path) return ["devices", [document]];
+  if (another) malformed("document", "one list of devices");
+  const { result_code: code = 0 } = document;
+  if (path === "evidences" && code !== 0 && !(code instanceof JsonFloat && !code.value)) malformed("result_code", "0");
   return [path, document[path]];
 }
 
-/** The object of one device, which has at least a report and a chain; a report in hex is written as base64. */
-function deviceOf(device: JsonValue, path: string): JsonObject {
-  if (!isObject(device)) return malformed(path, "objects");
+/** One device without the members that have no meaning, with the hints of the request around it. */
+function deviceOf(device: JsonValue, path: string, request: JsonObject): JsonObject {
+  if (!isObject(device)) return malformed(path, "an object");
   const { evidence, certificate } = device;
   if (!evidence || !certificate || typeof evidence !== "string" || typeof certificate !== "string") {
     return malformed(path, "texts evidence and certificate");
   }
-  // Hex digits alone are no base64 of a report, which begins `EeAB`.
-  if (path !== "device_evidence_list" || /[^0-9a-fA-F]/.test(evidence)) return device;
-  return { ...device, evidence: base64Text(hexBytes(evidence, path)) };
+  const kept = Object.entries(device).filter(([name]) => MEMBERS.includes(name));
+  const hints = HINTS.flatMap((name) => hintOf(request[name], device[name], `${path}.${name}`, name));
+  return { ...Object.fromEntries([...kept, ...hints]), evidence: reportText(evidence, `${path}.evidence`) };
+}
+
+/** The device's own hint or that of the request around it; where there are both, they must agree. */
+function hintOf(
+  whole: JsonValue | undefined,
+  own: JsonValue | undefined,
+  path: string,
+  name: string,
+): (readonly [string, JsonValue])[] {
+  const hints = [own, whole].filter((hint) => hint !== undefined && hint !== null);
+  const texts = hints.length > 1 ? hints.map((hint) => lowered(hint, path)) : [];
+  if (texts[0] !== texts[1]) malformed(path, "that of the request");
+  return hints.slice(0, 1).map((hint) => [name, hint] as const);
+}
+
+const lowered = (hint: JsonValue, path: string): string =>
+  typeof hint === "string" ? hint.toLowerCase() : malformed(path, "text");
+
+/** A report in base64; no base64 of one is of hex digits alone, and none begins with such a digit. */
+function reportText(text: string, path: string): string {
+  if (!NO_HEX_DIGIT.test(text)) return base64Text(hexBytes(text, path));
+  const decoded = latin1(base64Bytes(text, path));
+  return NO_HEX_DIGIT.test(decoded) ? text : base64Text(hexBytes(decoded, path));
 }

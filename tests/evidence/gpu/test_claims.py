@@ -155,6 +155,13 @@ def test_the_mode_is_told_by_name() -> None:
     assert claims(verified(SimulatedGpu.of("m", mode="mpt")))["mode"] == "mpt"
 
 
+def test_a_driver_before_580_states_protected_pcie_alone() -> None:
+    for mode, expected in (("ppcie", "protected-pcie"), ("spt", "unprotected"), ("mpt", "unprotected")):
+        found = claims(verified(SimulatedGpu.of(mode, driver="570.172.08", mode=mode)))  # type: ignore[arg-type]
+        assert (found["mode"], found["opaque_version"]) == (expected, 0)
+        assert "feature_flag" not in found
+
+
 def test_entries_of_unknown_types_are_listed() -> None:
     assert claims(with_opaque(verified(), type_77=b"?"))["unknown_opaque_types"] == [_UNKNOWN]
 
@@ -185,6 +192,7 @@ def test_a_waived_measurement_is_listed_with_its_reason_and_does_not_count_as_ma
     assert len(waived.pop("expected")[0]) == 96
     assert waived == {
         "index": 7,
+        "name": "Measurement_7",
         "source": "driver",
         "rim": "NV_GPU_DRIVER_GH100_580.95.05",
         "got": "77" * 48,

@@ -37,11 +37,13 @@ CONSTANTS: dict[str, dict[str, object]] = {
     },
     "attest.evidence.gpu.opaque": {
         "_HEAD_BYTES": 4,
-        "_PDI_BYTES": 8,
-        "_LINKS": 18,
-        "_SWITCH_PORTS_BYTES": 64,
         "_VBIOS_BYTES": 8,
         "_VBIOS_ORDER": (3, 2, 1, 0, 4),
+    },
+    "attest.evidence.gpu.opaque_types": {
+        "PDI_BYTES": 8,
+        "LINKS": 18,
+        "SWITCH_PORTS_BYTES": 64,
         "DRIVER_VERSION": 3,
         "GPU_INFO": 4,
         "VBIOS_VERSION": 6,
@@ -91,8 +93,8 @@ CONSTANTS: dict[str, dict[str, object]] = {
             35: "chip information",
             36: "feature flag",
         },
-        "_SIZES": {11: (1,), 20: (48,), 21: (1,), 22: (8, 144), 25: (2,), 26: (128,), 34: (2,), 36: (2,)},
-        "_TEXTS": frozenset(
+        "SIZES": {11: (1,), 20: (48,), 21: (1,), 22: (8, 144), 25: (2,), 26: (128,), 34: (2,), 36: (2,)},
+        "TEXTS": frozenset(
             (
                 15,
                 16,
@@ -103,13 +105,14 @@ CONSTANTS: dict[str, dict[str, object]] = {
                 35,
             )
         ),
-        "_VALUES": {
+        "VALUES": {
             11: frozenset(
                 (
                     170,
                     85,
                 )
             ),
+            36: frozenset((0, 1, 2)),
             21: frozenset(
                 (
                     170,
@@ -117,7 +120,7 @@ CONSTANTS: dict[str, dict[str, object]] = {
                 )
             ),
         },
-        "_PROTECTED_PCIE_ON": 170,
+        "PROTECTED_PCIE_ON": 170,
         "MODES": {0: "spt", 1: "mpt", 2: "protected-pcie"},
     },
     "attest.evidence.gpu.rim": {

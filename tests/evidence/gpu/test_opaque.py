@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.errors import EvidenceError, UnsupportedError
-from attest.evidence.gpu.opaque import KNOWN_TYPES, OpaqueData, OpaqueEntry, parse_opaque
+from attest.evidence.gpu.opaque import OpaqueData, OpaqueEntry, parse_opaque
+from attest.evidence.gpu.opaque_types import KNOWN_TYPES
 from attest.evidence.gpu.structure import parse_report
 from tests.evidence.gpu import made
 
@@ -73,6 +74,38 @@ def test_the_feature_flag_means_something_from_version_1_on() -> None:
     assert parse_opaque(made.entry(36, b"\2\0")).feature_flag is None
     for flag in range(3):
         assert parse_opaque(made.opaque(t36=bytes([flag, 0]))).feature_flag == flag
+    for value in (b"", b"\2", bytes(9)):
+        assert parse_opaque(made.opaque(t34=b"\0\0", t36=value)).feature_flag is None
+
+
+@pytest.mark.parametrize(
+    ("version", "flag", "status", "mode", "contradicts"),
+    [
+        (1, 0, 0x55, "spt", False),
+        (1, 1, 0x55, "mpt", False),
+        (1, 2, 0xAA, "protected-pcie", False),
+        (1, 0, None, "spt", False),
+        (1, 0, 0xAA, "spt", True),
+        (1, 2, 0x55, "protected-pcie", True),
+        (1, 2, None, "protected-pcie", True),
+        (1, None, 0x55, None, False),
+        (1, None, 0xAA, None, True),
+        (0, None, 0x55, "unprotected", False),
+        (0, None, 0xAA, "protected-pcie", False),
+        (0, None, None, None, False),
+        (0, 2, 0x55, "unprotected", False),
+        (0, 0, 0xAA, "protected-pcie", False),
+        (None, None, 0xAA, "protected-pcie", False),
+        (None, 1, 0x55, "unprotected", False),
+    ],
+)
+def test_the_flag_states_the_mode_from_version_1_on_and_the_status_before(
+    version: int | None, flag: int | None, status: int | None, mode: str | None, contradicts: bool
+) -> None:
+    stated = {34: (version, 2), 36: (flag, 2), 21: (status, 1)}
+    entries = [(kind, number.to_bytes(size, "little")) for kind, (number, size) in stated.items() if number is not None]
+    opaque = parse_opaque(b"".join(made.entry(kind, value) for kind, value in entries))
+    assert (opaque.mode, opaque.contradicts_mode) == (mode, contradicts)
 
 
 def test_only_the_types_of_the_table_are_known() -> None:
@@ -182,6 +215,22 @@ def test_an_entry_that_is_known_and_not_interpreted_may_hold_anything() -> None:
         *((34, bytes(size)) for size in (0, 1, 3)),
         *((36, bytes(size)) for size in (0, 1, 3)),
         *((36, value) for value in (b"\3\0", b"\0\1", b"\xff\xff")),
+    ],
+)
+def test_a_value_of_another_size_or_outside_its_set_is_not_understood_and_shown(kind: int, value: bytes) -> None:
+    error = refused(made.opaque(**{f"t{kind}": value}))
+    assert isinstance(error, UnsupportedError)
+    assert (error.code, error.check, error.exit_code) == ("gpu-opaque-unsupported", "nvidia.format", 3)
+    assert f"type {kind}" in (error.field or "")
+    assert "is not understood and therefore refused" in error.message
+    assert value[:16].hex() in (error.got or "") or f"{int.from_bytes(value, 'little'):#x}" == error.got
+    assert error.offset is not None
+    assert error.hint
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
         *(
             (kind, text)
             for kind in (3, 15, 16, 17, 18, 19, 35)
@@ -190,7 +239,7 @@ def test_an_entry_that_is_known_and_not_interpreted_may_hold_anything() -> None:
         *((6, value) for value in (b"", bytes(7), bytes(9), b"96.10.73\0.00", b"\xff" * 14)),
     ],
 )
-def test_a_value_of_another_size_or_outside_its_set_is_refused(kind: int, value: bytes) -> None:
+def test_text_that_cannot_be_shown_is_refused(kind: int, value: bytes) -> None:
     error = refused(made.opaque(**{f"t{kind}": value}))
     assert (error.code, error.check, error.exit_code) == ("gpu-report-malformed", "nvidia.format", 3)
     assert f"type {kind}" in (error.field or "")

@@ -30,7 +30,9 @@ from attest.errors import (
     VerificationError,
 )
 from attest.evidence.gpu.evidence import ParsedGpuEvidence, parse_nvidia_device, parse_nvidia_report
-from attest.evidence.gpu.references import JudgedRim, WantedRim
+from attest.evidence.gpu.measurements import compare
+from attest.evidence.gpu.mismatches import MAX_OTHER_RIMS, require_no_mismatch
+from attest.evidence.gpu.references import Given, JudgedRim, WantedRim
 from attest.evidence.gpu.rim import ParsedRim, read_rim
 from attest.evidence.gpu.structure import parse_report
 from attest.evidence.gpu.verify import GpuSteps, VerifiedGpu, verify_gpu_evidence
@@ -38,7 +40,7 @@ from attest.evidence.tolerances import DeviceTolerances, GpuTolerances, WaivedMe
 from attest_simulator.nvidia import SimulatedGpu, SimulatedNvSwitch
 from attest_simulator.nvidia.ocsp import Reason, SimulatedOcsp
 from attest_simulator.nvidia.products import PRODUCTS
-from attest_simulator.nvidia.rims import driver_rim, firmware_rim, rim_signer_template, signed_in
+from attest_simulator.nvidia.rims import RimTemplate, driver_rim, firmware_rim, rim_signer_template, signed_in
 from tests.endorsements import made as made_der
 from tests.evidence.gpu import made
 from tests.evidence.gpu.made_chain import (
@@ -382,12 +384,66 @@ def test_a_mismatch_outranks_a_missing_rim_and_no_relaxation_tolerates_it() -> N
     assert "9 (vbios)" in there(whole.expected)
 
 
-def test_a_mismatch_without_a_known_story_has_no_hint() -> None:
+def test_a_mismatch_is_refused_with_what_to_do() -> None:
     device = SimulatedGpu.of(changed={22: b"\xee" * 48})
     error = refused(device, device.endorsements(at=AT))
-    assert error.hint is None
     assert "measurement 22 differs from the driver RIM" in error.message
     assert "so do" not in error.message
+    hint = there(error.hint)
+    assert "fetch the present issue of the driver's RIM" in hint
+    assert "waived_measurements" in hint
+    assert "is good for" not in hint
+    firmware = SimulatedGpu.of(changed={2: b"\xee" * 48})
+    hint = there(refused(firmware, firmware.endorsements(at=AT)).hint)
+    assert "RIM of the VBIOS or BIOS" in hint
+    assert "driver's RIM" not in hint
+
+
+def mixed_versions() -> tuple[SimulatedGpu, RimTemplate]:
+    """A GPU whose measurement 22 is that of another driver, and this driver's RIM."""
+    other = SimulatedGpu.of(driver="590.12")
+    return SimulatedGpu.of(changed={22: other.measurements[22]}), other.rims(at=AT)[0]
+
+
+def test_a_mismatch_names_the_versions_for_which_its_value_is_good() -> None:
+    device, other = mixed_versions()
+    pool = device.endorsements(at=AT)
+    known = "the value of 22 is good for GH100 590.12"
+    for rims in ((*pool.rims, other.document()), (other.document(), *pool.rims)):
+        error = refused(device, replace(pool, rims=rims))
+        assert error.code == "gpu-measurement-mismatch"
+        assert known in there(error.hint)
+    assert known not in there(refused(device, pool).hint)
+    # A RIM that nobody signed, of another root or of another product says nothing.
+    spoiled = other.document().xml.replace(b"Measurement_22", b"Measurement_2x", 1)
+    for xml in (spoiled, b"<x/>", replace(other, product="GB100").issue()):
+        assert known not in there(refused(device, replace(pool, rims=(*pool.rims, RimDocument(xml=xml)))).hint)
+    # Beyond the bound nothing is searched.
+    many = tuple(RimDocument(xml=b"<x%d/>" % number) for number in range(MAX_OTHER_RIMS))
+    assert known not in there(refused(device, replace(pool, rims=(*pool.rims, *many, other.document()))).hint)
+
+
+def test_a_mismatch_names_the_component_where_the_rim_does(vectors_dir: Path) -> None:
+    folder = vectors_dir / "nvidia" / "gh100-545.00"
+    rim = read_rim(RimDocument(xml=(folder / "driver-rim.xml").read_bytes()))
+    assert rim.names[36] == "HashedMeasurement_36_GSP"
+    report = parse_report(made.recorded(vectors_dir, "gh100-545.00"))
+    changed = tuple(b"\xee" * 48 if index in {30, 36} else value for index, value in enumerate(report.measurements))
+    comparison = compare(changed, driver=rim, vbios=None, nvdec0=None)
+    input_of_steps = Given(
+        report=report,
+        model=None,
+        pool=NO_ENDORSEMENTS,
+        anchors=TrustAnchors.vendors(),
+        at=AT,
+        unchecked=(),
+        tolerances=GpuTolerances(),
+    )
+    with pytest.raises(VerificationError) as refusal:
+        require_no_mismatch(comparison, input_of_steps)
+    assert "so do 36 (HashedMeasurement_36_GSP)" in refusal.value.message
+    assert "measurement 30 differs" in refusal.value.message
+    assert "36 (driver, HashedMeasurement_36_GSP): " in there(refusal.value.expected)
 
 
 def test_an_index_that_the_report_does_not_have_is_a_mismatch() -> None:

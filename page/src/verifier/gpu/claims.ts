@@ -13,7 +13,6 @@ import { type Comparison, type Source, isMatch } from "./measurements";
 import { nvidiaClaims, revocationOf } from "./nvidia_claims";
 import { versionOf } from "./references";
 
-const MODES = ["spt", "mpt", "protected-pcie"];
 const LOCKED = 1;
 const ON = 0xaa;
 /** Where a Blackwell GPU does not state its chip. */
@@ -50,10 +49,10 @@ function switchClaims({ evidence }: GpuFacts): ClaimTree {
 }
 
 function ownGpuClaims({ evidence }: GpuFacts): ClaimTree {
-  const { driverVersion, featureFlag, protectedPcie, project, projectSku, chipSku } = evidence.report.opaque;
+  const { driverVersion, mode, featureFlag, protectedPcie, project, projectSku, chipSku } = evidence.report.opaque;
   return {
     driver_version: driverVersion,
-    mode: featureFlag === undefined ? undefined : MODES[featureFlag],
+    mode,
     feature_flag: featureFlag,
     protected_pcie: stated(protectedPcie, ON),
     project,

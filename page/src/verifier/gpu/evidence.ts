@@ -28,8 +28,7 @@ type Rules = Readonly<Record<string, RegExp | "boolean">>;
 const WORD = /^[ -~]{1,64}$/;
 const TEXT = /[^]/;
 const EVIDENCE: Rules = { evidence: TEXT, certificate: TEXT };
-/** The versions are of older files; unsigned, and of no use beside the report, which states them itself. */
-const HINTS: Rules = { arch: WORD, nonce: WORD, version: WORD, driver_version: WORD, vbios_version: WORD };
+const HINTS: Rules = { arch: WORD, nonce: WORD };
 const NVML: Rules = {
   environment: /^(?:unavailable|simulation|production)$/,
   cc_mode: "boolean",
@@ -66,14 +65,14 @@ export async function parseDevice(data: Bytes): Promise<ParsedGpuEvidence> {
   allowed(data.length <= MAX_DEVICE_BYTES, "device", String(MAX_DEVICE_BYTES));
   const device = jsonValue(data, "device");
   allowed(isObject(device), "device", "object");
-  const { nvml, uuid, ...members } = device;
+  const { nvml } = device;
+  const members = Object.fromEntries(Object.entries(device).filter(([name, member]) => isRead(name, member)));
   requireMembers(members, "device", EVIDENCE, HINTS);
   const { arch, nonce, evidence, certificate } = members as Record<string, string>; // as the rules say
   const decoded = (text: string | undefined, name: string): Bytes => base64Bytes(text!, `device.${name}`);
   // The report before its chain: what is malformed outranks what does not hold.
   const report = parseReport(decoded(evidence, "evidence"));
   if (nvml !== undefined) requireMembers(nvml, "device.nvml", NVML, NVML_OPTIONAL);
-  requireMembers(uuid === undefined ? {} : { uuid }, "device", {}, { uuid: WORD });
   return {
     report,
     arch: arch?.toLowerCase(),
@@ -82,6 +81,10 @@ export async function parseDevice(data: Bytes): Promise<ParsedGpuEvidence> {
     chain: await readChain(decoded(certificate, "certificate")),
   };
 }
+
+/** Members without a meaning are ignored, whatever they are, and so is null in the place of a hint. */
+const isRead = (name: string, member: JsonValue): boolean =>
+  Object.hasOwn(EVIDENCE, name) || (Object.hasOwn(HINTS, name) && member !== null);
 
 /** Read the chain: one that cannot be read is a broken chain, not malformed evidence. */
 async function readChain(pem: Bytes): Promise<Certificate[]> {

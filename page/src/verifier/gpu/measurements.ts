@@ -21,6 +21,8 @@ const NVDEC_WAIVER = "waived by NVIDIA's rule: NVDEC0 is disabled";
 /** One comparison; digests in hex. */
 export interface Comparison {
   readonly index: number;
+  /** NVIDIA's name of the measurement (`HashedMeasurement_36_GSP`). */
+  readonly name: string;
   readonly source: Source;
   /** The alternatives. */
   readonly expected: readonly string[];
@@ -48,7 +50,7 @@ export function compare(
         const waiver = index === NVDEC_INDEX && opaque.nvdec0 === NVDEC_DISABLED ? NVDEC_WAIVER : waived.get(index);
         // An index that the report does not have is no measurement that differs: no waiver is about it.
         const reason = got === undefined || expected.includes(got) ? undefined : waiver;
-        return { index, source, expected, got, reason };
+        return { index, name: rims[source]?.names.get(index) ?? "", source, expected, got, reason };
       }),
   );
 }

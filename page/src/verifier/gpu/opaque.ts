@@ -36,8 +36,14 @@ const TEXT = /^[ -~]*\0*$/;
 const ON_OR_OFF = /^[\x55\xaa]$/;
 const TWO_BYTES = /^[^]{2}$/;
 const ANYTHING = /^/;
-/** 0 to 2: single GPU, multi GPU, protected PCIe. */
+/** 0 to 2, the numbers of `MODES`. */
 const KNOWN_MODE = /^[\0-\x02]\0$/;
+export const PROTECTED_PCIE = "protected-pcie";
+/** Only that it is not protected PCIe. */
+const UNPROTECTED = "unprotected";
+/** By feature flag: single GPU pass-through, multi GPU pass-through, protected PCIe. */
+const MODES = ["spt", "mpt", PROTECTED_PCIE];
+const PROTECTED_PCIE_ON = 0xaa;
 /** Type and size in front of each value. */
 const ENTRY_HEAD_BYTES = 4;
 const PDI_BYTES = 8;
@@ -65,7 +71,7 @@ const FORMS: Readonly<Record<number, RegExp>> = {
   [TYPE.GPU_PDIS]: /^[^]{128}$/,
   [TYPE.OPAQUE_VERSION]: TWO_BYTES,
   [TYPE.CHIP_INFO]: TEXT,
-  [TYPE.FEATURE_FLAG]: TWO_BYTES,
+  [TYPE.FEATURE_FLAG]: KNOWN_MODE,
 };
 
 /** What a device says of itself; undefined means "not present in the report". Digests and ids in hex. */
@@ -87,6 +93,13 @@ export interface OpaqueData {
   readonly version: number;
   /** Mode: 0 single GPU pass-through, 1 multi GPU pass-through, 2 protected PCIe. Undefined without version 1. */
   readonly featureFlag: number | undefined;
+  /**
+   * One of `MODES`, or `unprotected`. From version 1 on the feature flag decides. Drivers before 580 write none, and
+   * their status of protected PCIe decides; whether one GPU or several are passed through is then not stated.
+   */
+  readonly mode: string | undefined;
+  /** The status of protected PCIe contradicts the feature flag. */
+  readonly contradictsMode: boolean;
   /** A switch's own id in the order of the certificate's serial number. */
   readonly ownPdi: string | undefined;
   /** For each of a GPU's links the id of the switch behind it, turned so that it compares equal to `ownPdi`. */
@@ -134,10 +147,12 @@ class Entries {
     return this.values.get(type);
   }
 
-  /** Require an entry to be of a form, if it is there. */
+  /** Require an entry to be of a form, if it is there; text is malformed, anything else is not understood. */
   require(type: number, form: RegExp): void {
     const value = this.values.get(type);
-    wellFormed(!value || form.test(latin1(value)), field(type), String(form), value);
+    if (!value || form.test(latin1(value))) return;
+    wellFormed(form !== TEXT && type !== TYPE.BIOS_VERSION, field(type), String(form), value);
+    requireSupported(false, value, String(form), field(type));
   }
 
   /** Read an entry, if it is there and of this size. */
@@ -172,8 +187,12 @@ export function parseOpaque(data: Bytes): OpaqueData {
   const version = entries.maybe(TYPE.OPAQUE_VERSION, unsigned) ?? 0;
   requireSupported(version < 2, version);
   // (4) Values that are interpreted.
-  for (const type of entries.types()) entries.require(type, FORMS[type] ?? ANYTHING);
-  if (version) entries.require(TYPE.FEATURE_FLAG, KNOWN_MODE);
+  for (const type of entries.types()) {
+    // Without a version the flag has no meaning.
+    if (type !== TYPE.FEATURE_FLAG || version) entries.require(type, FORMS[type] ?? ANYTHING);
+  }
+  const featureFlag = version ? entries.maybe(TYPE.FEATURE_FLAG, unsigned) : undefined;
+  const protectedPcie = entries.maybe(TYPE.PROTECTED_PCIE, unsigned);
   return {
     driverVersion: entries.text(TYPE.DRIVER_VERSION),
     project: entries.text(TYPE.PROJECT),
@@ -182,9 +201,10 @@ export function parseOpaque(data: Bytes): OpaqueData {
     chipInfo: entries.text(TYPE.CHIP_INFO),
     nvdec0: entries.maybe(TYPE.NVDEC0, unsigned),
     fwid: entries.maybe(TYPE.FWID, hex),
-    protectedPcie: entries.maybe(TYPE.PROTECTED_PCIE, unsigned),
+    protectedPcie,
     version,
-    featureFlag: version ? entries.maybe(TYPE.FEATURE_FLAG, unsigned) : undefined,
+    featureFlag,
+    ...modeOf(version, featureFlag, protectedPcie),
     ownPdi: entries.maybe(TYPE.PDIS, hex, PDI_BYTES),
     switchPdis: entries.maybe(TYPE.PDIS, turnedPdis, LINK_COUNT * PDI_BYTES),
     gpuPdis: gpuPdis(entries),
@@ -194,8 +214,16 @@ export function parseOpaque(data: Bytes): OpaqueData {
   };
 }
 
-function requireSupported(holds: boolean, got: Shown): void {
-  need(holds, "unsupported", "gpu-opaque-unsupported", "version 0 or 1", got, { check: CHECK });
+/** The mode, and whether the status of protected PCIe contradicts it. */
+function modeOf(version: number, flag = -1, status?: number): Pick<OpaqueData, "mode" | "contradictsMode"> {
+  const isProtected = status === PROTECTED_PCIE_ON;
+  const older = isProtected ? PROTECTED_PCIE : UNPROTECTED;
+  const mode = version || status === undefined ? MODES[flag] : older;
+  return { mode, contradictsMode: (mode === PROTECTED_PCIE) !== isProtected };
+}
+
+function requireSupported(holds: boolean, got: Shown, expected = "version 0 or 1", name?: string): void {
+  need(holds, "unsupported", "gpu-opaque-unsupported", expected, got, { check: CHECK, field: name });
 }
 
 /** Types that the specification names, interpreted or not. */

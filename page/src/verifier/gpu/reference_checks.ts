@@ -1,9 +1,10 @@
 /** Whether the device measured what NVIDIA published: the steps about RIMs, in order. */
 
 import { rfc3339 } from "../bytes";
-import { type AttestError, need, refusal } from "../errors";
+import { type AttestError, need, refusal, refuse } from "../errors";
 import { isSwitch, type PresentedDevice, tolerancesOf } from "./presented";
 import type { Decisions } from "./decisions";
+import { differencesText } from "./differences";
 import { type Comparison, type Source, compare, conflicts, isMatch, mismatches } from "./measurements";
 import { type JudgedRim, chooseRim, comparable, comparables, tellStatuses, versionOf } from "./references";
 import type { GpuProcedure } from "./steps";
@@ -101,12 +102,15 @@ export function compareWithRims(
   rims: RimsBySource,
   decisions: Decisions,
 ): Promise<readonly Comparison[] | undefined> {
-  return procedure.attempt("measurements", (step) => {
+  return procedure.attempt("measurements", async (step) => {
     step.need(comparable(rims.driver.rim) ?? comparable(rims.vbios.rim), decisions.lacking());
     const expected = "every active reference value of NVIDIA's RIMs";
     const results = compare(presented.evidence.report, comparables(rims), tolerancesOf(presented).waived);
-    const differing = mismatches(results).map(({ index, source }) => `${index} (${source})`);
-    need(!differing.length, "verification", "gpu-measurement-mismatch", expected, `others at ${differing.join(", ")}`);
+    const differing = mismatches(results);
+    if (differing.length) {
+      const got = `others at ${await differencesText(differing, presented)}`;
+      refuse("verification", "gpu-measurement-mismatch", expected, got);
+    }
     const relied = results.filter(({ source }) => !rims[source].isPutAside);
     if (!relied.length) {
       step.tell(expected, decisions.reasons(), "not evaluated");

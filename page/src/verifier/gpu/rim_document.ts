@@ -69,6 +69,8 @@ export interface RimContent {
   readonly version: string;
   /** Of active records only. */
   readonly referenceValues: ReferenceValues;
+  /** NVIDIA's names of these records by index. */
+  readonly names: ReadonlyMap<number, string>;
 }
 
 /**
@@ -91,7 +93,7 @@ export function readContent(root: XmlElement): RimContent {
     product,
     edition: meta(" edition") as RimEdition,
     version: meta(" colloquialVersion"),
-    referenceValues: referenceValues(payload),
+    ...records(payload),
   };
 }
 
@@ -110,11 +112,13 @@ function attributes(element: XmlElement, name: string, patterns: Patterns, child
   return of;
 }
 
-function referenceValues(payload: XmlElement): ReferenceValues {
+/** Digests and names of the active records. */
+function records(payload: XmlElement): Pick<RimContent, "referenceValues" | "names"> {
   const resources = elements(payload);
   attributes(payload, "Payload", {}, resources.length);
   const seen = new Set<number>();
   const active = new Map<number, readonly string[]>();
+  const titles = new Map<number, string>();
   for (const resource of resources) {
     // Whatever else there is has to be the alternatives, in their number.
     const names = Array.from(
@@ -126,9 +130,11 @@ function referenceValues(payload: XmlElement): ReferenceValues {
     const index = Number(of(" index"));
     if (of(" alternatives") !== String(names.length) || seen.has(index)) malformed();
     seen.add(index);
-    if (of(" active") === "True") active.set(index, names.map(of));
+    if (of(" active") !== "True") continue;
+    active.set(index, names.map(of));
+    titles.set(index, of(" name"));
   }
   // Nothing would be compared, and nothing would differ.
   if (!active.size) malformed();
-  return active;
+  return { referenceValues: active, names: titles };
 }

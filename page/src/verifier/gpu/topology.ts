@@ -16,15 +16,13 @@ import type { Shown } from "../shown";
 import type { DeviceModel } from "./certificates";
 import type { VerifiedGpu } from "./facts";
 import { isSwitch } from "./presented";
-import type { OpaqueData } from "./opaque";
+import { type OpaqueData, PROTECTED_PCIE } from "./opaque";
 
 const CLAUSE = "nvidia-gpu.md 14";
 
 /** An HGX board has eight GPUs and four NVSwitches. */
 const BOARD_GPUS = 8;
 const BOARD_SWITCHES = 4;
-const PROTECTED_PCIE_MODE = 2;
-const PROTECTED_PCIE_ON = 0xaa;
 const LOCKED = 1;
 
 /** A device with the name of its item, its type byte and PDI, its nonce, and what it says of itself. */
@@ -50,7 +48,8 @@ interface Finding {
  *
  * @param all what was verified; CPUs are passed over.
  * @param unchecked `topology` tolerates that devices are missing, or that a board does not say who its neighbours are;
- *   duplicates, other nonces and contradictions refuse all the same.
+ *   duplicates, other nonces and contradictions refuse all the same. With one device alone, whatever it says of its
+ *   neighbours is not evaluated.
  */
 export async function judgeSet(
   all: readonly (readonly [name: string, verified: Verified])[],
@@ -66,14 +65,15 @@ export async function judgeSet(
   } as const;
   const board = { topology: ["topology", CLAUSE] } as const;
   // Such devices come together, so that leaving some out is seen.
-  const isBoard = switches.length > 0 || gpus.some(saysProtected);
+  const isBoard =
+    switches.length > 0 || gpus.some(({ opaque }) => opaque.mode === PROTECTED_PCIE || opaque.contradictsMode);
   const applying: Steps = { ...(devices.length > 1 ? several : {}), ...(isBoard ? board : {}) };
   const procedure = new Procedure(applying, { isIndependent: true });
   if (devices.length > 1) {
     const identities = devices.map(({ identity }) => identity);
     const nonces = devices.map(({ nonce }) => nonce);
     // A switch states no mode.
-    const modes = gpus.map(({ opaque }) => String(opaque.featureFlag ?? ""));
+    const modes = gpus.map(({ opaque }) => opaque.mode ?? "not stated");
     await procedure.attempt("unique", (step) => step.tell(...allDifferent(identities)));
     await procedure.attempt("nonce", (step) => step.tell(...allSame("gpu-nonces-differ", nonces)));
     await procedure.attempt("mode", (step) => step.tell(...allSame("gpu-modes-differ", modes)));
@@ -95,9 +95,6 @@ const allDifferent = (identities: readonly string[]): Told =>
 
 const allSame = (code: string, values: readonly string[]): Told =>
   same(code, "devices", values.slice(0, 1), [...new Set(values)]);
-
-const saysProtected = ({ opaque }: Device): boolean =>
-  opaque.featureFlag === PROTECTED_PCIE_MODE || opaque.protectedPcie === PROTECTED_PCIE_ON;
 
 // -- a protected board
 
@@ -131,12 +128,11 @@ function countFindings(gpus: readonly Device[], switches: readonly Device[], who
   return unless(isComplete, isTooMany, whole, `${gpus.length} and ${switches.length}`);
 }
 
-/** (2) Both fields of a GPU have to say it. One alone is a contradiction; neither is a GPU that is in another mode. */
-function modeFindings(gpu: Device): readonly Finding[] {
-  const { featureFlag, protectedPcie } = gpu.opaque;
-  const isProtected = featureFlag === PROTECTED_PCIE_MODE && protectedPcie === PROTECTED_PCIE_ON;
-  const expected = `${gpu.name}: mode ${PROTECTED_PCIE_MODE}, protected PCIe ${PROTECTED_PCIE_ON}`;
-  return unless(isProtected, saysProtected(gpu), expected, [featureFlag, protectedPcie]);
+/** (2) Every GPU is in protected PCIe, and its status (type 21) does not contradict its feature flag (type 36). */
+function modeFindings({ name, opaque }: Device): readonly Finding[] {
+  const { mode, contradictsMode, featureFlag, protectedPcie } = opaque;
+  const isProtected = mode === PROTECTED_PCIE && !contradictsMode;
+  return unless(isProtected, contradictsMode, `${name}: ${PROTECTED_PCIE}`, [featureFlag, protectedPcie]);
 }
 
 /**
@@ -155,11 +151,12 @@ function neighbourFindings(
     return pdis && lit(pdis);
   });
   const first = stated.find((pdis) => pdis !== undefined);
+  const isLone = naming.length + named.length === 1;
   return naming.flatMap(({ name }, i) => {
     const pdis = stated[i];
     const areSame = pdis !== undefined && String(pdis) === String(first);
     const fits = areSame && pdis.length === size && present.every((pdi) => pdis.includes(pdi));
-    const isNegative = pdis !== undefined && !fits;
+    const isNegative = pdis !== undefined && !fits && !isLone;
     return unless(fits && present.length === size, isNegative, `${name}: ${present.join(", ")}`, pdis);
   });
 }
