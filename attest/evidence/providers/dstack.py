@@ -197,7 +197,8 @@ def read_machine(document: JsonValue) -> ProviderDocument:
         EvidenceError: ``provider-document-malformed`` or ``gpu-device-malformed``.
     """
     top = members_of(document, "document")
-    listed = FORM.array_of(top.get("all_attestations") or [], "all_attestations", most=MAX_MACHINES)
+    copies = top["all_attestations"] if given(top, "all_attestations") else []
+    listed = FORM.array_of(copies, "all_attestations", most=MAX_MACHINES)
     found = [(top, "document")]
     for number, entry in enumerate(listed):
         path = f"all_attestations[{number}]"

@@ -1,1 +1,1 @@
-import{a as s,b as a,c as o,d as r,e,f as n}from"./chunk-IXL7ZYE7.js";import"./chunk-TMDTY25W.js";export{n as Channel,s as KEM_HYBRID,a as KEM_X25519,r as askForKeys,e as recordOf,o as spokenKems};
+import{a as s,b as a,c as o,d as r,e as K,f as e}from"./chunk-UT7HKUV2.js";import"./chunk-HKPBKBC2.js";export{e as Channel,s as KEM_HYBRID,a as KEM_X25519,r as askForKeys,K as recordOf,o as spokenKems};

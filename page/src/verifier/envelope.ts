@@ -29,6 +29,10 @@ export const MEDIA = {
   nvidiaDevice: own("nvidia-device+json"),
   azureCvm: own("azure-cvm+json"),
   eventLog: own("tcg-event-log"),
+  dstackLog: own("dstack-event-log+json"),
+  dstackStatements: own("dstack-statements+json"),
+  providerDocument: own("provider-document+json"),
+  providerKeys: own("provider-keys+json"),
   binding: own("binding+cbor"),
   endorsements: own("endorsements+cbor"),
 } as const;

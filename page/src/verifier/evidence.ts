@@ -6,6 +6,7 @@ import type { Check, Unchecked } from "./checks";
 import type { Claims } from "./claims";
 import type { AttestError } from "./errors";
 import type { Endorsements } from "./pool";
+import type { TdReport } from "./tdx/structure";
 import type { Certificate, Issuer } from "./x509";
 
 /** What a Verifier Owner lets pass by name in devices of one kind; shown in the result. */
@@ -51,6 +52,8 @@ export interface ParsedCpu {
   /** The field of its own in which such evidence carries the nonce; absent where it stands in the report data. */
   readonly nonce?: Bytes;
   readonly registers?: Registers;
+  /** The report that dstack's log and statements are compared with. */
+  readonly td?: TdReport;
   /** The numbered procedure; throws an `AttestError` with its checks for everything that does not hold. */
   verify(given: Given): Promise<Verified>;
 }
@@ -59,6 +62,8 @@ export interface ParsedCpu {
 export interface ParsedDevice {
   /** The request nonce, 32 bytes. */
   readonly nonce: Bytes;
+  /** SubjectPublicKeyInfo of the device's own certificate; absent where none came along. */
+  readonly deviceKey?: Bytes | undefined;
   verify(given: Given): Promise<Verified>;
   /** Judges what no single device of the format can show; devices of another format are passed over. */
   readonly judgeSet: JudgeSet;

@@ -16,6 +16,7 @@ import { AttestError, fail, refusalOf } from "./errors";
 import { isObject, jsonValue } from "./json";
 import { isNvidiaJson, splitNvidiaJson } from "./nvidia_json";
 import { readPemBlocks } from "./pem";
+import { isProviderDocument, isProviderKeys } from "./provider_files";
 import { type Found, nothingFound } from "./pool";
 import { MAX_FILE_BYTES, type NamedBytes, type Recognised, isBundle, isEnvelope } from "./recognised";
 import { REPORT_BYTES } from "./snp/structure";
@@ -28,7 +29,7 @@ const MAX_FILES = 64;
 const MAX_CERTIFICATES = 64;
 
 /** What a file turns out to be. */
-type Form = "cpu" | "envelope" | "hcl" | "tpm" | "td-quote" | "device" | "table" | "bundle" | "certificates";
+type Form = "cpu" | "envelope" | "hcl" | "tpm" | "td-quote" | "device" | "keys" | "table" | "bundle" | "certificates";
 
 interface Content {
   readonly form: Form;
@@ -109,6 +110,10 @@ function json(name: string, bytes: Bytes): Content {
   const document = jsonValue(bytes, name);
   const cpu = (media: string): Content => ({ form: "cpu", bytes, items: [itemOf("cpu", media, bytes)] });
   if (isEnvelope(document)) return { form: "envelope", bytes, items: evidenceOf(document, bytes.length, true) };
+  if (isProviderDocument(document)) {
+    return { form: "cpu", bytes, items: [itemOf("document", MEDIA.providerDocument, bytes)] };
+  }
+  if (isProviderKeys(document)) return { form: "keys", bytes, items: [] };
   if (isObject(document) && "provider" in document && "outblob" in document) return cpu(MEDIA.configfsTsm);
   if (isAzureJson(document)) return cpu(MEDIA.azureCvm);
   if (isNvidiaJson(document)) return { form: "device", bytes, items: splitNvidiaJson(document) };
@@ -186,6 +191,8 @@ function together(contents: readonly Content[]): Evidence {
   const machine = machineItems(of, hcl, tpm);
   const items = table ? withTable(machine, table.bytes) : [...machine];
   for (const device of of("device").flatMap((content) => content.items)) items.push(numbered(device, items));
+  const keys = onlyOne(of("keys"));
+  if (keys) items.push(itemOf("keys", MEDIA.providerKeys, keys.bytes));
   const bundle = onlyOne(of("bundle"));
   if (bundle) items.push(bundleItem(bundle.bytes, items));
   return items;

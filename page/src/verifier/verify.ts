@@ -21,7 +21,7 @@ import { part } from "./parts";
 /** What a result says of genuine evidence, and every check; without what was asked. */
 export type VerifiedEvidence = Pick<
   Result,
-  "items" | "certificates" | "simulated" | "freshness" | "evidence_digest" | "ignored_items"
+  "items" | "certificates" | "simulated" | "freshness" | "evidence_digest" | "ignored_items" | "warnings"
 > & {
   readonly checks: readonly Check[];
 };
@@ -46,6 +46,7 @@ interface JudgedItems {
   readonly refused: ReadonlyMap<string, AttestError>;
 }
 
+const DOCUMENTS: readonly string[] = [MEDIA.providerDocument, MEDIA.providerKeys];
 const ACCOMPANYING: readonly string[] = [MEDIA.binding, MEDIA.endorsements, MEDIA.eventLog];
 
 /**
@@ -53,6 +54,17 @@ const ACCOMPANYING: readonly string[] = [MEDIA.binding, MEDIA.endorsements, MEDI
  * apply, malformed comes before does-not-hold before endorsements.
  */
 export async function verify(evidence: Evidence, given: Given, expected: Expected): Promise<VerifiedEvidence> {
+  if (!evidence.some(({ essence }) => DOCUMENTS.includes(essence))) return verifyMachine(evidence, given, expected);
+  const { verifyDocument } = await part(import("./providers/providers"));
+  const endorsements = merged(await readEndorsements(endorsementFiles(evidence), given.at), given.endorsements);
+  const verified = await verifyDocument(evidence, expected, (machine) =>
+    verifyMachine(machine, { ...given, endorsements }, {}),
+  );
+  return { ...verified, evidence_digest: shown(await evidenceDigest(evidence)), ignored_items: [] };
+}
+
+/** Verify the evidence of one machine, likewise. */
+async function verifyMachine(evidence: Evidence, given: Given, expected: Expected): Promise<VerifiedEvidence> {
   // (1) Read everything before anything is judged. What vendors say and came with it is a candidate like all others.
   const read = await readAll(evidence);
   const endorsements = merged(await readEndorsements(endorsementFiles(evidence), given.at), given.endorsements);
@@ -101,6 +113,7 @@ async function factsOf(
     certificates: chains.flat(),
     simulated: [...verified.values()].some(({ simulated }) => simulated),
     evidence_digest: shown(await evidenceDigest(evidence)),
+    warnings: [],
     ignored_items: others.map(({ name }) => name).filter((name) => !verified.has(name)),
   };
 }

@@ -44,7 +44,8 @@ export async function parseGpuDevice(data: Bytes): Promise<ParsedDevice> {
 }
 
 function device(evidence: ParsedGpuEvidence): ParsedDevice {
-  return { nonce: evidence.report.nonce, verify: (given) => verifyGpu(evidence, given), judgeSet };
+  const deviceKey = evidence.chain?.[1]?.spki;
+  return { nonce: evidence.report.nonce, deviceKey, verify: (given) => verifyGpu(evidence, given), judgeSet };
 }
 
 /**

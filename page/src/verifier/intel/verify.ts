@@ -43,7 +43,7 @@ type IntelProcedure = Procedure<typeof INTEL_STEPS>;
 /** Read a quote, as the row of its media type wants it. */
 export function readIntelQuote(value: Bytes): ParsedCpu {
   const quote = parseQuote(value);
-  const registers = quote.td ? { registers: registersOf(quote.td) } : {};
+  const registers = quote.td ? { registers: registersOf(quote.td), td: quote.td } : {};
   return {
     kind: quote.tee,
     reportData: quote.report_data,
