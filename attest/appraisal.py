@@ -10,6 +10,7 @@ from typing import NoReturn, TypeAlias
 from attest.checks import Check, Outcome, Tier, Unchecked
 from attest.errors import AppraisalError
 from attest.evidence.claims import StatedItem
+from attest.evidence.dstack.facts import DstackFacts, dstack_facts_of
 from attest.evidence.eventlog.facts import EventLogFacts, facts_of
 from attest.evidence.gpu.device_set import DeviceSet
 from attest.evidence.gpu.verify import VerifiedGpu
@@ -244,7 +245,12 @@ class _Walk:
         return all(check.outcome is not Outcome.FAIL for check in self.checks[start:])
 
     def _item(self, item: Judged, rules: tuple[Rule, ...], branch: str | None) -> None:
-        subjects = {Subject.DEVICE: item.verified, Subject.EVENT_LOG: _facts(item, rules)}
+        asked = {rule.subject for rule in rules}
+        subjects = {
+            Subject.DEVICE: item.verified,
+            Subject.EVENT_LOG: _facts(item) if Subject.EVENT_LOG in asked else None,
+            Subject.DSTACK: _dstack_facts(item) if Subject.DSTACK in asked else None,
+        }
         for rule in rules:
             subject = subjects[rule.subject]
             self.checks.append(rule.judge(subject, at=self.at, item=item.name, reasons=self.reasons, branch=branch))
@@ -280,11 +286,14 @@ def _enough(node: AnyBranch | AtLeast, met: list[AllBranch]) -> Check:
     )
 
 
-def _facts(item: Judged, rules: tuple[Rule, ...]) -> EventLogFacts | None:
-    """Read the facts of the event log, when there is one and a rule asks for it."""
-    if item.eventlog is None or all(rule.subject is not Subject.EVENT_LOG for rule in rules):
-        return None
-    return facts_of(item.eventlog)
+def _facts(item: Judged) -> EventLogFacts | None:
+    """Read the facts of the event log, when there is one."""
+    return None if item.eventlog is None else facts_of(item.eventlog)
+
+
+def _dstack_facts(item: Judged) -> DstackFacts | None:
+    """Read the facts of dstack, when there is a log."""
+    return None if item.eventlog is None else dstack_facts_of(item.eventlog)
 
 
 def device_set(verified: VerifiedEvidence) -> DeviceSet:

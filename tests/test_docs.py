@@ -10,6 +10,7 @@ import pytest
 from attest.policy import load_policy
 from attest.policy.azure import AzureDemands
 from attest.policy.devices import Count, DeviceSetDemands
+from attest.policy.dstack import AcceptedKeyProvider, DstackDemands
 from attest.policy.eventlog import ApplicationEvents, EventLogDemands
 from attest.policy.gpu import GpuDemands, SwitchDemands
 from attest.policy.intel import SgxDemands, TdxDemands
@@ -120,6 +121,8 @@ def test_every_key_of_a_policy_is_documented() -> None:
         TcbDemands,
         AcceptedAdvisory,
         EventLogDemands,
+        DstackDemands,
+        AcceptedKeyProvider,
     )
     nvidia = (GpuDemands, SwitchDemands, DeviceSetDemands, Count, AtLeastOf, SnpAbi)
     keys = {name for section in (*sections, ApplicationEvents, *nvidia) for name in section.__dataclass_fields__}

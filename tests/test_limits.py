@@ -210,6 +210,11 @@ LIMITS: dict[str, dict[str, object]] = {
         "_MAX_DIGEST_BYTES": 64,
         "_MAX_SIGNATURE_BYTES": 512,
     },
+    "attest.policy.authoring.compose_services": {
+        "MAX_COMPOSE_BYTES": 1_048_576,
+        "MAX_COMPOSE_EVENTS": 50_000,
+        "MAX_MERGES": 8,
+    },
     "attest.policy.authoring.draft_sections": {
         "_LARGEST_EXACT": 9_007_199_254_740_991,
     },

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 
 from attest.cli.inspection_azure import azure_evidence, readable
-from attest.cli.inspection_eventlog import event_log
+from attest.cli.inspection_eventlog import app_compose_facts, event_log
 from attest.cli.inspection_gpu import nvidia_facts, ocsp_facts, rim_facts
 from attest.cli.inspection_intel import intel_quote
 from attest.cli.inspection_providers import provider_document
@@ -25,6 +25,7 @@ from attest.evidence.envelope import (
     MEDIA_BINDING,
     MEDIA_CONFIGFS_TSM,
     MEDIA_DSTACK_LOG,
+    MEDIA_DSTACK_STATEMENTS,
     MEDIA_ENDORSEMENTS,
     MEDIA_EVENT_LOG,
     MEDIA_INTEL_QUOTE,
@@ -102,6 +103,10 @@ def _accompanying(found: RecognisedFile) -> _Facts:
         facts["bundle"] = _bundle(parse_bundle(content.pieces["bundle"]))
     if content.certificates:
         facts["certificates"] = [_certificate_facts(certificate) for certificate in content.certificates]
+    if "dstack-info" in content.pieces:
+        facts["statements"] = found.document
+    if "app-compose" in content.pieces:
+        facts["app_compose"] = app_compose_facts(content.pieces["app-compose"])
     if content.crls:
         facts["crls"] = [_crl_facts(crl) for crl in content.crls]
     return facts
@@ -221,6 +226,7 @@ _ITEMS: Mapping[str, Callable[[bytes], _Facts]] = {
     MEDIA_EVENT_LOG: lambda value: {"event_log": event_log(value)},
     MEDIA_PROVIDER_DOCUMENT: lambda value: provider_document(value, _item),
     MEDIA_DSTACK_LOG: lambda value: {"event_log": event_log(value)},
+    MEDIA_DSTACK_STATEMENTS: lambda value: {"statements": json_value(value, what="statements")},
 }
 
 

@@ -101,11 +101,19 @@ def init(
 
 
 def _source_item(item: VerifiedItem) -> SourceItem:
+    from attest.evidence.dstack.facts import dstack_facts_of
     from attest.evidence.eventlog.facts import facts_of
     from attest.policy.authoring.draft import SourceItem
 
-    facts = None if item.eventlog is None else facts_of(item.eventlog)
-    return SourceItem(name=item.name, kind=item.kind, verified=item.verified, silicon=item.silicon, facts=facts)
+    log = item.eventlog
+    return SourceItem(
+        name=item.name,
+        kind=item.kind,
+        verified=item.verified,
+        silicon=item.silicon,
+        facts=None if log is None else facts_of(log),
+        dstack=None if log is None else dstack_facts_of(log),
+    )
 
 
 def source_of(verified: VerifiedEvidence) -> DraftSource:

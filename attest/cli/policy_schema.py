@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from attest.checks import Unchecked
 from attest.cli.json_schema import JsonSchema, array, demanded, hex_text, integer, mapping, table
-from attest.cli.policy_schema_sections import AZURE, DEVICES, GPU, NVSWITCH, SGX, SNP, TDX
+from attest.cli.policy_schema_sections import AZURE, DEVICES, DSTACK, GPU, NVSWITCH, SGX, SNP, TDX
 from attest.policy.model import MAX_BRANCHES, SCHEMA
 from attest.policy.verifiers import LARGEST_STATED, LONGEST_AGE
 
@@ -46,6 +46,7 @@ def policy_schema() -> JsonSchema:
                 "azure": AZURE,
                 "snp": SNP,
                 "tdx": TDX,
+                "dstack": DSTACK,
                 "sgx": SGX,
                 "gpu": GPU,
                 "nvswitch": NVSWITCH,
@@ -59,7 +60,7 @@ def policy_schema() -> JsonSchema:
     }
 
 
-_SECTIONS = ("azure", "snp", "tdx", "sgx", "gpu", "nvswitch")
+_SECTIONS = ("azure", "snp", "tdx", "dstack", "sgx", "gpu", "nvswitch")
 _SOMETHING: JsonSchema = {"anyOf": [{"required": [name]} for name in (*_SECTIONS, "any_of", "all_of", "at_least")]}
 """A policy, and each branch of it, demands something."""
 

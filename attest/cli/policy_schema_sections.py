@@ -10,6 +10,7 @@ from attest.evidence.snp.tcb import SnpProduct
 from attest.evidence.tdx.structure import TD_ATTRIBUTE_BITS
 from attest.policy.azure import PCR_KEYS, VM_SWITCHES
 from attest.policy.devices import MAX_DEVICES
+from attest.policy.dstack import APP_ID_BYTES, COMPOSE_HASH_BYTES, OS_IMAGE_BYTES
 from attest.policy.eventlog import AZURE_LOG, LOADER_LISTS, TDX_LOG, EventLogKey
 from attest.policy.gpu import (
     ARCHITECTURES,
@@ -212,6 +213,35 @@ TDX: JsonSchema = mapping(
     },
     required=["mr_td"],
 )
+
+DSTACK: JsonSchema = {
+    **mapping(
+        {
+            "compose_hashes": demanded(
+                array(hex_text(COMPOSE_HASH_BYTES)), "SHA-256 of each app-compose that is accepted"
+            ),
+            "os_images": demanded(array(hex_text(OS_IMAGE_BYTES)), "hashes of images that are accepted"),
+            "app_ids": demanded(
+                array(hex_text(APP_ID_BYTES)), "apps that are accepted; an id says nothing of the code"
+            ),
+            "key_providers": demanded(
+                array(
+                    mapping(
+                        {
+                            "name": {"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,63}$"},
+                            "id": {"type": "string", "pattern": "^([0-9a-fA-F]{2})+$"},
+                        },
+                        required=["name"],
+                    )
+                ),
+                "providers of the guest's keys that are accepted; without an id, any of this name",
+            ),
+        },
+        required=[],
+    ),
+    "description": "what dstack measured into RTMR3; it stands beside tdx with rtmr1 and rtmr2",
+    "minProperties": 1,
+}
 
 SGX: JsonSchema = mapping(
     {

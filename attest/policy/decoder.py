@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
@@ -246,6 +247,16 @@ def hex_of(length: int) -> Decoder[bytes]:
             raise refuse(path, f"{length} bytes of hex", value) from exc
 
     return decode
+
+
+_HEX = re.compile(r"(?:[0-9a-fA-F]{2})+")
+
+
+def hex_text(value: JsonValue, path: str) -> str:
+    """Decode hex of any number of bytes, as text in lower case."""
+    if not isinstance(value, str) or not _HEX.fullmatch(value):
+        raise refuse(path, "hex in quotes", value)
+    return value.lower()
 
 
 def moment(value: JsonValue, path: str) -> datetime:

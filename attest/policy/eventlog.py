@@ -26,6 +26,7 @@ from attest.policy.decoder import (
     Section,
     demand,
     hex_of,
+    hex_text,
     key,
     list_of,
     record_of,
@@ -42,7 +43,6 @@ _EVENT_LOG = "eventlog"
 _STORES = ("pk", "kek", "db", "dbx")
 LOADER_LISTS = ("kernel_command_lines", "grub_commands", "load_options", "initrds", "other_loader_events")
 """Keys that together name every event of the boot loader's registers."""
-_HEX = re.compile(r"(?:[0-9a-fA-F]{2})+")
 _WORD = re.compile(r"\S+")
 _DIGEST = "digest"
 
@@ -63,12 +63,6 @@ class EventLogKey:
 
 TDX_LOG = EventLogKey(section="tdx", digest_bytes=48, runtime=True)
 AZURE_LOG = EventLogKey(section="azure", digest_bytes=32, runtime=False)
-
-
-def _hex(value: JsonValue, path: str) -> str:
-    if not isinstance(value, str) or not _HEX.fullmatch(value):
-        raise refuse(path, "hex in quotes", value)
-    return value.lower()
 
 
 def _word(value: JsonValue, path: str) -> str:
@@ -102,7 +96,7 @@ class EventLogDemands:
     required: Demand[bool] = field(default=ON, metadata=STRICT_ON)
     secure_boot: Demand[bool] | None = field(default=None, metadata=STRICT_ON)
     signature_stores: Mapping[str, Demand[tuple[str, ...]]]
-    boot_variables: Demand[tuple[str, ...]] | None = field(default=None, metadata=key(demand(list_of(_hex))))
+    boot_variables: Demand[tuple[str, ...]] | None = field(default=None, metadata=key(demand(list_of(hex_text))))
     kernel_command_lines: Demand[tuple[str, ...]] | None = None
     grub_commands: Demand[tuple[str, ...]] | None = None
     load_options: Demand[tuple[str, ...]] | None = None

@@ -30,6 +30,7 @@ from attest.policy.decoder import (
     unchecked_of,
 )
 from attest.policy.devices import DeviceSetDemands, decode_devices
+from attest.policy.dstack import DstackDemands, decode_dstack
 from attest.policy.gpu import GpuDemands, SwitchDemands, decode_gpu, decode_nvswitch
 from attest.policy.intel import SgxDemands, TdxDemands, decode_sgx, decode_tdx
 from attest.policy.reference_values.accepted_documents import (
@@ -59,12 +60,14 @@ class PolicyBody:
         name: its author's name for it; empty for a branch without a name.
         azure: demands on an Azure VM. Then ``snp`` and ``tdx`` judge the report within such evidence, and no machine of
             another cloud.
+        dstack: demands on what dstack measured in a TDX guest that ``tdx`` judges.
     """
 
     name: str
     azure: AzureDemands | None
     snp: SnpDemands | None
     tdx: TdxDemands | None
+    dstack: DstackDemands | None
     sgx: SgxDemands | None
     gpu: GpuDemands | None
     nvswitch: SwitchDemands | None
@@ -172,6 +175,7 @@ class _Reader:
             "azure": section.stated("azure", partial(decode_azure, references=self._references)),
             "snp": section.stated("snp", partial(decode_snp, references=self._references)),
             "tdx": section.stated("tdx", partial(decode_tdx, references=self._references)),
+            "dstack": section.stated("dstack", decode_dstack),
             "sgx": section.stated("sgx", partial(decode_sgx, references=self._references)),
             "gpu": gpu,
             "nvswitch": nvswitch,
@@ -181,6 +185,7 @@ class _Reader:
             "at_least": section.stated("at_least", _at_least(branches)),
         }
         _require_cpu_of_azure(section, found)
+        _require_image_of_dstack(section, found)
         if not any(found.values()):
             expected = "demands on at least one kind of Attester (snp, tdx, sgx, gpu or nvswitch), or branches"
             raise refuse(section.path("snp"), expected, shown="nothing")
@@ -221,6 +226,22 @@ def _require_cpu_of_azure(section: Section, found: Mapping[str, Any]) -> None:
     if found["tdx"] is not None and found["tdx"].event_log is not None:
         path = section.path("tdx") + ".event_log"
         raise refuse(path, "azure.event_log in its place: RTMRs of an Azure VM are zeros", "a section", at_key=True)
+
+
+def _require_image_of_dstack(section: Section, found: Mapping[str, Any]) -> None:
+    """Require that a body with demands on dstack's events has demands on the code that extends them."""
+    if found["dstack"] is None:
+        return
+    if found["azure"] is not None:
+        raise refuse(
+            section.path("dstack"), "no section azure beside it: RTMRs of an Azure VM are zeros", "both", at_key=True
+        )
+    tdx = found["tdx"]
+    if tdx is None or tdx.rtmrs["rtmr1"] is None or tdx.rtmrs["rtmr2"] is None:
+        expected = "tdx with rtmr1 and rtmr2 beside it, or {unchecked: reason} there: another guest can write any event"
+        raise refuse(
+            section.path("dstack"), expected, "none of them" if tdx is None else "tdx without them", at_key=True
+        )
 
 
 def _at_least(branches: Decoder[tuple[PolicyBody, ...]]) -> Decoder[AtLeastOf]:

@@ -9,6 +9,7 @@ from attest.evidence.tolerances import NO_TOLERANCES, GpuTolerances
 from attest.policy.azure import azure_rules, rules_of_cpu
 from attest.policy.decoder import refuse
 from attest.policy.devices import cpu_rule, device_set_rules
+from attest.policy.dstack import dstack_rules
 from attest.policy.gpu import gpu_rules, switch_rules, tolerances_of
 from attest.policy.gpu_references import DeviceDemands
 from attest.policy.intel import sgx_rules, tdx_rules
@@ -65,7 +66,7 @@ def _sections(body: PolicyBody, references: _References) -> dict[str, tuple[Rule
     machines = () if body.azure is None else azure_rules(body.azure, references)
     for key, kind, section_rules in (
         ("snp", "sev-snp", None if body.snp is None else snp_rules(body.snp, references)),
-        ("tdx", "tdx", None if body.tdx is None else tdx_rules(body.tdx, references)),
+        ("tdx", "tdx", None if body.tdx is None else (*tdx_rules(body.tdx, references), *_of_dstack(body))),
     ):
         if section_rules is not None and body.azure is not None:
             rules[f"azure-{key}"] = (*machines, *rules_of_cpu(section_rules, key))
@@ -78,6 +79,10 @@ def _sections(body: PolicyBody, references: _References) -> dict[str, tuple[Rule
     if body.nvswitch is not None:
         rules["nvidia-switch"] = switch_rules(body.nvswitch)
     return rules
+
+
+def _of_dstack(body: PolicyBody) -> tuple[Rule, ...]:
+    return () if body.dstack is None else tuple(dstack_rules(body.dstack))
 
 
 def _set_rules(body: PolicyBody, cpu_kinds: list[str], *, whole: bool) -> tuple[Rule, ...]:

@@ -28,6 +28,8 @@ class Subject(enum.Enum):
     """The verified evidence, as the procedure of its format returned it."""
     EVENT_LOG = enum.auto()
     """The facts of the event log that replays to its registers; None where no log came along."""
+    DSTACK = enum.auto()
+    """The facts of dstack in such a log, none of another log; None where no log came along."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +97,7 @@ class Rule:
     def _relaxation(self, subject: object, value: ClaimValue, reasons: Mapping[str, str]) -> str | None:
         """Return the author's reason to leave the test out, or the caller's for an absent claim or log."""
         # A gap in a log that came along relaxes nothing: the sender of the log chose the gap.
-        missing = subject if self.subject is Subject.EVENT_LOG else value
+        missing = value if self.subject is Subject.DEVICE else subject
         if self.relaxed is not None or missing is not None or self.tolerated_by is None:
             return self.relaxed
         return reasons.get(self.tolerated_by)

@@ -9,8 +9,9 @@ from attest.encoding import rfc3339
 from attest.endorsements.anchors import TrustAnchors
 from attest.errors import AttestError
 from attest.evidence.binding import ExpectedBinding
+from attest.evidence.dstack.structure import is_dstack_log
 from attest.evidence.endorsement_files import read_endorsements
-from attest.evidence.envelope import MEDIA_EVENT_LOG, Evidence, EvidenceItem
+from attest.evidence.envelope import MEDIA_DSTACK_LOG, MEDIA_EVENT_LOG, Evidence, EvidenceItem
 from attest.evidence.input_files import read_evidence
 from attest.evidence.tolerances import DeviceTolerances, GpuTolerances, WaivedMeasurement
 from attest.results.document import refused_document, verified_document
@@ -55,7 +56,9 @@ def _tolerance(given: Mapping[str, Any]) -> GpuTolerances:
 def _with_log(evidence: Evidence, question: Question, files: Mapping[str, bytes]) -> Evidence:
     if question.event_log is None:
         return evidence
-    log = EvidenceItem(name="eventlog", media_type=MEDIA_EVENT_LOG, value=files[question.event_log])
+    data = files[question.event_log]
+    media_type = MEDIA_DSTACK_LOG if is_dstack_log(data) else MEDIA_EVENT_LOG
+    log = EvidenceItem(name="eventlog", media_type=media_type, value=data)
     return replace(evidence, items=(*evidence.items, log))
 
 

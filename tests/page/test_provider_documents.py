@@ -1,7 +1,6 @@
-"""Documents of services: the page answers what the Python verifier answers, about recorded and about made ones."""
+"""Documents of services that are made for tests: the page answers what the Python verifier answers."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +9,6 @@ from tests.evidence.providers import made
 from tests.evidence.providers.test_documents import CHANGED, MALFORMED, OTHER, OTHER_NONCE
 from tests.page.browser import Question, Verifier
 from tests.page.reference import answer, differences
-from tests.page.test_conformance import Cases
 from tests.samples import AT
 
 pytestmark = pytest.mark.loopback
@@ -83,16 +81,3 @@ def test_the_page_refuses_a_nonce_or_report_data_that_no_document_can_meet(in_br
     in_browser.hold(files)
     got = in_browser.ask_all([short])[0]
     assert (got["outcome"], got["error"]["code"]) == ("refused", "nonce-length")
-
-
-def _is_compared(name: str) -> bool:
-    return name.startswith(tuple(f"providers/document/{family}" for family in ("chutes", "redpill", "tinfoil")))
-
-
-def test_the_page_answers_what_python_answers_about_recorded_documents(
-    in_browser: Verifier, vectors_dir: Path, tmp_path: Path
-) -> None:
-    cases = Cases(vectors_dir, tmp_path, "providers")
-    documents = [(name, question) for name, question in cases.questions if _is_compared(name)]
-    assert documents, "no case: are the vectors there?"
-    assert _compared(in_browser, documents, cases.files) == []

@@ -68,6 +68,11 @@ CONSTANTS: dict[str, dict[str, object]] = {
         "_ALIKE": 0.5,
         "_ALMOST_EQUAL": 0.8,
     },
+    "attest.policy.dstack": {
+        "COMPOSE_HASH_BYTES": 32,
+        "OS_IMAGE_BYTES": 32,
+        "APP_ID_BYTES": 20,
+    },
     "attest.policy.foreign.convert_nvidia": {
         "_STRICT": {"rim": True, "fwid_required": True, "held_rim_signers": False},
     },

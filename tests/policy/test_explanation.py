@@ -111,6 +111,12 @@ EVERYTHING: dict[str, Any] = {
         "accepted_advisories": {"INTEL-SA-00837": {"reason": "none of ours", "expires": "2027-01-01T00:00:00Z"}},
         **INTEL,
     },
+    "dstack": {
+        "compose_hashes": ["00" * 32],
+        "os_images": ["01" * 32],
+        "app_ids": ["02" * 20],
+        "key_providers": [{"name": "kms", "id": "3059"}, {"name": "tpm"}],
+    },
     "sgx": {
         "mr_enclave": ["enclave"],
         "mr_signer": ["00" * 32],
@@ -152,7 +158,7 @@ ALL_RULES = sorted({placed.rule.id for policy in POLICIES for placed in policy.a
 def test_every_source_of_rules_is_in_the_policy_that_has_everything() -> None:
     """What a rule of these modules may be called; a new one has to be added to the policy above."""
     literals = set()
-    for module in ("azure", "snp", "intel", "gpu", "devices", "eventlog"):
+    for module in ("azure", "snp", "intel", "dstack", "gpu", "devices", "eventlog"):
         text = (REPOSITORY / f"attest/policy/{module}.py").read_text()
         literals |= set(re.findall(r'"(policy\.[a-z0-9_.]+)"', text))
     names = {name for name in literals if not name.endswith(".")}

@@ -118,4 +118,4 @@ def parse_statements(data: bytes) -> DstackStatements:
 
 
 def _json(value: JsonValue) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()

@@ -1,1 +1,1 @@
-import{a as s,b as o,c as a,d as r,e as p,f as e}from"./chunk-I2KFZ62H.js";import"./chunk-HKPBKBC2.js";export{s as appraise,a as filesOf,r as loadPolicy,e as propose,p as rows,o as together};
+import{a as s,b as o,c as a,d as r,e as p,f as e}from"./chunk-D5QYAICP.js";import"./chunk-HKPBKBC2.js";export{s as appraise,a as filesOf,r as loadPolicy,e as propose,p as rows,o as together};

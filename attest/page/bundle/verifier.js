@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-NUXQH6N5.js";import"./chunk-FZ6CP4MN.js";import"./chunk-HKPBKBC2.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-ZV7LKH2G.js";import"./chunk-FZ6CP4MN.js";import"./chunk-HKPBKBC2.js";export{r as verifyEvidence};

@@ -17,6 +17,7 @@ from typing import cast
 from attest.checks import Check, Outcome, Unchecked
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import ConfigurationError
+from attest.evidence.dstack.facts import DstackFacts
 from attest.evidence.eventlog.facts import EventLogFacts
 from attest.evidence.gpu.device_set import DeviceSet
 from attest.policy.authoring.draft_sections import (
@@ -24,6 +25,7 @@ from attest.policy.authoring.draft_sections import (
     DraftSection,
     azure_section,
     device_sections,
+    dstack_sections,
     intel_section,
     snp_section,
 )
@@ -90,6 +92,11 @@ class SourceItem:
     verified: object
     silicon: object
     facts: EventLogFacts | None = None
+    dstack: DstackFacts | None = None
+
+    def subject(self, of: Subject) -> object:
+        """Return what a rule about this subject is read from."""
+        return {Subject.DEVICE: self.verified, Subject.EVENT_LOG: self.facts, Subject.DSTACK: self.dstack}[of]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +265,8 @@ def _sections(source: DraftSource, reference: str, chosen: Mapping[str, str]) ->
         elif keys[-1] in ("tdx", "sgx"):
             facts = None if "azure" in keys else item.facts
             found.append(intel_section(keys[-1], item.silicon, facts, reference, chosen, at=source.at))
+        if item.dstack is not None:
+            found += dstack_sections(item.dstack)
     return found + device_sections(source.devices, chosen)
 
 
@@ -305,9 +314,7 @@ def _failed(policy: Policy, source: DraftSource) -> list[Check]:
     found: dict[str, Check] = {}
     for placed in policy.all_rules():
         subjects = [item for item in source.items if item.kind == placed.kind]
-        targets: list[tuple[str | None, object]] = [
-            (item.name, item.facts if placed.rule.subject is Subject.EVENT_LOG else item.verified) for item in subjects
-        ]
+        targets: list[tuple[str | None, object]] = [(item.name, item.subject(placed.rule.subject)) for item in subjects]
         if placed.kind == SET:
             targets = [(None, source.devices)]
         for name, subject in targets:

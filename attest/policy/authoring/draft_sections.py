@@ -11,6 +11,7 @@ from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import ConfigurationError
 from attest.evidence.azure.claims import azure_claim
 from attest.evidence.claims import Claim, ClaimValue
+from attest.evidence.dstack.facts import DstackFacts
 from attest.evidence.eventlog.facts import EventLogFacts
 from attest.evidence.gpu.claims import gpu_claim, switch_claim
 from attest.evidence.gpu.device_set import DeviceSet
@@ -254,6 +255,29 @@ def _td(section: DraftSection, get: _Get, reference: str, chosen: Mapping[str, s
         section.put("mr_seam", [_raw(get("mr_seam")).hex()], "Exactly this TDX module.")
     least = {str(get("tdx_module.major_version")): _whole(get("tdx_module.svn"))}
     section.put("minimum_tdx_module_svn", {**least}, "This TDX module or newer.")
+
+
+def dstack_sections(facts: DstackFacts) -> list[DraftSection]:
+    """Add the section of a dstack guest, if its log states anything that it could demand."""
+    section = DraftSection(key="dstack")
+    for name, value, comment in (
+        (
+            "compose_hashes",
+            facts.compose_hash,
+            "The app-compose that it started. Read that file: it decides what runs.",
+        ),
+        ("os_images", facts.os_image_hash, "The image by its name; rtmr0 to rtmr2 of tdx demand the image itself."),
+        ("app_ids", facts.app_id, None),
+    ):
+        if value is not None:
+            section.put(name, [value.hex()], comment)
+    provider = facts.key_provider
+    if provider is not None:
+        identity: dict[str, JsonValue] = {"id": provider.id.hex()} if provider.id else {}
+        section.put(
+            "key_providers", [{"name": provider.name, **identity}], "It could give the same keys to any machine."
+        )
+    return [section] if section.demands else []
 
 
 def _enclave(section: DraftSection, get: _Get, reference: str, chosen: Mapping[str, str]) -> None:

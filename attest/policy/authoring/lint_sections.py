@@ -1,4 +1,7 @@
-"""Findings in the sections of one body: ``azure``, ``snp``, ``tdx``, ``sgx``, ``gpu``, ``nvswitch``, ``devices``."""
+"""Findings in the sections of one body: ``azure``, ``snp``, ``tdx``, ``sgx``, ``gpu``, ``nvswitch``, ``devices``.
+
+Those in ``dstack`` are in ``lint_dstack``.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from attest.evidence.azure.claims import RESETTABLE_PCRS
 from attest.evidence.intel.status import TcbStatus
 from attest.evidence.snp.tcb import SnpProduct
 from attest.policy.authoring.comparison import spans
+from attest.policy.authoring.lint_dstack import dstack_findings
 from attest.policy.authoring.lint_findings import LintContext, LintFinding, Severity
 from attest.policy.authoring.lint_identity import identity_findings
 from attest.policy.authoring.lint_tcbs import tcb_findings
@@ -66,6 +70,8 @@ def section_findings(
         yield from _snp(body.snp, f"{start}snp", context)
     if body.tdx is not None:
         yield from _tdx(body.tdx, f"{start}tdx", context, boot=body.azure is None)
+    if body.dstack is not None:
+        yield from dstack_findings(body.dstack, f"{start}dstack", context)
     if body.sgx is not None:
         yield from _sgx(body.sgx, f"{start}sgx", context)
     if body.gpu is not None:

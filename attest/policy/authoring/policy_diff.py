@@ -245,7 +245,7 @@ class _Walk:
         self, name: str, old: PolicyBody, new: PolicyBody, others: frozenset[str], *, inner: bool
     ) -> Effect:
         """Return the effect of an added section; ``others`` are the kinds that the policy has without it."""
-        if name == "devices":
+        if name in ("devices", "dstack"):
             return Effect.STRICTER
         if name == "azure":
             return Effect.CHANGED  # the sections of the CPU beside it judge another kind of evidence from then on

@@ -27,6 +27,10 @@ _VBIOS = "Have the device's firmware updated; or change the range in vbios_versi
 _RIM = "Reinstall NVIDIA's driver and firmware: what runs is not what NVIDIA signed. Do not waive what is unexplained."
 _SETTING = "Set the GPU's mode and restart it; a report alone says nothing of settings: 'attest collect gpu' does."
 _LOG = "Send the event log along (--eventlog) and compare it with a good boot: --reference-log names the first event."
+_DSTACK = (
+    "Send dstack's event log along (--eventlog, or GetQuote's answer). If this deployment is wanted, read its "
+    "app-compose and add the value; otherwise deploy the one that is wanted."
+)
 _SET = "Send the evidence of every device of the machine, collected together: 'attest collect'."
 
 _INTEL_FIXES: Mapping[str, str] = {
@@ -89,6 +93,7 @@ FIXES: Mapping[str, str] = {
     "policy.tdx.mr_seam": "Have the host load a TDX module that the policy names; or add this measurement.",
     "policy.tdx.minimum_tdx_module_svn": "Have the host load a newer TDX module.",
     "policy.tdx.event_log.": _LOG,
+    "policy.dstack.": _DSTACK,
     "policy.sgx.": "Load the enclave that is wanted; or change what the policy says of it.",
     "policy.sgx.mr_enclave": "Compare the build of the enclave. If this one is wanted, add it under reference_values.",
     "policy.sgx.minimum_isv_svn": "Load a newer version of the enclave.",
@@ -171,6 +176,10 @@ SENTENCES: Mapping[str, str] = {
     "policy.tdx.event_log.required": "With the evidence must come {expected}.",
     "policy.tdx.event_log.secure_boot": "That Secure Boot is on, as the firmware measured it, must be {expected}.",
     "policy.tdx.event_log.": "The event log's {name} must be {expected}.",
+    "policy.dstack.compose_hashes": "The hash of the app-compose that dstack started must be {expected}.",
+    "policy.dstack.os_images": "The image of dstack that the guest was told it runs must be {expected}.",
+    "policy.dstack.app_ids": "The id of the app, which no update changes, must be {expected}.",
+    "policy.dstack.key_providers": "The provider of the guest's keys must be {expected}.",
     "policy.sgx.mr_enclave": "The enclave's measurement must be that of {expected}.",
     "policy.sgx.mr_signer": "The enclave's signer must be {expected}.",
     "policy.sgx.attributes.": "The enclave's attribute {name} must be {expected}.",

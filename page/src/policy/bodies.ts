@@ -26,6 +26,7 @@ import {
   gpuRows,
   switchRows,
 } from "./devices";
+import { dstackRows } from "./dstack";
 import { type Judge, all, choiceOf, leaf } from "./judge";
 import type { References } from "./references";
 import { type Claims, type Row, type Rule, optional } from "./rules";
@@ -91,9 +92,9 @@ const within = (rules: readonly Rule[], prefix: string): Rule[] =>
   rules.map((rule) => ({ ...rule, claim: (claims) => rule.claim((claims[prefix] ?? {}) as Claims) }));
 
 /** The rules for each kind of Attester that a body speaks of. */
-const leavesOf = ({ azure, ...sections }: Partial<Record<string, Rule[]>>): [kind: string, rules: Rule[]][] =>
+const leavesOf = ({ azure, dstack = [], ...sections }: Sections): [kind: string, rules: Rule[]][] =>
   Object.entries(KINDS).flatMap(([key, kind]): [string, Rule[]][] => {
-    const rules = sections[key];
+    const rules = key === "tdx" ? sections.tdx?.concat(dstack) : sections[key];
     if (!rules) return [];
     return [azure && /snp|tdx/.test(key) ? [`azure-${key}`, [...azure, ...within(rules, key)]] : [kind, rules]];
   });
@@ -117,6 +118,7 @@ export function readBodies(
     azure: azureRows(references),
     snp: snpRows(references),
     tdx: tdxRows(references),
+    dstack: dstackRows,
     sgx: sgxRows(references),
     gpu: gpuRows(strict, tellGpus),
     nvswitch: switchRows(strict, tellSwitches),
@@ -135,6 +137,7 @@ class BodyReader {
     const { at, path } = place;
     const { devices, any_of: any, all_of: every = [], at_least: least, ...sections } = this.members(value, place);
     requireAzure(sections, at);
+    requireImageOfDstack(sections, at);
     const leaves = leavesOf(sections);
     const choices = [...(any ? [choiceOf(path, "any_of", 1, any)] : []), ...every, ...(least ? [least] : [])];
     if (!leaves.length && !choices.length) refuse(join(at, "snp"), "a section, or branches");
@@ -188,6 +191,14 @@ function requireAzure({ azure, snp, tdx }: Sections, at: string): void {
   if (!azure) return;
   if (!snp && !tdx) refuse(join(at, "azure"), "snp or tdx beside it");
   if (tdx?.some(({ id }) => id.includes("event_log"))) refuse(join(at, "tdx.event_log"), "azure.event_log");
+}
+
+/** The events of dstack are as good as the code that extends them, which RTMR1 and RTMR2 measure. */
+function requireImageOfDstack({ azure, tdx = [], dstack }: Sections, at: string): void {
+  if (!dstack) return;
+  if (azure) refuse(join(at, "dstack"), "no section azure beside it");
+  const isMeasured = ["rtmr1", "rtmr2"].every((name) => tdx.some(({ id }) => id === `policy.tdx.${name}`));
+  if (!isMeasured) refuse(join(at, "dstack"), "tdx with rtmr1 and rtmr2 beside it");
 }
 
 /** The rules over all devices: those of the section `devices`, and which CPU has to be there. */

@@ -67,7 +67,7 @@ const HEAD = {
 };
 const head = record({
   ...HEAD,
-  ...unread([...Object.keys(KINDS), "azure", "devices", "any_of", "all_of", "at_least"]),
+  ...unread([...Object.keys(KINDS), "azure", "dstack", "devices", "any_of", "all_of", "at_least"]),
 }) as Reader<{ [K in keyof typeof HEAD]: ReturnType<(typeof HEAD)[K]> }>;
 
 /**

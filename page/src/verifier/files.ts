@@ -12,8 +12,19 @@ import { base64Bytes, base64urlBytes, hexBytes } from "./encoding";
 import { parseCrl } from "./crl";
 import { derKind } from "./endorsement_files";
 import { type Evidence, type Item, MEDIA, evidenceOf, itemOf, parseEnvelope, requireSound } from "./envelope";
+import {
+  type Stated,
+  answerStatements,
+  appComposeStatements,
+  isAppCompose,
+  isInfo,
+  isQuoteAnswer,
+  isUnread,
+  quoteAnswerItems,
+  statementsItem,
+} from "./dstack_files";
 import { AttestError, fail, refusalOf } from "./errors";
-import { isObject, jsonValue } from "./json";
+import { type JsonValue, isObject, jsonValue } from "./json";
 import { isNvidiaJson, splitNvidiaJson } from "./nvidia_json";
 import { readPemBlocks } from "./pem";
 import { isProviderDocument, isProviderKeys } from "./provider_files";
@@ -29,12 +40,26 @@ const MAX_FILES = 64;
 const MAX_CERTIFICATES = 64;
 
 /** What a file turns out to be. */
-type Form = "cpu" | "envelope" | "hcl" | "tpm" | "td-quote" | "device" | "keys" | "table" | "bundle" | "certificates";
+type Form =
+  | "cpu"
+  | "envelope"
+  | "hcl"
+  | "tpm"
+  | "td-quote"
+  | "device"
+  | "keys"
+  | "table"
+  | "bundle"
+  | "certificates"
+  | "dstack-info"
+  | "app-compose";
 
 interface Content {
   readonly form: Form;
   readonly bytes: Bytes;
   readonly items: readonly Item[];
+  /** What dstack states beside a quote. */
+  readonly stated?: Stated;
 }
 
 function refuse(
@@ -106,7 +131,7 @@ function binary(bytes: Bytes): Content | undefined {
 
 // -- JSON, by its members
 
-function json(name: string, bytes: Bytes): Content {
+async function json(name: string, bytes: Bytes): Promise<Content> {
   const document = jsonValue(bytes, name);
   const cpu = (media: string): Content => ({ form: "cpu", bytes, items: [itemOf("cpu", media, bytes)] });
   if (isEnvelope(document)) return { form: "envelope", bytes, items: evidenceOf(document, bytes.length, true) };
@@ -116,14 +141,27 @@ function json(name: string, bytes: Bytes): Content {
   if (isProviderKeys(document)) return { form: "keys", bytes, items: [] };
   if (isObject(document) && "provider" in document && "outblob" in document) return cpu(MEDIA.configfsTsm);
   if (isAzureJson(document)) return cpu(MEDIA.azureCvm);
+  const ofDstack = await dstackJson(document, name, bytes);
+  if (ofDstack) return ofDstack;
   if (isNvidiaJson(document)) return { form: "device", bytes, items: splitNvidiaJson(document) };
   return refuse("unrecognised", name, "evidence", "JSON");
+}
+
+async function dstackJson(document: JsonValue, name: string, bytes: Bytes): Promise<Content | undefined> {
+  if (isQuoteAnswer(document)) {
+    return { form: "cpu", bytes, items: await quoteAnswerItems(document), stated: answerStatements(document) };
+  }
+  if (isUnread(document)) return fail("unsupported", "evidence-unsupported", "", { field: name, got: "dstack" });
+  if (isInfo(document)) return { form: "dstack-info", bytes, items: [], stated: { info: document } };
+  return isAppCompose(document)
+    ? { form: "app-compose", bytes, items: [], stated: appComposeStatements(bytes) }
+    : undefined;
 }
 
 // -- one file
 
 /** Text is decoded once, and what comes out is looked at as binary: there is no hex of base64. */
-function recognise({ name, bytes }: NamedBytes): Content {
+async function recognise({ name, bytes }: NamedBytes): Promise<Content> {
   if (bytes.length > MAX_FILE_BYTES) refuse("too-large", name, `${MAX_FILE_BYTES} bytes`, bytes.length);
   const found = binary(bytes);
   if (found) return found;
@@ -176,7 +214,7 @@ export async function readFiles(files: readonly NamedBytes[]): Promise<Recognise
   const found = nothingFound();
   const contents: Content[] = [];
   for (const file of files) {
-    const content = recognise(file);
+    const content = await recognise(file);
     if (content.form === "certificates") await addCertificates(content.bytes, file.name, found);
     contents.push(content);
   }
@@ -190,6 +228,10 @@ function together(contents: readonly Content[]): Evidence {
   const table = onlyOne(of("table"));
   const machine = machineItems(of, hcl, tpm);
   const items = table ? withTable(machine, table.bytes) : [...machine];
+  onlyOne(of("dstack-info"));
+  onlyOne(of("app-compose"));
+  const stated = contents.flatMap((content) => (content.stated ? [content.stated] : []));
+  if (stated.length) items.push(statementsItem(stated));
   for (const device of of("device").flatMap((content) => content.items)) items.push(numbered(device, items));
   const keys = onlyOne(of("keys"));
   if (keys) items.push(itemOf("keys", MEDIA.providerKeys, keys.bytes));

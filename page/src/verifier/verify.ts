@@ -8,6 +8,7 @@ import type { Claims } from "./claims";
 import { type Expected, type Presented, judgeComposite } from "./composite";
 import { type Evidence, type Item, MEDIA, evidenceDigest } from "./envelope";
 import { AttestError, need, refusalOf } from "./errors";
+import type { DstackJudgement } from "./dstack/judgement";
 import type { ReplayedLog } from "./eventlog/eventlog";
 import type { Given, JudgedSet, ParsedCpu, ParsedDevice, Registers, Verified } from "./evidence";
 import { CPU_FORMATS, DEVICE_FORMATS, readItems } from "./formats";
@@ -17,6 +18,7 @@ import type { NamedBytes } from "./recognised";
 import { readEndorsements } from "./recognition";
 import { shown } from "./shown";
 import { part } from "./parts";
+import type { TdReport } from "./tdx/structure";
 
 /** What a result says of genuine evidence, and every check; without what was asked. */
 export type VerifiedEvidence = Pick<
@@ -34,6 +36,8 @@ interface Read {
   readonly devices: readonly (readonly [name: string, parsed: ParsedDevice])[];
   /** Replays the event log to the CPU's registers, where one came along. */
   readonly replay: Replay | undefined;
+  /** Judges dstack's log and statements by the TD report, where any came along. */
+  readonly dstack: (() => Promise<DstackJudgement>) | undefined;
   readonly presented: Presented;
 }
 
@@ -47,7 +51,8 @@ interface JudgedItems {
 }
 
 const DOCUMENTS: readonly string[] = [MEDIA.providerDocument, MEDIA.providerKeys];
-const ACCOMPANYING: readonly string[] = [MEDIA.binding, MEDIA.endorsements, MEDIA.eventLog];
+const LOGS: readonly string[] = [MEDIA.eventLog, MEDIA.dstackLog];
+const ACCOMPANYING: readonly string[] = [MEDIA.binding, MEDIA.endorsements, ...LOGS, MEDIA.dstackStatements];
 
 /**
  * Verify all evidence of one Attester. Throws an `AttestError` with every check that was made; where several refusals
@@ -73,15 +78,16 @@ async function verifyMachine(evidence: Evidence, given: Given, expected: Expecte
   const { verified, refused } = await judgeItems(read, { ...given, endorsements });
   // (3) Judge the log of a machine, be its other evidence refused or not.
   const log = await judgeLog(read.replay, given.unchecked);
-  const claimed = withLog(verified, read.cpu, log.claims);
+  const dstack = (await read.dstack?.()) ?? { ...NOTHING_JUDGED, claims: undefined };
+  const claimed = withLog(verified, read.cpu, dstack.claims ?? log.claims);
   const [ofCpu, ofDevices] = partedBy(refused, read.cpu);
-  const failures = [...composite.failures, ...ofCpu, ...log.failures, ...ofDevices];
+  const failures = [...composite.failures, ...ofCpu, ...log.failures, ...dstack.failures, ...ofDevices];
   // (4) Judge the devices as a set, once each of them is what it says.
   const set = failures.length ? NOTHING_JUDGED : await judgeSets(read.devices, claimed, given.unchecked);
   // (5) The checks of the whole first, then of refused items, then of genuine ones. The refusal that comes first in the
   // order of exit codes speaks for all and carries every check.
   const ofItems = [...refused, ...claimed].flatMap(([name, item]) => ofItem(item.checks, name));
-  const checks = [...composite.checks, ...log.checks, ...set.checks, ...ofItems];
+  const checks = [...composite.checks, ...log.checks, ...dstack.checks, ...set.checks, ...ofItems];
   const worst = worstOf([...failures, ...set.failures]);
   if (worst) throw Object.assign(worst, { checks });
   const facts = await factsOf(evidence, claimed, read.presented, given);
@@ -130,19 +136,13 @@ async function readAll(evidence: Evidence): Promise<Read> {
   const item = onlyOne(cpus);
   const [cpu] = await readItems(item ? [item] : [], CPU_FORMATS);
   const devices = await readItems(others, DEVICE_FORMATS);
-  const log = onlyOne(evidence.filter(({ essence }) => essence === MEDIA.eventLog));
+  const logs = await readLogs(evidence, cpu?.[1]);
   const bound = onlyOne(evidence.filter(({ essence }) => essence === MEDIA.binding));
-  const registers = cpu?.[1].registers;
-  need(!log || registers, "unsupported", "eventlog-without-registers", "evidence with registers", cpu?.[1].kind, {
-    field: "eventlog",
-  });
-  // A log that cannot be read is malformed evidence, and no check of it.
-  const replay = log && registers && (await readLog(log, registers));
   const binding = bound && parseBinding(bound.value);
   const unbound = evidence.filter((each) => each !== item && !ACCOMPANYING.includes(each.essence));
   const deviceNonces = devices.map(([name, { nonce }]) => [name, nonce] as const);
   const presented = { reportData: cpu?.[1].reportData, nonce: cpu?.[1].nonce, binding, others: unbound, deviceNonces };
-  return { cpu, devices, replay, presented };
+  return { cpu, devices, ...logs, presented };
 }
 
 function requireSupported(evidence: Evidence, count: number): void {
@@ -155,6 +155,28 @@ function onlyOne(items: readonly Item[]): Item | undefined {
   const names = items.map(({ name }) => name);
   need(items.length < 2, "malformed", "evidence-ambiguous", "one", names, { field: items[0]?.essence });
   return items[0];
+}
+
+/** Read the log and the statements of dstack: what cannot be read is malformed evidence, and no check of it. */
+async function readLogs(evidence: Evidence, cpu: ParsedCpu | undefined): Promise<Pick<Read, "replay" | "dstack">> {
+  const log = onlyOne(evidence.filter(({ essence }) => LOGS.includes(essence)));
+  const stated = onlyOne(evidence.filter(({ essence }) => essence === MEDIA.dstackStatements));
+  const own = log?.essence === MEDIA.dstackLog ? log : undefined;
+  return {
+    replay: log && !own ? await readLog(log, measuredBy(cpu?.registers, cpu)) : undefined,
+    dstack: (own ?? stated) && (await readOfDstack(own, stated, measuredBy(cpu?.td, cpu))),
+  };
+}
+
+/** Require what a log or a statement is compared with. */
+function measuredBy<T>(found: T | undefined, cpu: ParsedCpu | undefined): T {
+  need(found, "unsupported", "eventlog-without-registers", "evidence with registers", cpu?.kind, { field: "eventlog" });
+  return found;
+}
+
+async function readOfDstack(log: Item | undefined, stated: Item | undefined, td: TdReport): Promise<Read["dstack"]> {
+  const { readDstack } = await part(import("./dstack/dstack"));
+  return readDstack(log?.value, stated?.value, td);
 }
 
 async function readLog({ value }: Item, registers: Registers): Promise<Replay> {

@@ -4,10 +4,10 @@
 
 import "./shared";
 import { type TrustAnchors, simulationAnchors, vendorAnchors } from "./anchors";
-import { type Bytes, NO_BYTES, copyOf, rfc3339, unhex, utf8 } from "./bytes";
+import { type Bytes, NO_BYTES, copyOf, latin1, rfc3339, unhex, utf8 } from "./bytes";
 import { type Check as MadeCheck, UNCHECKED_NAMES, check } from "./checks";
 import { type Expected, REPORT_DATA_BYTES } from "./composite";
-import { MEDIA, itemOf, requireSound } from "./envelope";
+import { type Item, MEDIA, itemOf, requireSound } from "./envelope";
 import { AttestError, refusalOf } from "./errors";
 import type { Tolerances } from "./evidence";
 import { prefetch } from "./formats";
@@ -42,7 +42,7 @@ export const verifyEvidence: VerifyEvidence = async (input, options) => {
   const anchors = anchorsOf(options.anchors);
   const files = inputFiles(input);
   const endorsements = filesOf(options.endorsements ?? []);
-  const log = options.eventLog && itemOf("eventlog", MEDIA.eventLog, copyOf(options.eventLog));
+  const log = options.eventLog && logItem(copyOf(options.eventLog));
   const head = { schema: "attest.result/1", command: "verify", at: rfc3339(at), unchecked } as const;
   const found = await refusalOf(async () => {
     const { evidence, presented } = await readEvidence(files);
@@ -57,6 +57,12 @@ export const verifyEvidence: VerifyEvidence = async (input, options) => {
   if (found instanceof AttestError) return { ...head, ...refused(found) };
   return { ...head, outcome: "verified", error: null, ...found, checks: told(found.checks) };
 };
+
+/** A log in JSON is dstack's; one in the TCG's binary form begins with a small number. */
+function logItem(log: Bytes): Item {
+  const isJson = /^[\t-\r ]*[["]/.test(latin1(log));
+  return itemOf("eventlog", isJson ? MEDIA.dstackLog : MEDIA.eventLog, log);
+}
 
 function told(checks: readonly MadeCheck[]): CheckResult[] {
   return checks.map((each) => ({ ...each, tier: TIERS[each.outcome] }));

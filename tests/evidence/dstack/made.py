@@ -39,7 +39,9 @@ def event(name: str, payload: bytes = b"", *, version: int = 1) -> Entry:
     if version == 1:
         covered = RUNTIME.to_bytes(4, "little") + b":" + name.encode() + b":" + payload
     else:
-        covered = f'{{"name":{json.dumps(name)},"payload":"{payload.hex()}","type":{RUNTIME}}}'.encode()
+        covered = (
+            f'{{"name":{json.dumps(name, ensure_ascii=False)},"payload":"{payload.hex()}","type":{RUNTIME}}}'.encode()
+        )
     made: Entry = {
         "imr": 3,
         "event_type": RUNTIME,

@@ -10,6 +10,8 @@ import { type Hash, digest as digestOf } from "../crypto";
 import { refuse } from "../errors";
 import type { LogEvent } from "./structure";
 
+/** An event that dstack extends at run time; no type of the TCG. */
+export const EV_RUNTIME = 0x0800_0001;
 export const EV_SEPARATOR = 0x4;
 const EV_EVENT_TAG = 0x6;
 const EV_IPL = 0xd;
@@ -39,18 +41,22 @@ export interface UefiVariable {
 
 /** Recompute the digest of an event from its data: `eventlog-data-mismatch` where it is always what was hashed. */
 export async function verification(event: LogEvent, hash: Hash): Promise<Verification> {
-  const { data, type, number, digest } = event;
+  const { data, type, number, digest, withheld } = event;
+  if (withheld) return "unverified";
   const isHash = async (hashed: Bytes): Promise<boolean> => equal(await digestOf(hash, hashed), digest);
   // Revisions of the profile differ in what they hash of a boot variable; either way the value is covered.
   const value = bootVariableValue(event);
-  const isFirmware = isWholeData(event) || BOOT_VARIABLES.includes(type);
-  const mayBeWhole = isWholeData(event) || value !== undefined || stubText(event) !== undefined;
-  if (mayBeWhole && (await isHash(data))) return "verified";
+  if ((value !== undefined || mayBeWhole(event)) && (await isHash(data))) return "verified";
   if (value && (await isHash(value))) return "value only";
+  const isFirmware = isWholeData(event) || BOOT_VARIABLES.includes(type);
   if (!isFirmware) return grubVerification(event, isHash);
   const got = await digestOf(hash, value ?? data);
   return refuse("verification", "eventlog-data-mismatch", digest, got, { field: `event ${number}` });
 }
+
+/** Whether the digest of such an event may be over its whole data. */
+const mayBeWhole = (event: LogEvent): boolean =>
+  isWholeData(event) || event.type === EV_RUNTIME || stubText(event) !== undefined;
 
 /** Whether the digest of such an event is always over its whole data. */
 const isWholeData = (event: LogEvent): boolean => WHOLE_DATA.includes(event.type) || tagOf(event) === AAEL_TAG;

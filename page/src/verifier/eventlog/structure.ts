@@ -14,9 +14,9 @@ import { refuse } from "../errors";
 import type { LogKind, Register } from "./kinds";
 
 /** Records behind the header; real logs have a few hundred. */
-const MAX_EVENTS = 65_536;
+export const MAX_EVENTS = 65_536;
 /** Real log areas have 64 KiB to 1 MiB. */
-const MAX_LOG_BYTES = 16 * 1024 * 1024;
+export const MAX_LOG_BYTES = 16 * 1024 * 1024;
 /** Banks that a header may declare; no TPM has more than five. */
 const MAX_ALGORITHMS = 16;
 /** Digest sizes of SHA-1, SHA-256, SHA-384, SHA-512 and SM3. A log may declare others; they mean nothing here. */
@@ -37,6 +37,8 @@ export interface LogEvent {
   readonly digest: Bytes;
   /** What the log says was measured. */
   readonly data: Bytes;
+  /** The log leaves the data out. */
+  readonly withheld?: boolean;
 }
 
 /** A log as presented: a stranger's word until it replays to signed registers. */
