@@ -5,12 +5,13 @@ Spec: specs/providers.md, section 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
 from attest.checks import Check, Outcome, Unchecked
+from attest.encoding import JsonValue
 from attest.errors import AttestError, BindingError
 from attest.evidence.binding import ExpectedBinding
 from attest.evidence.composite import DEVICE_NONCE_BYTES
@@ -143,7 +144,7 @@ class _Findings:
             return
         self.checks += _placed(verified.composite_checks, f"{machine.name}/")
         for item in verified.items:
-            bound = judged.claims if isinstance(item.format, CpuFormat) else {}
+            bound: Mapping[str, JsonValue] = judged.claims if isinstance(item.format, CpuFormat) else {}
             name = f"{machine.name}/{item.name}"
             self.items.append(replace(item, name=name, machine=machine.name, role=machine.role, bound=bound))
 

@@ -1,17 +1,24 @@
 """Documents of services that are made for tests: the page answers what the Python verifier answers."""
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
+from attest.appraisal import appraise
 from attest.encoding import rfc3339_text
+from attest.policy import load_policy
 from tests.evidence.providers import made
 from tests.evidence.providers.test_documents import CHANGED, MALFORMED, OTHER, OTHER_NONCE
 from tests.page.browser import Question, Verifier
+from tests.page.policies import ask, prepare, seen, told_by_page, verdict_of
 from tests.page.reference import answer, differences
 from tests.samples import AT
 
 pytestmark = pytest.mark.loopback
+POLICIES = Path(__file__).resolve().parents[2] / "policies"
 UNCHECKED = dict.fromkeys(("rim", "revocation", "topology", "tcb"), "a test")
 _BATCH = 40
 VERIFIED = {f"{family}, nonce {made.NONCE!r}" for family in made.HONEST}
@@ -81,3 +88,16 @@ def test_the_page_refuses_a_nonce_or_report_data_that_no_document_can_meet(in_br
     in_browser.hold(files)
     got = in_browser.ask_all([short])[0]
     assert (got["outcome"], got["error"]["code"]) == ("refused", "nonce-length")
+
+
+def test_the_page_judges_every_machine_of_a_document_by_a_policy_as_python_does(in_browser: Verifier) -> None:
+    document = YAML(typ="safe").load((POLICIES / "tdx-hgx-h100-lab-simulated.yaml").read_text())
+    policy = load_policy(json.dumps(document).encode())
+    evidence = [
+        made.verified(made.gateway(made.machine(), made.machine(td=OTHER, gpus=("another gpu",)))),
+        made.verified(made.tinfoil_bytes(made.tinfoil())),
+        made.verified(made.tinfoil_bytes(made.tinfoil(gpus=False))),
+    ]
+    (found,) = ask(prepare(in_browser), [(json.dumps(document), [0, 1, 2])], [seen(one) for one in evidence])
+    for verified, got in zip(evidence, found["judged"], strict=True):
+        assert told_by_page(got) == verdict_of(appraise(verified, policy=policy, at=verified.at))

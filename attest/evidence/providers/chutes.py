@@ -159,7 +159,7 @@ def read_evidence_answer(document: JsonValue, instances: JsonValue) -> ProviderD
     """
     keys = {} if instances is None else _keys(instances)
     entries = FORM.array_of(members_of(document, "document")["evidence"], "evidence", most=MAX_MACHINES)
-    machines = []
+    machines: list[Machine] = []
     for number, entry in enumerate(entries):
         path = f"evidence[{number}]"
         members = members_of(entry, path)
@@ -185,7 +185,7 @@ def read_list(document: JsonValue) -> ProviderDocument:
     """Read the list of a reseller; errors as ``read_evidence_answer``."""
     top = members_of(document, "document")
     entries = FORM.array_of(top["all_attestations"], "all_attestations", most=MAX_MACHINES)
-    machines = []
+    machines: list[Machine] = []
     for number, entry in enumerate(entries):
         path = f"all_attestations[{number}]"
         members = members_of(entry, path)
