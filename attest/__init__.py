@@ -25,7 +25,7 @@ from attest.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from attest.appraisal import AttestationResult, appraise
-    from attest.checks import Check, Outcome, Tier, Unchecked
+    from attest.checks import Caution, Check, Outcome, Tier, Unchecked
     from attest.endorsements.anchors import TrustAnchors
     from attest.endorsements.pool import Endorsements
     from attest.errors import AttestError
@@ -44,6 +44,7 @@ __all__ = [
     "AttestError",
     "AttestationResult",
     "Binding",
+    "Caution",
     "Check",
     "Endorsements",
     "Evidence",
@@ -70,7 +71,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "attest.appraisal": ("AttestationResult", "appraise"),
-        "attest.checks": ("Check", "Outcome", "Tier", "Unchecked"),
+        "attest.checks": ("Caution", "Check", "Outcome", "Tier", "Unchecked"),
         "attest.endorsements.anchors": ("TrustAnchors",),
         "attest.endorsements.pool": ("Endorsements",),
         "attest.errors": ("AttestError",),

@@ -128,8 +128,8 @@ def appraise(verified: VerifiedEvidence, *, policy: Policy, at: datetime) -> Att
         raise ValueError(f"evidence that was verified for {verified.at} cannot be appraised for {at}")
     unchecked = tuple(dict.fromkeys((*verified.unchecked, *policy.unchecked)))
     reasons = reasons_of(unchecked)
-    checks, set_aside = judge_items(
-        verified.items, devices=lambda: device_set(verified), policy=policy, at=at, reasons=reasons
+    checks, set_aside = _judge(
+        verified.items, sets=lambda: device_sets(verified), policy=policy, at=at, reasons=reasons
     )
     return AttestationResult(
         verified=verified,
@@ -175,7 +175,22 @@ def judge_items(
     Returns:
         A check for every rule, a failed check for each item of a kind without demands, and the branches set aside.
     """
-    walk = _Walk(items=tuple(items), devices=devices, at=at, reasons=reasons)
+    return _judge(items, sets=lambda: ((None, devices()),), policy=policy, at=at, reasons=reasons)
+
+
+_NamedSets: TypeAlias = tuple[tuple[str | None, DeviceSet], ...]
+"""The GPUs and switches of each machine, with its name where there are several."""
+
+
+def _judge(
+    items: Iterable[Judged],
+    *,
+    sets: Callable[[], _NamedSets],
+    policy: Policy,
+    at: datetime,
+    reasons: Mapping[str, str],
+) -> tuple[tuple[Check, ...], frozenset[str]]:
+    walk = _Walk(items=tuple(items), sets=sets, at=at, reasons=reasons)
     _, covered = walk.judge(policy.tree)
     unjudged = _kinds(walk.items, [kind for kind in policy.kinds if kind in covered])
     return (*walk.checks, *unjudged), frozenset(walk.set_aside)
@@ -200,7 +215,7 @@ class _Walk:
     """One walk through a policy's tree, which collects a check for every rule, in order."""
 
     items: tuple[Judged, ...]
-    devices: Callable[[], DeviceSet]
+    sets: Callable[[], _NamedSets]
     at: datetime
     reasons: Mapping[str, str]
     checks: list[Check] = field(default_factory=list[Check])
@@ -220,9 +235,9 @@ class _Walk:
         start = len(self.checks)
         branch = leaf.path or None
         if leaf.kind == SET:
-            devices = self.devices()
-            for rule in leaf.rules:
-                self.checks.append(rule.judge(devices, at=self.at, item=None, reasons=self.reasons, branch=branch))
+            for name, devices in self.sets():
+                for rule in leaf.rules:
+                    self.checks.append(rule.judge(devices, at=self.at, item=name, reasons=self.reasons, branch=branch))
         else:
             for item in self.items:
                 if item.kind == leaf.kind:
@@ -282,15 +297,37 @@ def _dstack_facts(item: Judged) -> DstackFacts | None:
 
 
 def device_set(verified: VerifiedEvidence) -> DeviceSet:
-    """Return the GPUs and switches of verified evidence as a set."""
-    devices = [item.verified for item in verified.items if isinstance(item.verified, VerifiedGpu)]
-    cpu = next((item for item in verified.items if not isinstance(item.verified, VerifiedGpu)), None)
+    """Return the GPUs and switches of one machine's verified evidence as a set."""
+    return _set_of(verified.items, bound=verified.binding is not None)
+
+
+def device_sets(verified: VerifiedEvidence) -> _NamedSets:
+    """Return the set of each machine of a service's document, or the one of other evidence without a name.
+
+    A gateway has no GPUs of its own: its set counts only where there is no other machine.
+    """
+    if all(item.machine is None for item in verified.items):
+        return ((None, device_set(verified)),)
+    serving = [item for item in verified.items if item.role != "gateway"] or list(verified.items)
+    machines = dict.fromkeys(item.machine for item in serving)
+    # Only a hash of their evidence in REPORT_DATA commits to exactly these devices; an equal nonce does not.
+    return tuple(
+        (name, _set_of(items, bound=any(item.bound.get("gpu_binding") == "hash" for item in items)))
+        for name in machines
+        if (items := tuple(item for item in serving if item.machine == name))
+    )
+
+
+def _set_of(items: Iterable[VerifiedItem], *, bound: bool) -> DeviceSet:
+    known = tuple(items)
+    devices = [item.verified for item in known if isinstance(item.verified, VerifiedGpu)]
+    cpu = next((item for item in known if not isinstance(item.verified, VerifiedGpu)), None)
     return DeviceSet(
         gpus=tuple(device for device in devices if device.kind == "nvidia-gpu"),
         switches=tuple(device for device in devices if device.kind == "nvidia-switch"),
         cpu_kind=None if cpu is None else cpu.kind,
         # A binding that does not fit REPORT_DATA or the devices is never verified.
-        bound=cpu is not None and verified.binding is not None,
+        bound=cpu is not None and bound,
     )
 
 

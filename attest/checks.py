@@ -82,6 +82,19 @@ def is_visible(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Caution:
+    """Something that a genuine and acceptable result does not show. It changes no outcome.
+
+    Attributes:
+        code: stable name (``freshness-not-evaluated``).
+        message: for people.
+    """
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unchecked:
     """A named, reasoned decision to tolerate that one thing cannot be judged.
 

@@ -8,30 +8,27 @@ none of its arguments.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from attest.checks import Check, Outcome, Unchecked
-from attest.encoding import JsonValue
+from attest.document_verification import verify_document
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
 from attest.errors import AttestError, EvidenceError, UnsupportedError, VerificationError
-from attest.evidence.attachment.record import Attested, Facts, ParsedAttachment, judge_attachments
-from attest.evidence.attachment.table import ATTACHMENTS, read_attachments
+from attest.evidence.attachment.record import Attested, ParsedAttachment, judge_attachments
+from attest.evidence.attachment.table import read_attachments
 from attest.evidence.binding import Binding, ExpectedBinding, parse_binding
-from attest.evidence.claims import claims_document
 from attest.evidence.composite import Presented, judge_composite
 from attest.evidence.device_format import (
     CpuFormat,
-    DeviceFormat,
     FormatTable,
     JudgeSet,
     MediaFormat,
     PeripheralFormat,
     VerifiedDevice,
 )
-from attest.evidence.dstack.facts import log_document
 from attest.evidence.dstack.forms import parse_statements
 from attest.evidence.dstack.judgement import judge_dstack
 from attest.evidence.dstack.statements import NO_STATEMENTS, DstackStatements
@@ -50,89 +47,12 @@ from attest.evidence.eventlog.kinds import LogKind
 from attest.evidence.eventlog.replay import VerifiedEventLog, verify_event_log
 from attest.evidence.eventlog.structure import ParsedEventLog, parse_event_log
 from attest.evidence.freshness import ExpectedFreshness, Freshness
+from attest.evidence.providers.families import is_document
 from attest.evidence.registry import FORMATS
 from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
+from attest.verified_evidence import ACCOMPANYING, VerifiedEvidence, VerifiedItem
 
 __all__ = ["ExpectedFreshness", "Freshness", "VerifiedEvidence", "VerifiedItem", "verify"]
-
-_ACCOMPANYING = frozenset(
-    {MEDIA_BINDING, MEDIA_ENDORSEMENTS, MEDIA_EVENT_LOG, MEDIA_DSTACK_LOG, MEDIA_DSTACK_STATEMENTS, *ATTACHMENTS}
-)
-"""Items that are no device."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifiedItem:
-    """One device whose evidence is genuine.
-
-    Attributes:
-        name: its name in the evidence (``cpu``).
-        eventlog: the log that replays to its registers, if one came along.
-        attached: facts of what came along and is bound to it, by the name of the attachment.
-        attached_simulated: an attachment rests on a key of the simulator.
-    """
-
-    name: str
-    format: DeviceFormat
-    verified: VerifiedDevice
-    eventlog: VerifiedEventLog | None = None
-    attached: Facts = field(default_factory=dict[str, JsonValue])
-    attached_simulated: bool = False
-
-    @property
-    def silicon(self) -> VerifiedDevice:
-        """The part that the vendor's hardware signed: in a cloud's evidence the CPU's report, else all of it."""
-        return self.format.silicon(self.verified)
-
-    @property
-    def kind(self) -> str:
-        """The format's name in results (``sev-snp``)."""
-        return self.format.kind
-
-    @property
-    def claims(self) -> dict[str, JsonValue]:
-        """Everything that the evidence states, by the vendors' names; built on each access."""
-        eventlog = {} if self.eventlog is None else {"eventlog": log_document(self.eventlog)}
-        return {**claims_document(self.format.claims, self.verified), **eventlog, **self.attached}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifiedEvidence:
-    """Evidence that is genuine, as a whole. Built by ``verify`` only. Whether it is acceptable is for a policy.
-
-    Attributes:
-        binding: the binding in the CPU's report, if the evidence carries one.
-        freshness: ``MATCHED`` or ``NOT_EVALUATED``; a mismatch is never verified.
-        unchecked: every requested relaxation.
-        tolerances: tolerated deviations of the devices beside the CPU.
-        composite_checks: checks across the items.
-    """
-
-    evidence: Evidence
-    items: tuple[VerifiedItem, ...]
-    binding: Binding | None
-    freshness: Freshness
-    at: datetime
-    unchecked: tuple[Unchecked, ...]
-    tolerances: DeviceTolerances
-    composite_checks: tuple[Check, ...]
-
-    @property
-    def simulated(self) -> bool:
-        """True if any part rests on the simulator's roots."""
-        return any(item.verified.simulated or item.attached_simulated for item in self.items)
-
-    @property
-    def ignored(self) -> tuple[str, ...]:
-        """Names of items of unknown kinds; nothing was concluded from them, though a binding still lists them."""
-        known = {item.name for item in self.items}
-        return tuple(i.name for i in self.evidence.items if i.name not in known and i.essence not in _ACCOMPANYING)
-
-    @property
-    def checks(self) -> tuple[Check, ...]:
-        """Every check that was made, composite ones first."""
-        per_item = (replace(check, item=item.name) for item in self.items for check in item.verified.checks)
-        return (*self.composite_checks, *per_item)
 
 
 def verify(
@@ -170,9 +90,20 @@ def verify(
     """
     if at.tzinfo is None:
         raise ValueError("the moment of appraisal needs a time zone")
+    if is_document(evidence):
+        return _verify_document(
+            evidence,
+            expected=expected,
+            endorsements=endorsements,
+            anchors=anchors,
+            at=at,
+            unchecked=unchecked,
+            tolerances=tolerances,
+            formats=formats,
+        )
     # (1) Read everything before anything is judged.
     cpu, peripherals = _read_devices(evidence, formats)
-    beside = [item for item in evidence.items if item.essence in _ACCOMPANYING]
+    beside = [item for item in evidence.items if item.essence in ACCOMPANYING]
     logs = _read_logs(beside, cpu)
     attachments = read_attachments(beside, None if cpu is None else cpu.format.kind)
     cpu = None if cpu is None else cpu._replace(attachments=attachments)
@@ -196,6 +127,37 @@ def verify(
         unchecked=unchecked,
         tolerances=tolerances,
         composite_checks=tuple(found.checks),
+    )
+
+
+class _Arguments(TypedDict):
+    """Arguments for each machine."""
+
+    anchors: TrustAnchors
+    at: datetime
+    unchecked: tuple[Unchecked, ...]
+    tolerances: DeviceTolerances
+    formats: FormatTable
+
+
+def _verify_document(
+    evidence: Evidence,
+    *,
+    expected: ExpectedFreshness | ExpectedBinding | None,
+    endorsements: Endorsements,
+    **given: Unpack[_Arguments],
+) -> VerifiedEvidence:
+    """Verify each machine of a service's document with the same arguments, and the document."""
+    beside = [item for item in evidence.items if item.essence in ACCOMPANYING]
+    pool = _with_presented(endorsements, evidence.presented, beside, given["at"])
+    return verify_document(
+        evidence,
+        verify_machine=lambda machine: verify(machine, endorsements=pool, **given),
+        expected=expected,
+        formats=given["formats"],
+        at=given["at"],
+        unchecked=given["unchecked"],
+        tolerances=given["tolerances"],
     )
 
 
@@ -317,7 +279,7 @@ def _presented(
         report_data=None if cpu is None else cpu.format.report_data(cpu.parsed),
         nonce=None if cpu is None or cpu.format.nonce is None else cpu.format.nonce(cpu.parsed),
         binding=binding,
-        others=tuple([i for i in evidence.items if i is not own and i.essence not in _ACCOMPANYING]),
+        others=tuple([i for i in evidence.items if i is not own and i.essence not in ACCOMPANYING]),
         device_nonces=tuple([(device.item.name, device.format.nonce(device.parsed)) for device in peripherals]),
     )
 

@@ -161,6 +161,25 @@ LIMITS: dict[str, dict[str, object]] = {
     "attest.evidence.recognition_binary": {
         "_SHORTEST_LIST_BYTES": 48,
     },
+    "attest.evidence.providers.chutes": {
+        "MAX_INSTANCES": 64,
+    },
+    "attest.evidence.providers.compose_manager": {
+        "MAX_ACTIONS": 4096,
+    },
+    "attest.evidence.providers.document": {
+        "MAX_MACHINES": 16,
+        "MAX_NAME_CHARACTERS": 48,
+    },
+    "attest.evidence.providers.families": {
+        "MAX_DOCUMENT_BYTES": 2_097_152,
+    },
+    "attest.evidence.providers.tinfoil": {
+        "MAX_REPORT_BYTES": 65_536,
+    },
+    "attest.evidence.providers.values": {
+        "MAX_CERTIFICATES": 8,
+    },
     "attest.evidence.snp.certificate_table": {
         "MAX_ENTRIES": 32,
         "MAX_TABLE_BYTES": 1_048_576,
@@ -185,6 +204,11 @@ LIMITS: dict[str, dict[str, object]] = {
         "_MAX_DATA_BYTES": 66,
         "_MAX_DIGEST_BYTES": 64,
         "_MAX_SIGNATURE_BYTES": 512,
+    },
+    "attest.policy.authoring.compose_services": {
+        "MAX_COMPOSE_BYTES": 1_048_576,
+        "MAX_COMPOSE_EVENTS": 50_000,
+        "MAX_MERGES": 8,
     },
     "attest.policy.authoring.draft_sections": {
         "_LARGEST_EXACT": 9_007_199_254_740_991,

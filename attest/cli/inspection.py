@@ -7,9 +7,10 @@ from hashlib import sha256
 
 from attest.cli.inspection_attachments import attested_certificate, committed_data, uvm_endorsement
 from attest.cli.inspection_azure import azure_evidence, hcl_facts, readable
-from attest.cli.inspection_eventlog import event_log
+from attest.cli.inspection_eventlog import app_compose_facts, event_log
 from attest.cli.inspection_gpu import nvidia_facts, ocsp_facts, rim_facts
 from attest.cli.inspection_intel import intel_quote
+from attest.cli.inspection_providers import provider_document
 from attest.encoding import JsonValue, base64url_bytes, json_value, rfc3339_text
 from attest.endorsements.bundle_reader import parse_bundle
 from attest.endorsements.bundle_records import ParsedBundle
@@ -28,11 +29,13 @@ from attest.evidence.envelope import (
     MEDIA_COMMITTED_DATA,
     MEDIA_CONFIGFS_TSM,
     MEDIA_DSTACK_LOG,
+    MEDIA_DSTACK_STATEMENTS,
     MEDIA_ENDORSEMENTS,
     MEDIA_EVENT_LOG,
     MEDIA_INTEL_QUOTE,
     MEDIA_NVIDIA_DEVICE,
     MEDIA_NVIDIA_REPORT,
+    MEDIA_PROVIDER_DOCUMENT,
     MEDIA_SNP_EXTENDED,
     MEDIA_SNP_REPORT,
     MEDIA_UVM_ENDORSEMENT,
@@ -113,6 +116,10 @@ def _accompanying(found: RecognisedFile) -> _Facts:
         facts["bundle"] = _bundle(parse_bundle(content.pieces["bundle"]))
     if content.certificates:
         facts["certificates"] = [_certificate_facts(certificate) for certificate in content.certificates]
+    if "dstack-info" in content.pieces:
+        facts["statements"] = found.document
+    if "app-compose" in content.pieces:
+        facts["app_compose"] = app_compose_facts(content.pieces["app-compose"])
     if content.crls:
         facts["crls"] = [_crl_facts(crl) for crl in content.crls]
     return facts
@@ -239,10 +246,12 @@ _ITEMS: Mapping[str, Callable[[bytes], _Facts]] = {
     MEDIA_NVIDIA_DEVICE: lambda value: nvidia_facts(parse_nvidia_device(value)),
     MEDIA_NVIDIA_REPORT: lambda value: nvidia_facts(parse_nvidia_report(value)),
     MEDIA_EVENT_LOG: lambda value: {"event_log": event_log(value)},
+    MEDIA_PROVIDER_DOCUMENT: lambda value: provider_document(value, _item),
     MEDIA_DSTACK_LOG: lambda value: {"event_log": event_log(value)},
     MEDIA_ATTESTED_CERTIFICATE: attested_certificate,
     MEDIA_COMMITTED_DATA: committed_data,
     MEDIA_UVM_ENDORSEMENT: uvm_endorsement,
+    MEDIA_DSTACK_STATEMENTS: lambda value: {"statements": json_value(value, what="statements")},
 }
 
 

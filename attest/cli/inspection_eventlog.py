@@ -6,13 +6,15 @@ from attest.encoding import JsonValue
 from attest.errors import VerificationError
 from attest.evidence.dstack.facts import dstack_document, read_facts
 from attest.evidence.dstack.structure import DstackEvent, ParsedDstackLog, is_dstack_log, parse_dstack_log
-from attest.evidence.eventlog.content import event_text, readable_text, verification
+from attest.evidence.eventlog.content import Verification, event_text, readable_text, verification
 from attest.evidence.eventlog.kinds import CCEL, TCG2_SHA256, Growth, LogKind
 from attest.evidence.eventlog.replay import replay
 from attest.evidence.eventlog.structure import ParsedEvent, ParsedEventLog, parse_event_log
 from attest.evidence.eventlog.vocabulary import ALGORITHMS, SHA384
+from attest.policy.authoring.lint_app_compose import lint_app_compose
 
 _Facts = dict[str, JsonValue]
+_OF_OTHER_DATA = "MISMATCH: the digest is of other data"
 _SHOWN_DATA_BYTES = 256
 """Data that is no text is shown in hex up to here; the digest stands for the rest."""
 
@@ -51,6 +53,17 @@ def dstack_event_log(log: ParsedDstackLog) -> _Facts:
     }
 
 
+def app_compose_facts(data: bytes) -> _Facts:
+    """Describe an app-compose: its hash, and what a policy that accepts it accepts as well.
+
+    Raises:
+        ConfigurationError: ``app-compose-unreadable``.
+    """
+    found = lint_app_compose(data)
+    findings: list[JsonValue] = [f"{one.severity}: {one.path}: {one.why}" for one in found.findings]
+    return {"compose_hash": found.compose_hash.hex(), "findings": findings}
+
+
 def _stated_facts(log: ParsedDstackLog) -> JsonValue:
     """Return the facts of a log; one with an event that is out of place is shown with its defect."""
     try:
@@ -62,17 +75,24 @@ def _stated_facts(log: ParsedDstackLog) -> JsonValue:
 def _dstack_event(event: DstackEvent) -> _Facts:
     if not event.is_runtime:
         return _event(event, CCEL)
-    digest = _verification(event, CCEL) if event.stated_digest else "computed: the log leaves the digest out"
     shown = readable_text(event.payload) or event.payload.hex()
     facts: _Facts = {
         "number": event.number,
         "register": event.register,
         "type": event.type_name,
         "digest": event.digest.hex(),
-        "data": digest,
+        "data": _relation(event),
         "name": event.name,
     }
     return {**facts, "payload": shown} if shown else facts
+
+
+def _relation(event: DstackEvent) -> str:
+    """Return the relation of the digest to name and payload, which it always covers."""
+    if not event.stated_digest:
+        return "computed: the log leaves the digest out"
+    how = verification(event, CCEL)
+    return str(how) if how is Verification.VERIFIED else _OF_OTHER_DATA
 
 
 def _replayed(log: ParsedEventLog) -> _Facts:
@@ -116,4 +136,4 @@ def _verification(event: ParsedEvent, kind: LogKind) -> str:
     try:
         return str(verification(event, kind))
     except VerificationError:
-        return "MISMATCH: the digest is of other data"
+        return _OF_OTHER_DATA

@@ -27,6 +27,7 @@ FORMS = (
     "ccel",
     "coco-json",
     "dstack-json",
+    "provider-json",
     "token",
 )
 """The same as ``attest.evidence.input_files.FORMS``, without importing it; a test compares them."""

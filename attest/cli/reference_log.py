@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from attest.cli.files import read_file
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError, EvidenceError
-from attest.evidence.envelope import MAX_ITEM_BYTES, MEDIA_EVENT_LOG, Evidence
-from attest.evidence.eventlog.kinds import Growth, LogKind, Register
+from attest.evidence.dstack.structure import is_dstack_log, parse_dstack_log
+from attest.evidence.envelope import MAX_ITEM_BYTES, MEDIA_DSTACK_LOG, MEDIA_EVENT_LOG, Evidence
+from attest.evidence.eventlog.kinds import CCEL, Growth, LogKind, Register
 from attest.evidence.eventlog.reference import ComparedEvent, RegisterDifference, compare_logs
 from attest.evidence.eventlog.replay import continuation, replay
 from attest.evidence.eventlog.structure import ParsedEventLog, parse_event_log
@@ -45,17 +46,17 @@ def read_reference_log(file: str | None, evidence: Evidence) -> ReferenceLog | N
         return None
     data = read_file(file, limit=MAX_ITEM_BYTES, what="--reference-log")
     kind, registers = _registers(evidence)
-    logs = [item.value for item in evidence.items if item.essence == MEDIA_EVENT_LOG]
+    logs = [item.value for item in evidence.items if item.essence in (MEDIA_EVENT_LOG, MEDIA_DSTACK_LOG)]
     return ReferenceLog(
         log=_reference(file, data, kind),
         registers=registers,
-        eventlog=parse_event_log(logs[0], kind=kind) if len(logs) == 1 else None,
+        eventlog=_parsed(logs[0], kind) if len(logs) == 1 else None,
     )
 
 
 def _reference(file: str, data: bytes, kind: LogKind) -> ParsedEventLog:
     try:
-        return parse_event_log(data, kind=kind)
+        return _parsed(data, kind)
     except EvidenceError as exc:
         called, path = _WHERE[kind.name]
         raise ConfigurationError(
@@ -66,6 +67,11 @@ def _reference(file: str, data: bytes, kind: LogKind) -> ParsedEventLog:
             expected=called,
             hint=f"copy {path} of a boot that you trust",
         ) from exc
+
+
+def _parsed(data: bytes, kind: LogKind) -> ParsedEventLog:
+    """Read a log in either form of a TDX guest: what they extend can be compared."""
+    return parse_dstack_log(data) if kind is CCEL and is_dstack_log(data) else parse_event_log(data, kind=kind)
 
 
 def _registers(evidence: Evidence) -> tuple[LogKind, Mapping[str, bytes]]:

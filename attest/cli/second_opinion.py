@@ -14,6 +14,7 @@ from attest.errors import ConfigurationError
 from attest.evidence.composite import DEVICE_NONCE_BYTES
 from attest.evidence.envelope import Evidence
 from attest.evidence.gpu.evidence import NVIDIA_PARSERS, ParsedGpuEvidence
+from attest.evidence.providers.families import device_items
 from attest.nvsdk import pair_documents, second_opinion, side_by_side
 
 
@@ -21,7 +22,7 @@ def nvidia_devices(evidence: Evidence) -> list[tuple[str, ParsedGpuEvidence]]:
     """Return the GPUs and switches of the evidence, by name; an ``EvidenceError`` if one is malformed."""
     return [
         (item.name, NVIDIA_PARSERS[item.essence](item.value))
-        for item in evidence.items
+        for item in device_items(evidence)
         if item.essence in NVIDIA_PARSERS
     ]
 

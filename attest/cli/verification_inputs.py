@@ -38,6 +38,7 @@ from attest.evidence.envelope import (
 )
 from attest.evidence.input_file import MAX_FILE_BYTES
 from attest.evidence.input_files import read_evidence
+from attest.evidence.providers.families import is_document
 from attest.evidence.registry import FORMATS
 from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
 from attest.policy.loader import Policy
@@ -200,14 +201,21 @@ def _expected(nonce: bytes | None, report_data: bytes | None, evidence: Evidence
 
 def _require_fitting(nonce: bytes | None, report_data: bytes | None, evidence: Evidence) -> None:
     """Refuse a question that no device of this evidence could answer."""
-    kinds = {item.essence for item in evidence.items}
-    if nonce is not None and len(nonce) != DEVICE_NONCE_BYTES and kinds & set(FORMATS.peripherals):
+    kinds, document = {item.essence for item in evidence.items}, is_document(evidence)
+    if nonce is not None and len(nonce) != DEVICE_NONCE_BYTES and (document or kinds & set(FORMATS.peripherals)):
         raise ConfigurationError(
-            f"the nonce of a GPU or switch has {DEVICE_NONCE_BYTES} bytes",
+            f"the nonce of a {'service' if document else 'GPU or switch'} has {DEVICE_NONCE_BYTES} bytes",
             code="nonce-length",
             field="--nonce",
             expected=f"{DEVICE_NONCE_BYTES} bytes, {2 * DEVICE_NONCE_BYTES} hex digits",
             got=f"{len(nonce)} bytes",
+        )
+    if report_data is not None and document:
+        raise ConfigurationError(
+            "--report-data: the report data of a service's machines follow from their keys",
+            code="option-not-applicable",
+            field="--report-data",
+            hint="give --nonce: the one that was sent to the service",
         )
     if report_data is not None and not kinds & set(FORMATS.cpus):
         raise ConfigurationError(

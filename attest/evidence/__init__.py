@@ -18,6 +18,8 @@ if TYPE_CHECKING:
         MEDIA_INTEL_QUOTE,
         MEDIA_NVIDIA_DEVICE,
         MEDIA_NVIDIA_REPORT,
+        MEDIA_PROVIDER_DOCUMENT,
+        MEDIA_PROVIDER_KEYS,
         MEDIA_SNP_EXTENDED,
         MEDIA_SNP_REPORT,
         Evidence,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from attest.evidence.gpu.device_set import stated_devices
     from attest.evidence.gpu.verify import VerifiedGpu
     from attest.evidence.intel.verify import VerifiedIntelQuote
+    from attest.evidence.providers.connection import connection_of
     from attest.evidence.registry import FORMATS
     from attest.evidence.snp.tcb import SnpProduct
     from attest.evidence.snp.verify import VerifiedSnpReport
@@ -43,6 +46,8 @@ __all__ = [
     "MEDIA_INTEL_QUOTE",
     "MEDIA_NVIDIA_DEVICE",
     "MEDIA_NVIDIA_REPORT",
+    "MEDIA_PROVIDER_DOCUMENT",
+    "MEDIA_PROVIDER_KEYS",
     "MEDIA_SNP_EXTENDED",
     "MEDIA_SNP_REPORT",
     "NONCE_BYTES",
@@ -60,6 +65,7 @@ __all__ = [
     "VerifiedGpu",
     "VerifiedIntelQuote",
     "VerifiedSnpReport",
+    "connection_of",
     "parse_binding",
     "stated_devices",
 ]
@@ -80,6 +86,8 @@ __getattr__ = lazy_names(
             "MEDIA_INTEL_QUOTE",
             "MEDIA_NVIDIA_DEVICE",
             "MEDIA_NVIDIA_REPORT",
+            "MEDIA_PROVIDER_DOCUMENT",
+            "MEDIA_PROVIDER_KEYS",
             "MEDIA_SNP_EXTENDED",
             "MEDIA_SNP_REPORT",
         ),
@@ -87,6 +95,7 @@ __getattr__ = lazy_names(
         "attest.evidence.tolerances": ("DeviceTolerances", "GpuTolerances", "NO_DEVICE_TOLERANCES", "NO_TOLERANCES"),
         "attest.evidence.gpu.verify": ("VerifiedGpu",),
         "attest.evidence.intel.verify": ("VerifiedIntelQuote",),
+        "attest.evidence.providers.connection": ("connection_of",),
         "attest.evidence.registry": ("FORMATS",),
         "attest.evidence.snp.tcb": ("SnpProduct",),
         "attest.evidence.snp.verify": ("VerifiedSnpReport",),

@@ -24,11 +24,12 @@ FORMS = (
     "ccel",
     "coco-json",
     "dstack-json",
+    "provider-json",
     "token",
 )
 """Every name that ``form`` may have. What configfs-tsm and go-sev-guest write counts as ``snp-extended``, a report
-with its certificates; the JSON of Trustee, attestation-rs and tinfoil counts as ``coco-json``; the answers
-and the event log of dstack as ``dstack-json``."""
+with its certificates; the JSON of Trustee and attestation-rs counts as ``coco-json``; the answers and the
+event log of dstack as ``dstack-json``, and the whole document of a service as ``provider-json``."""
 
 MAX_FILE_BYTES = 2 * MAX_ENVELOPE_BYTES
 """The largest envelope, as hex text."""
@@ -40,7 +41,7 @@ CLAUSE = "CLI.md, Inputs"
 HINT = "give a report, an envelope or another form of --form; what vendors publish goes to --endorsements"
 
 
-Piece = Literal["table", "bundle", "hcl", "tpm-quote", "dstack-answer", "dstack-info", "app-compose"]
+Piece = Literal["table", "bundle", "hcl", "tpm-quote", "dstack-answer", "dstack-info", "app-compose", "provider-keys"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

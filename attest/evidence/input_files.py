@@ -24,6 +24,7 @@ from attest.evidence.envelope import (
     MEDIA_AZURE_CVM,
     MEDIA_DSTACK_STATEMENTS,
     MEDIA_ENDORSEMENTS,
+    MEDIA_PROVIDER_KEYS,
     MEDIA_SNP_EXTENDED,
     MEDIA_SNP_REPORT,
     Evidence,
@@ -159,6 +160,9 @@ def _together(recognised: list[RecognisedFile], contents: list[FileContent]) -> 
     for file, content in zip(recognised, contents, strict=True):
         if file.form in _OF_DEVICES:
             items = _with_devices(items, content.items)
+    keys = _at_most_one(recognised, contents, "provider-keys")
+    if keys is not None:
+        items = (*items, EvidenceItem(name="keys", media_type=MEDIA_PROVIDER_KEYS, value=keys))
     bundle = _at_most_one(recognised, contents, "bundle")
     if bundle is not None:
         items = (*items, _bundle_item(bundle, taken=[item.name for item in items]))

@@ -23,11 +23,13 @@ from attest.evidence.envelope import (
     MEDIA_DSTACK_LOG,
     MEDIA_INTEL_QUOTE,
     MEDIA_NVIDIA_DEVICE,
+    MEDIA_PROVIDER_DOCUMENT,
     EvidenceItem,
 )
 from attest.evidence.gpu.collection import is_nvidia_collection
 from attest.evidence.gpu.forms import is_nvidia_json, split_nvidia_json
 from attest.evidence.input_file import FileContent, FileKind, RecognisedFile, as_envelope, as_item, as_piece
+from attest.evidence.providers.families import label_of, looks_like_document, looks_like_keys
 from attest.evidence.quote_forms import (
     TEES,
     FormContent,
@@ -43,7 +45,7 @@ from attest.evidence.quote_forms import (
     read_maa_request,
     read_trustee_quote,
 )
-from attest.evidence.snp.peer_forms import PeerSnpEvidence, read_attestation_rs, read_report_json, read_tinfoil
+from attest.evidence.snp.peer_forms import PeerSnpEvidence, read_attestation_rs, read_report_json
 
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}\s*(?:;.*)?")
 
@@ -119,6 +121,11 @@ _NAMED: tuple[FileKind[JsonValue], ...] = tuple(
 """Evidence that this version recognises and does not verify."""
 
 
+def _document(file: RecognisedFile) -> FileContent:
+    item = EvidenceItem(name="document", media_type=MEDIA_PROVIDER_DOCUMENT, value=file.data)
+    return FileContent(label=label_of(file.document), items=(item,))
+
+
 def _nvidia(file: RecognisedFile) -> FileContent:
     """Make an item of each device, numbered among its like; ``input_files.py`` numbers those of several files."""
     items: list[EvidenceItem] = []
@@ -136,6 +143,18 @@ JSON_KINDS: tuple[FileKind[JsonValue], ...] = (
         label="evidence envelope (JSON)",
         looks=lambda document: _is_record(document) or _is_collection(document),
         read=as_envelope,
+    ),
+    FileKind(
+        form="provider-json",
+        label="attestation document of a service (JSON)",
+        looks=looks_like_document,
+        read=_document,
+    ),
+    FileKind(
+        form=None,
+        label="keys of a service's machines (JSON)",
+        looks=looks_like_keys,
+        read=partial(as_piece, "provider-keys"),
     ),
     FileKind(
         form="snp-extended",
@@ -173,12 +192,6 @@ JSON_KINDS: tuple[FileKind[JsonValue], ...] = (
         label="attestation-rs evidence (JSON)",
         looks=_has("platform", "evidence"),
         read=partial(_peer, read_attestation_rs),
-    ),
-    FileKind(
-        form="coco-json",
-        label="tinfoil attestation document (JSON)",
-        looks=_has("format", "body"),
-        read=partial(_peer, read_tinfoil),
     ),
     FileKind(form="dstack-json", label="dstack GetQuote answer (JSON)", looks=is_quote_answer, read=_dstack),
     FileKind(form="dstack-json", label="dstack event log (JSON)", looks=is_log, read=None),

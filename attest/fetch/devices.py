@@ -15,6 +15,7 @@ from attest.evidence.envelope import MEDIA_INTEL_QUOTE, Evidence, EvidenceItem
 from attest.evidence.gpu.evidence import NVIDIA_PARSERS
 from attest.evidence.intel.needs import needed_endorsements
 from attest.evidence.intel.quote import ParsedQuote, parse_quote
+from attest.evidence.providers.families import device_items, is_document
 from attest.evidence.snp.evidence import SNP_PARSERS, ParsedSnpEvidence
 from attest.evidence.snp.tcb import SnpProduct
 from attest.fetch.client import FetchClocks
@@ -68,7 +69,7 @@ def vendor_services(
 
 def can_be_fetched(evidence: Evidence) -> bool:
     """Return whether any device in the evidence has a vendor with a service."""
-    return any(
+    return is_document(evidence) or any(
         item.essence in (*SNP_PARSERS, *NVIDIA_PARSERS, *AZURE_PARSERS, MEDIA_INTEL_QUOTE) for item in evidence.items
     )
 
@@ -93,7 +94,8 @@ def gather_for_evidence(
         ValueError: ``at`` has no time zone.
     """
     gathered = _NOTHING
-    for item in evidence.items:
+    items = device_items(evidence)
+    for item in items:
         report = _cpu_report(item)
         if report is None:
             continue
@@ -102,7 +104,7 @@ def gather_for_evidence(
         else:
             found = gather_for_quote(report, source=services.intel, **asking)
         gathered = merged(gathered, found)
-    gpus = [NVIDIA_PARSERS[item.essence](item.value) for item in evidence.items if item.essence in NVIDIA_PARSERS]
+    gpus = [NVIDIA_PARSERS[item.essence](item.value) for item in items if item.essence in NVIDIA_PARSERS]
     if not gpus:
         return gathered
     return merged(gathered, gather_for_gpus(gpus, rims=services.rims, ocsp=services.ocsp, pool=pool, **asking))

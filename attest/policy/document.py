@@ -83,7 +83,7 @@ def _is_json(data: bytes) -> bool:
 def _places(data: bytes) -> Located:
     if _is_json(data):
         return json_places(data.decode())
-    return yaml_places(_reader("policy").compose, data)
+    return yaml_places(yaml_reader("policy").compose, data)
 
 
 def _json(data: bytes, name: str) -> JsonValue:
@@ -112,7 +112,12 @@ _IMPORTING: Final = threading.Lock()
 through which the library looks up its own modules."""
 
 
-def _reader(name: str) -> Any:  # noqa: ANN401  the library's own annotations are partial
+def yaml_reader(name: str) -> Any:  # noqa: ANN401  the library's own annotations are partial
+    """Return a reader of YAML 1.2.
+
+    Raises:
+        ConfigurationError: ``policy-unreadable``, the library is not installed.
+    """
     try:
         with _IMPORTING:
             from ruamel.yaml import YAML  # noqa: PLC0415  of the extra 'cli'; a JSON policy needs none
@@ -123,7 +128,7 @@ def _reader(name: str) -> Any:  # noqa: ANN401  the library's own annotations ar
 
 def _yaml(data: bytes, name: str) -> JsonValue:
     """Read YAML 1.2 without ambiguous features: duplicate and merge keys, anchors, tags, several documents."""
-    reader = _reader(name)
+    reader = yaml_reader(name)
     from ruamel.yaml.error import YAMLError  # noqa: PLC0415
 
     try:

@@ -22,7 +22,7 @@ from attest.results.nras import VerifiedNrasToken
 from attest.results.relied_on import relied_on
 from attest.results.service_token import VerifiedServiceToken
 from attest.results.token_facts import TokenFacts
-from attest.verification import Freshness, VerifiedEvidence
+from attest.verification import Freshness, VerifiedEvidence, VerifiedItem
 
 RESULT_SCHEMA = "attest.result/1"
 
@@ -198,8 +198,14 @@ def _evidence(verified: VerifiedEvidence) -> dict[str, JsonValue]:
     return {
         "evidence_digest": verified.evidence.digest.hex(),
         "ignored_items": list(verified.ignored),
-        "items": [{"name": item.name, "kind": item.kind, "claims": item.claims} for item in verified.items],
+        "items": [_item(item) for item in verified.items],
+        "warnings": [{"code": caution.code, "message": caution.message} for caution in verified.cautions],
     }
+
+
+def _item(item: VerifiedItem) -> JsonValue:
+    place: dict[str, JsonValue] = {} if item.machine is None else {"machine": item.machine, "role": item.role}
+    return {"name": item.name, "kind": item.kind, **place, "claims": item.claims}
 
 
 def _relied_on(entry: ReliedOn) -> JsonValue:

@@ -261,6 +261,21 @@ CONSTANTS: dict[str, dict[str, object]] = {
         "_EVIDENCE_HEAD_BYTES": 32,
         "_ALIGNMENT_BYTES": 4,
     },
+    "attest.evidence.providers.chutes": {
+        "KEM_KEY_BYTES": 1184,
+    },
+    "attest.evidence.providers.ohttp": {
+        "_SIGNATURE_BYTES": 64,
+    },
+    "attest.evidence.providers.signing_keys": {
+        "_POINT_BYTES": 64,
+    },
+    "attest.evidence.providers.tinfoil": {
+        "_GZIP_WINDOW": 31,
+    },
+    "attest.evidence.providers.values": {
+        "DIGEST_BYTES": 32,
+    },
     "attest.evidence.quote_forms": {
         "_HEADER_LETTERS": 12,
         "_TDX_TEE_TYPE": 129,

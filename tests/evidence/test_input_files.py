@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import gzip
 import itertools
 import json
 from dataclasses import replace
@@ -33,7 +32,6 @@ from attest.evidence.envelope import (
 )
 from attest.evidence.input_file import FORMS, MAX_CERTIFICATES, MAX_FILE_BYTES
 from attest.evidence.input_files import MAX_FILES, RecognisedEvidence, read_evidence
-from attest.evidence.snp.peer_forms import TINFOIL_FORMAT
 from attest.evidence.snp.tcb import SnpProduct
 from attest_simulator import SimulatedChip, SimulatedGuest
 from attest_simulator.revocation_lists import simulated_crl
@@ -105,11 +103,6 @@ TEXT: dict[str, tuple[bytes, str, str]] = {
         jsons({"platform": "snp", "evidence": INNER}),
         "coco-json",
         "attestation-rs evidence (JSON, platform snp)",
-    ),
-    "tinfoil": (
-        jsons({"format": TINFOIL_FORMAT, "body": base64.b64encode(gzip.compress(REPORT)).decode()}),
-        "coco-json",
-        "tinfoil attestation document (JSON)",
     ),
 }
 EVERY = BINARY | TEXT
@@ -269,7 +262,7 @@ def test_a_table_beside_anything_else_is_ambiguous(name: str) -> None:
 
 
 def test_a_table_goes_with_a_report_without_certificates_from_a_peer() -> None:
-    evidence = read(EVERY["tinfoil"][0], TABLE).evidence
+    evidence = read(jsons({"attestation_report": INNER["attestation_report"]}), TABLE).evidence
     assert evidence == read(REPORT + TABLE).evidence
 
 
@@ -418,7 +411,6 @@ def test_at_most_eight_of_a_strangers_members_are_named_and_in_120_characters() 
         (b"x" * 64 + b"+_-/", "base64-invalid"),
         (jsons({"attestation_report": {}}), "peer-form-malformed"),
         (jsons({"attestation_report": "AA=="}), "peer-form-malformed"),
-        (jsons({"format": "x", "body": ""}), "evidence-unsupported"),
         (jsons({"platform": "az-snp", "evidence": []}), "evidence-unsupported"),
         (PROTOBUF[:-1], "truncated"),
     ],

@@ -81,6 +81,9 @@ def differences(expected: Mapping[str, Any], got: Mapping[str, Any]) -> list[str
         for name in ("outcome", "at", "simulated", "freshness", "unchecked", "evidence_digest", "ignored_items")
         if expected.get(name) != got.get(name)
     ]
+    warnings = [[one["message"] for one in result.get("warnings", [])] for result in (expected, got)]
+    if warnings[0] != warnings[1]:
+        found.append(f"warnings: expected {warnings[0]}, got {warnings[1]}")
     refusal, other = _refusal(expected), _refusal(got)
     if refusal.get("code") != other.get("code"):
         found.append(f"error: expected {refusal.get('code')}, got {other.get('code')} ({other.get('message')})")

@@ -64,7 +64,7 @@ class DstackFacts:
         os_image_hash: as the guest was told; MRTD and RTMR0 to RTMR2 prove an image, this names it.
         mr_kms: of older versions, the measurement of the KMS.
         gpu_attestation: JSON text.
-        init_script_hashes: in the order measured.
+        init_script_hashes: in the order measured; empty unless the reading came to ``system-ready``.
         sources: the event that each fact was read from, by the name of the fact.
     """
 
@@ -118,7 +118,8 @@ def read_facts(log: ParsedDstackLog) -> DstackFacts:
         **values,
         key_provider=None if provider is None else _key_provider(provider),
         gpu_attestation=None if gpu is None else _text(gpu),
-        init_script_hashes=tuple(script.payload for script in scripts),
+        # A list that may go on is none: whoever bears the log can end the reading early.
+        init_script_hashes=tuple(script.payload for script in scripts) if _READY in events else (),
         sources=tuple((fact, events[name]) for name, fact in _NAMES.items() if name in events and events[name].payload),
     )
 

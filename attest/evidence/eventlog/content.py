@@ -218,8 +218,11 @@ def stub_text(event: ParsedEvent) -> str | None:
 def event_text(event: ParsedEvent) -> str | None:
     """Return the data of an event for people, verified or not; None when it is not readable.
 
-    A variable gives its name and value, a tagged event its tag and text; other data has to be printable text.
+    A variable gives its name and value, a tagged event its tag and text, an event of dstack its name; other data has to
+    be printable text.
     """
+    if event.type == EV_RUNTIME and event.data[4:5] == b":":
+        return readable_text(event.data[5:].partition(b":")[0])
     if event.type in _VARIABLES:
         variable = uefi_variable(event.data)
         if variable is None:

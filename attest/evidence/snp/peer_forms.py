@@ -9,7 +9,6 @@ Trustee               JSON ``{"attestation_report": {…}, "cert_chain": [{"cert
 Trustee, newer        the same with the report in base64
 attestation-rs        JSON ``{"platform": "snp", "evidence": {"attestation_report": base64, "cert_chain": {"vcek":
                       base64, …}}}``, or the inner object alone
-tinfoil               JSON ``{"format": "https://tinfoil.sh/predicate/sev-snp-guest/v2", "body": base64(gzip)}``
 ====================  ==============================================================================================
 
 A report that was taken apart can only be put together again. The signature covers the bytes, so where the other side
@@ -25,7 +24,6 @@ Spec: specs/sev-snp.md, section 18; specs/kbs-protocol.md, section 10.4.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -38,7 +36,6 @@ from attest.evidence.snp.structure import REPORT_BYTES, VERSIONS, layout_of_vers
 from attest.evidence.snp.tcb import SnpTcbVersion
 
 PEER_FORM = JsonForm(code="peer-form-malformed", clause="sev-snp.md 18")
-TINFOIL_FORMAT = "https://tinfoil.sh/predicate/sev-snp-guest/v2"
 ATTESTATION_RS_PLATFORMS = ("snp", "gcp-snp")
 """Platforms of attestation-rs whose evidence is a bare SEV-SNP report."""
 MAX_CERTIFICATES_BYTES = MAX_TABLE_BYTES // 2
@@ -46,7 +43,6 @@ MAX_CERTIFICATES_BYTES = MAX_TABLE_BYTES // 2
 
 GUID_KINDS: Mapping[str, str] = {str(guid): kind for guid, kind in KINDS.items()}
 """Kind of certificate by its GUID in lower-case text."""
-_GZIP_WINDOW = 31  # zlib's number for "a gzip header and trailer around it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,7 +312,7 @@ def _trustee_entry(value: JsonValue, path: str) -> TableEntry | None:
     return None if known is None or known == "Empty" else TableEntry(kind=known, data=content)
 
 
-# -- attestation-rs and tinfoil
+# -- attestation-rs
 
 
 def read_attestation_rs(document: JsonValue) -> PeerSnpEvidence:
@@ -338,32 +334,3 @@ def read_attestation_rs(document: JsonValue) -> PeerSnpEvidence:
         )
     inner = read_report_json(members.get("evidence"))
     return replace(inner, form=f"attestation-rs evidence (JSON, platform {platform})")
-
-
-def read_tinfoil(document: JsonValue) -> PeerSnpEvidence:
-    """Read tinfoil's attestation document, version 2: a compressed report without certificates.
-
-    Raises:
-        EvidenceError: ``peer-form-malformed`` or ``base64-invalid``; also when more comes out of the compressed body
-            than a report has bytes, of which no more than one is ever produced.
-        UnsupportedError: ``evidence-unsupported``, another format.
-    """
-    members = PEER_FORM.object_of(document, "evidence", members=frozenset({"format", "body"}))
-    form = PEER_FORM.text_of(members.get("format"), "format")
-    if form != TINFOIL_FORMAT:
-        raise UnsupportedError(
-            f"tinfoil's format {form[:80]!r} is not verified by this version",
-            code="evidence-unsupported",
-            field="format",
-            expected=TINFOIL_FORMAT,
-            got=repr(form[:80]),
-        )
-    body = base64_bytes(PEER_FORM.text_of(members.get("body"), "body"), what="body")
-    unpacking = zlib.decompressobj(_GZIP_WINDOW)
-    try:
-        report = unpacking.decompress(body, REPORT_BYTES + 1)
-    except zlib.error as exc:
-        raise PEER_FORM.malformed("body", "a gzip stream in base64", "other bytes") from exc
-    if len(report) != REPORT_BYTES or not unpacking.eof or unpacking.unused_data:
-        raise PEER_FORM.malformed("body", f"one gzip stream of {REPORT_BYTES} bytes, whole and alone", "another")
-    return PeerSnpEvidence(form="tinfoil attestation document (JSON)", report=report)

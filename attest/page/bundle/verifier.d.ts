@@ -70,7 +70,16 @@ export type ClaimJson = null | boolean | number | string | readonly ClaimJson[] 
 export interface ItemResult {
     readonly name: string;
     readonly kind: string;
+    /** Of a service's document: the machine's instance id, or its number in the document. */
+    readonly machine?: string;
+    /** Of a service's document: the machine's place in it. */
+    readonly role?: "gateway" | "model" | "router";
     readonly claims: Readonly<Record<string, ClaimJson>>;
+}
+/** Something that genuine evidence does not show. It changes no outcome. */
+export interface Caution {
+    readonly code: string;
+    readonly message: string;
 }
 /**
  * A certificate on which a verified item rests, leaf first, up to the pinned root. A root that is held as a key, and
@@ -119,6 +128,8 @@ export interface Result {
     /** SHA-384 over all items of verified evidence: by it a result names what it is about. */
     readonly evidence_digest?: string;
     readonly ignored_items?: readonly string[];
+    /** What the evidence does not show, although it is genuine. */
+    readonly warnings?: readonly Caution[];
     readonly items: readonly ItemResult[];
     readonly checks: readonly CheckResult[];
     /** What the command line's result does not have: the chains of verified evidence, for people to look at. */

@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-2X7MWVU7.js";import"./chunk-RBG23MFD.js";import"./chunk-W4ZEUXCG.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-HP4QWK6H.js";import"./chunk-DSE26FBA.js";import"./chunk-OOZ2CIGX.js";import"./chunk-RE75LEB5.js";export{r as verifyEvidence};

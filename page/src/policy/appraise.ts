@@ -17,7 +17,7 @@ export interface AttestationResult {
 export function appraise(result: Result, policy: Policy, at: number): AttestationResult {
   const { items, freshness, simulated, outcome, error } = result;
   const reasons = new Map([...policy.unchecked, ...result.unchecked].map(({ check, reason }) => [check, reason]));
-  const walk: Walk = { items, set: deviceSet(result), at, reasons, checks: [], aside: new Set() };
+  const walk: Walk = { items, sets: deviceSets(result), at, reasons, checks: [], aside: new Set() };
   const { kinds } = policy.judge(walk);
   const checks = [
     // What was refused has no items, and by a policy of branches alone nothing might be asked of it.
@@ -40,14 +40,34 @@ function whole(id: string, holds: boolean, expected: string, got: string, reason
   return { id, outcome: holds ? "pass" : "not evaluated", expected: `unchecked: ${reason}`, got };
 }
 
-/** The GPUs and switches of verified evidence as a set. */
-function deviceSet({ items, checks }: Result): Claims {
+/** The devices of each machine of a document, but of a gateway that is not alone; or those of other evidence. */
+function deviceSets({ items, checks }: Result): Walk["sets"] {
+  // A binding that does not fit REPORT_DATA or the devices is never verified.
+  const isBound = checks.some(({ id, outcome }) => id === "binding.report_data" && outcome === "pass");
+  if (items.every(({ machine }) => machine === undefined)) {
+    return [{ name: undefined, claims: deviceSet(items, isBound) }];
+  }
+  const served = items.filter(({ role }) => role !== "gateway");
+  const serving = served.length ? served : items;
+  return [...new Set(serving.map(({ machine }) => machine))].map((name) => {
+    const own = serving.filter(({ machine }) => machine === name);
+    // Only a hash of their evidence in REPORT_DATA commits to exactly these devices.
+    return {
+      name,
+      claims: deviceSet(
+        own,
+        own.some(({ claims }) => claims.gpu_binding === "hash"),
+      ),
+    };
+  });
+}
+
+/** The GPUs and switches of one machine as a set. */
+function deviceSet(items: Result["items"], isBound: boolean): Claims {
   const gpus = items.filter(({ kind }) => kind === "nvidia-gpu");
   const switches = items.filter(({ kind }) => kind === "nvidia-switch");
   const cpu = items.find(({ kind }) => !kind.startsWith("nvidia"));
-  // A binding that does not fit REPORT_DATA or the devices is never verified.
-  const bound =
-    cpu !== undefined && checks.some(({ id, outcome }) => id === "binding.report_data" && outcome === "pass");
+  const bound = cpu !== undefined && isBound;
   const different = (name: string): string[] => [
     ...new Set(gpus.map(({ claims }) => told(claims[name] ?? "not stated"))),
   ];

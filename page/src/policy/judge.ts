@@ -6,7 +6,8 @@ import { type Claims, type PolicyCheck, type Rule, judge } from "./rules";
 /** One walk through a policy, which collects a check for every rule, in order. */
 export interface Walk {
   readonly items: readonly ItemResult[];
-  readonly set: Claims;
+  /** The GPUs and switches of each machine, with its name where there are several. */
+  readonly sets: readonly { readonly name: string | undefined; readonly claims: Claims }[];
   readonly at: number;
   readonly reasons: ReadonlyMap<string, string>;
   readonly checks: PolicyCheck[];
@@ -32,8 +33,8 @@ const branchesOf = (found: readonly Judged[]): string[] => found.flatMap(({ bran
 /** The rules of one section, for each item of its kind; without a kind, for all devices together. */
 export const leaf =
   (path: string, kind: string, rules: readonly Rule[]): Judge =>
-  ({ items, set, at, reasons, checks }) => {
-    const subjects = kind ? items.filter((item) => item.kind === kind) : [{ name: undefined, claims: set }];
+  ({ items, sets, at, reasons, checks }) => {
+    const subjects = kind ? items.filter((item) => item.kind === kind) : sets;
     const found = subjects.flatMap(({ name, claims }) =>
       rules.map((rule) => judge(rule, claims, at, reasons, { item: name, branch: path || undefined })),
     );

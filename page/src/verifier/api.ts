@@ -77,7 +77,17 @@ export type ClaimJson =
 export interface ItemResult {
   readonly name: string;
   readonly kind: string;
+  /** Of a service's document: the machine's instance id, or its number in the document. */
+  readonly machine?: string;
+  /** Of a service's document: the machine's place in it. */
+  readonly role?: "gateway" | "model" | "router";
   readonly claims: Readonly<Record<string, ClaimJson>>;
+}
+
+/** Something that genuine evidence does not show. It changes no outcome. */
+export interface Caution {
+  readonly code: string;
+  readonly message: string;
 }
 
 /**
@@ -129,6 +139,8 @@ export interface Result {
   /** SHA-384 over all items of verified evidence: by it a result names what it is about. */
   readonly evidence_digest?: string;
   readonly ignored_items?: readonly string[];
+  /** What the evidence does not show, although it is genuine. */
+  readonly warnings?: readonly Caution[];
   readonly items: readonly ItemResult[];
   readonly checks: readonly CheckResult[];
   /** What the command line's result does not have: the chains of verified evidence, for people to look at. */

@@ -34,6 +34,8 @@ export const MEDIA = {
   uvmEndorsement: own("uvm-endorsement+cose"),
   dstackLog: own("dstack-event-log+json"),
   dstackStatements: own("dstack-statements+json"),
+  providerDocument: own("provider-document+json"),
+  providerKeys: own("provider-keys+json"),
   binding: own("binding+cbor"),
   endorsements: own("endorsements+cbor"),
 } as const;

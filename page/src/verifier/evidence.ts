@@ -64,6 +64,8 @@ export interface ParsedCpu {
 export interface ParsedDevice {
   /** The request nonce, 32 bytes. */
   readonly nonce: Bytes;
+  /** SubjectPublicKeyInfo of the device's own certificate; absent where none came along. */
+  readonly deviceKey?: Bytes | undefined;
   verify(given: Given): Promise<Verified>;
   /** The device that signed refused evidence, to be judged with the others; undefined when it does not hold. */
   authenticate(given: Given): Promise<object | undefined>;

@@ -29,8 +29,9 @@ import { type JsonValue, isObject, jsonValue } from "./json";
 import { isNvidiaJson, splitNvidiaJson } from "./nvidia_json";
 import { part } from "./parts";
 import { readPemBlocks } from "./pem";
-import { firstForms, isOpenEnclave, lastForms, readOpenEnclave } from "./quote_forms";
 import { type Found, nothingFound } from "./pool";
+import { isProviderDocument, isProviderKeys } from "./provider_files";
+import { firstForms, isOpenEnclave, lastForms, readOpenEnclave } from "./quote_forms";
 import { MAX_FILE_BYTES, type NamedBytes, type Recognised, isBundle, isEnvelope } from "./recognised";
 import { REPORT_BYTES } from "./snp/structure";
 import { beginsTable } from "./snp/certificate_table";
@@ -49,6 +50,7 @@ type Form =
   | "tpm"
   | "td-quote"
   | "device"
+  | "keys"
   | "table"
   | "bundle"
   | "certificates"
@@ -157,6 +159,10 @@ async function json(name: string, bytes: Bytes): Promise<Content> {
   const document = jsonValue(bytes, name);
   const cpu = (media: string): Content => ({ form: "cpu", bytes, items: [itemOf("cpu", media, bytes)] });
   if (isEnvelope(document)) return { form: "envelope", bytes, items: evidenceOf(document, bytes.length, true) };
+  if (isProviderDocument(document)) {
+    return { form: "cpu", bytes, items: [itemOf("document", MEDIA.providerDocument, bytes)] };
+  }
+  if (isProviderKeys(document)) return { form: "keys", bytes, items: [] };
   if (isObject(document) && "provider" in document && "outblob" in document) return cpu(MEDIA.configfsTsm);
   const first = firstForms(document);
   if (first) return { form: "cpu", bytes, ...first };
@@ -283,6 +289,8 @@ function together(contents: readonly Content[]): Evidence {
   const stated = contents.flatMap((content) => (content.stated ? [content.stated] : []));
   if (stated.length) items.push(statementsItem(stated));
   for (const device of of("device").flatMap((content) => content.items)) items.push(numbered(device, items));
+  const keys = onlyOne(of("keys"));
+  if (keys) items.push(itemOf("keys", MEDIA.providerKeys, keys.bytes));
   const bundle = onlyOne(of("bundle"));
   if (bundle) items.push(bundleItem(bundle.bytes, items));
   return items;

@@ -29,6 +29,7 @@ import "./parts";
 import "./pem";
 import "./pool";
 import "./procedure";
+import "./provider_files";
 import "./reader";
 import "./recognised";
 import "./rims";

@@ -25,7 +25,7 @@ import type { TdReport } from "./tdx/structure";
 /** What a result says of genuine evidence, and every check; without what was asked. */
 export type VerifiedEvidence = Pick<
   Result,
-  "items" | "certificates" | "simulated" | "freshness" | "evidence_digest" | "ignored_items"
+  "items" | "certificates" | "simulated" | "freshness" | "evidence_digest" | "ignored_items" | "warnings"
 > & {
   readonly checks: readonly Check[];
 };
@@ -54,6 +54,7 @@ interface JudgedItems {
   readonly refused: ReadonlyMap<string, AttestError>;
 }
 
+const DOCUMENTS: readonly string[] = [MEDIA.providerDocument, MEDIA.providerKeys];
 const LOGS: readonly string[] = [MEDIA.eventLog, MEDIA.dstackLog];
 const ATTACHMENTS: readonly string[] = [MEDIA.attestedCertificate, MEDIA.committedData, MEDIA.uvmEndorsement];
 const ACCOMPANYING: readonly string[] = [
@@ -69,6 +70,17 @@ const ACCOMPANYING: readonly string[] = [
  * apply, malformed comes before does-not-hold before endorsements.
  */
 export async function verify(evidence: Evidence, given: Given, expected: Expected): Promise<VerifiedEvidence> {
+  if (!evidence.some(({ essence }) => DOCUMENTS.includes(essence))) return verifyMachine(evidence, given, expected);
+  const { verifyDocument } = await part(import("./providers/providers"));
+  const endorsements = merged(await readEndorsements(endorsementFiles(evidence), given.at), given.endorsements);
+  const verified = await verifyDocument(evidence, expected, (machine) =>
+    verifyMachine(machine, { ...given, endorsements }, {}),
+  );
+  return { ...verified, evidence_digest: shown(await evidenceDigest(evidence)), ignored_items: [] };
+}
+
+/** Verify the evidence of one machine, likewise. */
+async function verifyMachine(evidence: Evidence, given: Given, expected: Expected): Promise<VerifiedEvidence> {
   // (1) Read everything before anything is judged. What vendors say and came with it is a candidate like all others.
   const read = await readAll(evidence);
   const endorsements = merged(await readEndorsements(endorsementFiles(evidence), given.at), given.endorsements);
@@ -122,6 +134,7 @@ async function factsOf(
     certificates: chains.flat(),
     simulated: [...verified.values()].some(({ simulated }) => simulated),
     evidence_digest: shown(await evidenceDigest(evidence)),
+    warnings: [],
     ignored_items: others.map(({ name }) => name).filter((name) => !verified.has(name)),
   };
 }

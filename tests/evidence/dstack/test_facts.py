@@ -135,6 +135,13 @@ def test_an_application_cannot_pass_its_own_events_off_by_relabelling_those_of_d
     assert read_facts(parsed(entries)).compose_hash is None
 
 
+def test_a_list_that_may_go_on_is_not_stated() -> None:
+    guest = relabelled(GUEST, "gpu-policy-hash")
+    found = facts(guest)
+    assert (found.compose_hash, found.init_script_hashes) == (COMPOSE_HASH, ())
+    assert len(facts(GUEST).init_script_hashes) == 2
+
+
 def test_an_event_whose_name_may_end_elsewhere_ends_the_reading() -> None:
     """A compose hash that begins with a colon could be written as an event of another name with a shorter payload."""
     chosen = b":" + bytes(31)

@@ -21,7 +21,6 @@ CONSTANTS: dict[str, dict[str, object]] = {
         "LEAF_KINDS": {0: "vcek", 1: "vlek"},
     },
     "attest.evidence.snp.peer_forms": {
-        "_GZIP_WINDOW": 31,
         "_SERDE_NUMBERS": {
             "version": (0, 4),
             "guest_svn": (4, 4),

@@ -2,9 +2,7 @@
 
 import base64
 import contextlib
-import gzip
 import json
-import zlib
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
@@ -20,12 +18,10 @@ from attest.evidence.snp.certificate_table import TableEntry, parse_certificate_
 from attest.evidence.snp.evidence import parse_snp_evidence
 from attest.evidence.snp.peer_forms import (
     MAX_CERTIFICATES_BYTES,
-    TINFOIL_FORMAT,
     PeerSnpEvidence,
     base64_of_either_alphabet,
     read_attestation_rs,
     read_report_json,
-    read_tinfoil,
 )
 from attest.evidence.snp.peer_protobuf import MAX_PROTOBUF_BYTES, MAX_PROTOBUF_FIELDS, read_protobuf
 from attest.evidence.snp.structure import REPORT_BYTES, parse_report
@@ -115,7 +111,6 @@ def test_a_real_report_survives_every_form(vector: str, vectors_dir: Path) -> No
         read_protobuf(attestation(raw, {6 if kind == "VLEK" else 1: leaf})),
     ):
         assert (peer.report, peer.entries) == (raw, expected), peer.form
-    assert read_tinfoil({"format": TINFOIL_FORMAT, "body": base64.b64encode(gzip.compress(raw)).decode()}).report == raw
 
 
 def test_what_was_put_together_verifies_and_what_lost_a_byte_does_not() -> None:
@@ -395,67 +390,6 @@ def test_another_outer_object_is_refused(document: JsonValue) -> None:
     refused(lambda: read_attestation_rs(document))
 
 
-# -- tinfoil
-
-
-def tinfoil(body: bytes, form: JsonValue = TINFOIL_FORMAT) -> JsonValue:
-    return {"format": form, "body": base64.b64encode(body).decode()}
-
-
-def test_a_compressed_report_is_unpacked() -> None:
-    for level in (0, 1, 9):
-        peer = read_tinfoil(tinfoil(gzip.compress(GENOA, level)))
-        assert (peer.report, peer.entries, peer.form) == (GENOA, (), "tinfoil attestation document (JSON)")
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        GENOA,
-        zlib.compress(GENOA),
-        gzip.compress(GENOA[:-1]),
-        gzip.compress(GENOA + b"\0"),
-        gzip.compress(bytes(50_000_000)),
-        gzip.compress(GENOA)[:-1],
-        gzip.compress(GENOA)[:-8],
-        gzip.compress(GENOA)[:40],
-        gzip.compress(GENOA) + b"\0",
-        gzip.compress(GENOA) * 2,
-        gzip.compress(GENOA)[:-8] + bytes(8),
-        gzip.compress(b""),
-    ],
-    ids=lambda body: f"{len(body)} bytes",
-)
-def test_a_body_that_is_not_one_compressed_report_is_refused(body: bytes) -> None:
-    assert refused(lambda: read_tinfoil(tinfoil(body))).field == "body"
-
-
-@pytest.mark.parametrize("form", ["https://tinfoil.sh/predicate/sev-snp-guest/v1", "https://tinfoil.sh/x", ""])
-def test_another_format_of_tinfoil_is_unsupported(form: str) -> None:
-    error = refused(lambda: read_tinfoil(tinfoil(gzip.compress(GENOA), form)), "evidence-unsupported")
-    assert error.expected == TINFOIL_FORMAT
-
-
-@pytest.mark.parametrize(
-    "document",
-    [
-        None,
-        {"format": 1, "body": ""},
-        {"format": TINFOIL_FORMAT},
-        {"format": TINFOIL_FORMAT, "body": 1},
-        {"format": TINFOIL_FORMAT, "body": "", "signature": ""},
-    ],
-)
-def test_another_document_of_tinfoil_is_refused(document: JsonValue) -> None:
-    refused(lambda: read_tinfoil(document))
-
-
-def test_a_body_in_another_spelling_is_refused() -> None:
-    document: JsonValue = {"format": TINFOIL_FORMAT, "body": base64url_text(gzip.compress(GENOA)) + "\n"}
-    refused(lambda: read_tinfoil(document), "base64-invalid")
-
-
 # -- go-sev-guest
 
 
@@ -623,7 +557,7 @@ def test_messages_have_limits() -> None:
 # -- totality
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-1, 300) | st.sampled_from(["snp", "AA==", "VCEK", TINFOIL_FORMAT]),
+    st.none() | st.booleans() | st.integers(-1, 300) | st.sampled_from(["snp", "AA==", "VCEK"]),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
@@ -651,7 +585,7 @@ JSON = st.recursive(
 )
 
 
-@given(JSON, st.sampled_from([read_report_json, read_attestation_rs, read_tinfoil]))
+@given(JSON, st.sampled_from([read_report_json, read_attestation_rs]))
 def test_any_json_is_a_report_or_refused(document: JsonValue, read: Callable[[JsonValue], PeerSnpEvidence]) -> None:
     with contextlib.suppress(EvidenceError):
         assert len(read(document).report) == REPORT_BYTES

@@ -78,7 +78,8 @@ export async function readFacts(log: DstackLog): Promise<DstackFacts> {
     digests: new Map(found.flatMap(([fact, { payload }]) => (isDigest(fact) ? [[fact, payload] as const] : []))),
     keyProvider: provider && ((await keyProviderOf(textOf(provider))) ?? invalid(provider, "name and id", "others")),
     gpuAttestation: gpu && textOf(gpu),
-    initScripts,
+    // A list that may go on is none: whoever bears the log can end the reading early.
+    initScripts: events.has(READY) ? initScripts : [],
     sources: found,
   };
 }

@@ -51,6 +51,7 @@ export async function parseGpuDevice(data: Bytes): Promise<ParsedDevice> {
 function device(evidence: ParsedGpuEvidence): ParsedDevice {
   return {
     nonce: evidence.report.nonce,
+    deviceKey: evidence.chain?.[1]?.spki,
     verify: (given) => verifyGpu(evidence, given),
     authenticate: (given) => authenticateGpu(evidence, given),
     judgeSet,

@@ -1,0 +1,55 @@
+"""Comparisons of a document's statements with what hardware signed."""
+
+from __future__ import annotations
+
+import hmac
+
+from attest.errors import BindingError
+from attest.evidence.providers.document import Facts, Presented
+
+_OTHER_MACHINE = "parts of two answers, or of two machines, were put together: ask the service again"
+
+
+def equal(wanted: bytes, got: bytes, problem: str, *, code: str, field: str, hint: str = _OTHER_MACHINE) -> Facts:
+    """Require two values to be equal.
+
+    Raises:
+        BindingError: of this code.
+    """
+    if not hmac.compare_digest(wanted, got):
+        raise BindingError(problem, code=code, field=field, expected=wanted.hex(), got=got.hex(), hint=hint)
+    return Facts(wanted.hex(), got.hex())
+
+
+def require_nonce(wanted: bytes, found: bytes, field: str) -> Facts:
+    """Require the client's nonce.
+
+    Raises:
+        BindingError: ``nonce-mismatch``.
+    """
+    return equal(
+        wanted,
+        found,
+        f"{field} does not commit to the nonce that was given",
+        code="nonce-mismatch",
+        field=field,
+        hint="this document answers another question: an old one, or the nonce of a gateway in between",
+    )
+
+
+def require_gpu_nonces(presented: Presented, wanted: bytes, source: str) -> Facts:
+    """Require every GPU and switch to answer the nonce that the CPU's report fixes.
+
+    Raises:
+        BindingError: ``provider-gpu-nonce-mismatch``.
+    """
+    for name, nonce in presented.gpu_nonces:
+        equal(
+            wanted,
+            nonce,
+            f"{name} answers another nonce than {source}",
+            code="provider-gpu-nonce-mismatch",
+            field=f"{name}: nonce",
+        )
+    count = len(presented.gpu_nonces)
+    return Facts(f"{wanted.hex()}, {source}, in every GPU", f"{count} devices carry it" if count else "no device")

@@ -1,0 +1,77 @@
+"""The parts of a machine's evidence that commit to others, read without being verified."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from attest.errors import UnsupportedError
+from attest.evidence.device_format import FormatTable
+from attest.evidence.envelope import Evidence
+from attest.evidence.gpu.evidence import ParsedGpuEvidence
+from attest.evidence.providers.document import Machine, Presented
+from attest.evidence.tdx.structure import ParsedTdReport
+
+
+class _Cpu(NamedTuple):
+    report_data: bytes
+    measurements: bytes
+    raw: bytes
+
+
+def present(machine: Machine, formats: FormatTable) -> Presented:
+    """Read the report data and the nonces of a machine.
+
+    Raises:
+        EvidenceError: a report or quote is malformed.
+        ChainError: ``certificate-malformed``, the chain of a device cannot be read.
+    """
+    witness = None if machine.witness is None else _presented(machine.witness, formats, None)
+    return _presented(machine.evidence, formats, witness)
+
+
+def _presented(evidence: Evidence, formats: FormatTable, witness: Presented | None) -> Presented:
+    cpu = _cpu(evidence, formats)
+    nonces: list[tuple[str, bytes]] = []
+    keys: list[tuple[str, bytes]] = []
+    for item in evidence.items:
+        peripheral = formats.peripherals.get(item.essence)
+        if peripheral is not None:
+            parsed = peripheral.parse(item.value)
+            nonces.append((item.name, peripheral.nonce(parsed)))
+            key = _device_key(parsed)
+            if key is not None:
+                keys.append((item.name, key))
+    return Presented(
+        report_data=cpu.report_data,
+        cpu=cpu.raw,
+        gpu_nonces=tuple(nonces),
+        device_keys=tuple(keys),
+        measurements=cpu.measurements,
+        witness=witness,
+    )
+
+
+def _cpu(evidence: Evidence, formats: FormatTable) -> _Cpu:
+    for item in evidence.items:
+        media = formats.cpus.get(item.essence)
+        if media is not None:
+            parsed = media.parse(item.value)
+            form = media.kind_of(parsed)
+            measured = b"" if form.td_report is None else _measurements(form.td_report(parsed))
+            return _Cpu(form.report_data(parsed), measured, item.value)
+    raise UnsupportedError(
+        "no report or quote of this machine is of a kind that this version verifies",
+        code="evidence-unsupported",
+        expected=", ".join(formats.cpus),
+        got=", ".join(item.media_type for item in evidence.items),
+    )
+
+
+def _measurements(report: ParsedTdReport) -> bytes:
+    return b"".join((report.mr_td, *report.rtmrs, report.mr_config_id))
+
+
+def _device_key(parsed: ParsedGpuEvidence) -> bytes | None:
+    """Return the key of the device's own certificate, the second of its chain; None for a chain without one."""
+    chain = parsed.chain or ()
+    return chain[1].spki_sha256 if len(chain) > 1 else None

@@ -1,0 +1,67 @@
+/** What a document does not prove, in words (providers.md 6). */
+
+import type { Caution } from "../api";
+import type { Bytes } from "../bytes";
+import type { Machine, Presented } from "./document";
+
+const MESSAGES: Readonly<Record<string, string>> = {
+  "freshness-not-evaluated": "no nonce was given: the document may be of any age, whatever nonce it names",
+  "nonce-not-carried": "this form of document carries no nonce: it may be of any age",
+  "tls-not-bound":
+    "REPORT_DATA names no TLS key: TLS ends outside the machine, and only content that is encrypted to a " +
+    "key in the claim binding is hidden from the service in between",
+  "key-of-app":
+    "a key service gives the signing key to every machine of the application: it does not single out this " +
+    "machine, and stays the same after an update",
+  "gpus-by-nonce":
+    "only an equal nonce ties the GPUs to the CPU: GPUs of another machine that answered the same nonce " +
+    "would pass",
+  "gpus-not-shown": "no GPU came with a machine that serves a model",
+  "switches-not-shown": "several GPUs came without any evidence of NVSwitches",
+  "code-by-compose-hash":
+    "the compose hash covers app-compose and no values of its environment, no images without a digest, " +
+    "and nothing that containers fetch",
+  "code-reported": "the compose hash covers a manager; which containers it started is its own report",
+  "code-not-shown":
+    "the measurements have no published reference values: what runs in the machine is decided by its " + "operator",
+  "measurements-not-compared": "the measurements were not compared with the signed ones of a release",
+  "weights-not-proven": "nothing measured names the weights of the model",
+  "instances-without-evidence": "keys were given for instances without evidence: nothing is known about those",
+  "never-proven":
+    "no such document proves the model's name, the physical place of a machine, an answer, or that " +
+    "developer tools of the GPUs are off",
+};
+
+/** What a document does not prove, each once, with the machines that it is about where not all are. */
+export function cautionsOf(
+  codes: readonly string[],
+  machines: readonly (readonly [Machine, Presented])[],
+  nonce: Bytes | undefined,
+): readonly Caution[] {
+  const about = new Map<string, string[]>();
+  for (const [machine, presented] of machines) {
+    for (const code of ofMachine(machine, presented)) about.set(code, [...(about.get(code) ?? []), machine.name]);
+  }
+  const whole = [...(nonce ? [] : ["freshness-not-evaluated"]), ...codes];
+  return [
+    ...whole.map((code) => caution(code, [])),
+    ...[...about].map(([code, names]) => caution(code, names.length < machines.length ? names : [])),
+    caution("never-proven", []),
+  ];
+}
+
+function ofMachine({ role, commitment }: Machine, { devices }: Presented): readonly string[] {
+  const gpus = devices.filter(({ name }) => name.startsWith("gpu")).length;
+  const switches = devices.length - gpus;
+  return [
+    ...commitment.cautions,
+    ...(devices.length && commitment.gpuBinding === "nonce" ? ["gpus-by-nonce"] : []),
+    ...(!gpus && role === "model" ? ["gpus-not-shown"] : []),
+    ...(gpus > 1 && !switches ? ["switches-not-shown"] : []),
+  ];
+}
+
+function caution(code: string, names: readonly string[]): Caution {
+  const where = names.length ? ` (machine ${names.join(", ")})` : "";
+  return { code, message: `${MESSAGES[code] ?? code}${where}` };
+}

@@ -1,0 +1,49 @@
+"""Documents of services on the command line."""
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Attest
+from tests.evidence.providers import made
+
+
+def written(folder: Path, name: str, document: object) -> Path:
+    file = folder / name
+    file.write_bytes(made.jsons(document))
+    return file
+
+
+def test_a_nonce_of_another_length_and_report_data_are_wrong_use(attest: Attest, tmp_path: Path) -> None:
+    document = written(tmp_path, "report.json", made.machine())
+    short = attest("verify", document, "--nonce", "00", "--offline")
+    assert (short.code, "32 bytes" in short.err) == (2, True)
+    data = attest("verify", document, "--report-data", "00" * 64, "--offline")
+    assert (data.code, "--nonce" in data.err) == (2, True)
+
+
+def test_inspect_shows_every_machine_and_its_items(attest: Attest, tmp_path: Path) -> None:
+    gateway = written(tmp_path, "report.json", made.gateway())
+    keys = written(tmp_path, "instances.json", made.instances("a"))
+    ran = attest("inspect", gateway, keys, "--json")
+    assert ran.code == 0
+    first, second = json.loads(ran.out)["files"]
+    (document,) = first["evidence"]["items"]
+    assert [(machine["machine"], machine["role"]) for machine in document["machines"]] == [
+        ("0", "gateway"),
+        ("1", "model"),
+    ]
+    assert [item["name"] for item in document["machines"][1]["items"]] == ["cpu", "gpu0"]
+    assert first["form"] == "provider-json"
+    assert (second["form"], second["label"]) == ("none", "keys of a service's machines (JSON)")
+
+
+def test_verify_prints_machines_and_warnings(attest: Attest, tmp_path: Path) -> None:
+    document = written(tmp_path, "report.json", made.machine(gpus=()))
+    ran = attest(
+        *("verify", document, "--nonce", made.NONCE.hex(), "--offline", "--allow-simulated", "--json"),
+        *("--unchecked", "tcb=a test", "--unchecked", "revocation=a test"),
+    )
+    result = json.loads(ran.out)
+    assert (ran.code, result["outcome"], result["freshness"]) == (0, "verified", "matched")
+    assert [(item["name"], item["machine"], item["role"]) for item in result["items"]] == [("0/cpu", "0", "model")]
+    assert "gpus-not-shown" in {warning["code"] for warning in result["warnings"]}
