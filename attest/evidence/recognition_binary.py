@@ -8,6 +8,7 @@ from functools import partial
 from attest.endorsements.bundle_reader import is_bundle
 from attest.endorsements.x509 import parse_crl
 from attest.evidence.azure.forms import is_raw_tpm_quote
+from attest.evidence.dstack.forms import is_packed_attestation
 from attest.evidence.envelope import MEDIA_INTEL_QUOTE, MEDIA_NVIDIA_REPORT, MEDIA_SNP_EXTENDED, MEDIA_SNP_REPORT
 from attest.evidence.input_file import (
     FileContent,
@@ -119,6 +120,7 @@ _BINARY: tuple[FileKind[bytes], ...] = (
         looks=lambda data: data[:2] == b"\x11\xe0",
         read=partial(as_item, MEDIA_NVIDIA_REPORT, name="gpu0"),  # of a switch too: only its certificate would tell
     ),
+    FileKind(form="dstack-json", label="dstack attestation (msgpack)", looks=is_packed_attestation, read=None),
     FileKind(
         form="envelope",
         label="evidence envelope (CBOR)",

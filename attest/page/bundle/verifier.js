@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-3EWRDSEE.js";import"./chunk-P2IFRSIX.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-FMTAURLV.js";import"./chunk-P2IFRSIX.js";export{r as verifyEvidence};

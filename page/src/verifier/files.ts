@@ -18,6 +18,7 @@ import {
   appComposeStatements,
   isAppCompose,
   isInfo,
+  isPacked,
   isQuoteAnswer,
   isUnread,
   quoteAnswerItems,
@@ -120,6 +121,7 @@ const ROWS: readonly Row[] = [
 ];
 
 function binary(bytes: Bytes): Content | undefined {
+  if (isPacked(bytes)) fail("unsupported", "evidence-unsupported", "", { got: "dstack" });
   const row = ROWS.find(([, looks]) => looks(bytes));
   if (!row) return undefined;
   const [form, , media, name = "cpu"] = row;
