@@ -7,7 +7,7 @@ none of its arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple, TypedDict, Unpack
@@ -49,6 +49,7 @@ from attest.evidence.eventlog.structure import ParsedEventLog, parse_event_log
 from attest.evidence.freshness import ExpectedFreshness, Freshness
 from attest.evidence.providers.families import is_document
 from attest.evidence.registry import FORMATS
+from attest.evidence.tdx.structure import ParsedTdReport
 from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
 from attest.verified_evidence import ACCOMPANYING, VerifiedEvidence, VerifiedItem
 
@@ -343,11 +344,11 @@ class _Findings:
     def _add_cpu(self, cpu: _Cpu, logs: _Logs, given: _Given) -> None:
         """Verify the CPU's evidence, that the event log replays to its registers, and what is attached to it."""
         verified = self._attempt(cpu.item.name, lambda: cpu.format.verify(cpu.parsed, **given))
-        replayed = None
-        if logs.log is not None and logs.dstack is None:
-            replayed = self._judge_log(logs.log, cpu, given["unchecked"])
-        if logs.dstack is not None or logs.statements is not None:
-            replayed = self._judge_dstack(logs, cpu) or replayed
+        replayed, registers, td_report = None, cpu.format.registers, cpu.format.td_report
+        if registers is not None and logs.log is not None and logs.dstack is None:
+            replayed = self._judge_log(logs.log, registers.read(cpu.parsed), given["unchecked"])
+        if td_report is not None and (logs.dstack is not None or logs.statements is not None):
+            replayed = self._judge_dstack(logs, td_report(cpu.parsed)) or replayed
         judged = judge_attachments(cpu.attachments, cpu.attested(), given["anchors"])
         self.checks += judged.checks
         self.failures += judged.failures
@@ -378,27 +379,23 @@ class _Findings:
             self.refused += [replace(check, item=name) for check in exc.checks]
             return None
 
-    def _judge_dstack(self, logs: _Logs, cpu: _Cpu) -> VerifiedEventLog | None:
+    def _judge_dstack(self, logs: _Logs, report: ParsedTdReport) -> VerifiedEventLog | None:
         """Judge dstack's log and statements by the TD report; add the checks."""
-        if cpu.format.td_report is None:
-            return None
-        judged = judge_dstack(
-            report=cpu.format.td_report(cpu.parsed), log=logs.dstack, statements=logs.statements or NO_STATEMENTS
-        )
+        judged = judge_dstack(report=report, log=logs.dstack, statements=logs.statements or NO_STATEMENTS)
         self.checks += judged.checks
         if judged.failure is not None:
             self.failures.append(judged.failure)
         return judged.eventlog
 
-    def _judge_log(self, log: ParsedEventLog, cpu: _Cpu, unchecked: tuple[Unchecked, ...]) -> VerifiedEventLog | None:
+    def _judge_log(
+        self, log: ParsedEventLog, signed: Mapping[str, bytes], unchecked: tuple[Unchecked, ...]
+    ) -> VerifiedEventLog | None:
         """Require that the log replays to the registers and that its data is what was measured; add the check."""
-        if cpu.format.registers is None:
-            return None
         expected, verified = "the registers of the evidence, and data that was measured", None
         outcome, got = Outcome.PASS, f"{len(log.events)} events replay"
         reasons = [relaxed.reason for relaxed in unchecked if relaxed.check == "eventlog"]
         try:
-            verified = verify_event_log(log, signed=cpu.format.registers.read(cpu.parsed), tolerant=bool(reasons))
+            verified = verify_event_log(log, signed=signed, tolerant=bool(reasons))
             if verified.unjudged:
                 outcome, expected = Outcome.NOT_EVALUATED, f"unchecked: {'; '.join(reasons)}"
                 got = f"{got}, but not to {', '.join(verified.unjudged)}"

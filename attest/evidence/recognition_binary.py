@@ -10,6 +10,7 @@ from attest.endorsements.x509 import Certificate, parse_certificate, parse_crl
 from attest.errors import EvidenceError
 from attest.evidence.attachment.certificate import carried_quote, carries_evidence
 from attest.evidence.azure.forms import is_raw_tpm_quote
+from attest.evidence.dstack.forms import is_packed_attestation
 from attest.evidence.envelope import (
     MEDIA_ATTESTED_CERTIFICATE,
     MEDIA_INTEL_QUOTE,
@@ -187,6 +188,7 @@ BINARY_KINDS: tuple[FileKind[bytes], ...] = (
         looks=lambda data: data[:3] in (b"\xd9\x01\x8f", b"\xd9\x03\x8b"),
         read=None,
     ),
+    FileKind(form="dstack-json", label="dstack attestation (msgpack)", looks=is_packed_attestation, read=None),
     FileKind(
         form="envelope",
         label="evidence envelope (CBOR)",

@@ -179,6 +179,19 @@ def test_logs_with_any_character_changed_get_one_verdict(in_browser: Verifier) -
     assert {"verified", "dstack-log-malformed"} <= set(asked.codes(in_browser).values())
 
 
+def test_forms_that_are_not_read_are_refused_alike(in_browser: Verifier) -> None:
+    asked = Asked()
+    forms = {
+        "log": json.dumps(GUEST.entries).encode(),
+        "scale": b'{"attestation": "00"}',
+        "msgpack": b"\x82\xa8platform\xa3tdx\xa5stack\xa6dstack",
+        "msgpack, long": b"\xde\x00\x01\xd9\x05stack\xa6dstack",
+    }
+    asked.files |= forms
+    asked.questions = {name: Question(input=[name], at=MOMENT, anchors="simulation") for name in forms}
+    assert set(asked.codes(in_browser).values()) == {"evidence-unsupported"}
+
+
 def test_recorded_machines_get_one_verdict(in_browser: Verifier, vectors_dir: Path) -> None:
     folder = vectors_dir / "providers"
     files = {"answer": (folder / "near-direct" / "getquote.json").read_bytes()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 
 from attest.encoding import JsonValue, json_value
@@ -57,6 +58,15 @@ def is_log(document: JsonValue) -> bool:
 def is_attestation(document: JsonValue) -> bool:
     """Recognise an answer of Attest, whose one member is SCALE or msgpack in hex."""
     return isinstance(document, dict) and set(document) == {"attestation"} and isinstance(document["attestation"], str)
+
+
+_MSGPACK = re.compile(rb"(?:[\x80-\x8f]|\xde..|\xdf....)(?:[\xa0-\xbf]|\xd9.)[a-z]", re.DOTALL)
+"""A map whose first name is text; in CBOR a text begins with another byte."""
+
+
+def is_packed_attestation(data: bytes) -> bool:
+    """Recognise what Attest answers in msgpack: a map with the name of its stack in it."""
+    return _MSGPACK.match(data) is not None and b"dstack" in data
 
 
 def _has(document: JsonValue, *names: str) -> bool:

@@ -1,6 +1,6 @@
 /** dstack's answers as items of evidence: GetQuote, Info and app-compose as files of their own (dstack.md 7). */
 
-import { type Bytes, utf8, utf8Text } from "./bytes";
+import { type Bytes, hex, latin1, utf8, utf8Text } from "./bytes";
 import { hexBytes } from "./encoding";
 import { type Item, MEDIA, itemOf } from "./envelope";
 import { fail, refusalOf } from "./errors";
@@ -23,6 +23,11 @@ export const isUnread = (document: JsonValue): boolean =>
   Array.isArray(document)
     ? has(document[0], "imr", "event_type", "digest")
     : has(document, "attestation") && Object.keys(document).length === 1 && typeof document.attestation === "string";
+
+/** What Attest answers in msgpack: a map with the name of its stack in it; in CBOR a text begins with another byte. */
+export const isPacked = (data: Bytes): boolean =>
+  /^(?:8.|de.{4}|df.{8})(?:[ab].|d9..)(?:6[1-9a-f]|7[\da])/.test(hex(data.subarray(0, 8))) &&
+  latin1(data).includes("dstack");
 
 const malformed = (field: string, expected: string): never =>
   fail("malformed", "dstack-malformed", "", { check: "dstack.log", field, expected, got: "another value" });

@@ -19,6 +19,7 @@ import {
   appComposeStatements,
   isAppCompose,
   isInfo,
+  isPacked,
   isQuoteAnswer,
   isUnread,
   quoteAnswerItems,
@@ -140,6 +141,7 @@ function isNitro(data: Bytes): boolean {
 }
 
 async function binary(bytes: Bytes): Promise<Content | undefined> {
+  if (isPacked(bytes)) fail("unsupported", "evidence-unsupported", "", { got: "dstack" });
   const row = ROWS.find(([, looks]) => looks(bytes));
   if (!row) return undefined;
   const [form, , media, name = "cpu"] = row;
@@ -159,10 +161,8 @@ async function json(name: string, bytes: Bytes): Promise<Content> {
   const document = jsonValue(bytes, name);
   const cpu = (media: string): Content => ({ form: "cpu", bytes, items: [itemOf("cpu", media, bytes)] });
   if (isEnvelope(document)) return { form: "envelope", bytes, items: evidenceOf(document, bytes.length, true) };
-  if (isProviderDocument(document)) {
-    return { form: "cpu", bytes, items: [itemOf("document", MEDIA.providerDocument, bytes)] };
-  }
-  if (isProviderKeys(document)) return { form: "keys", bytes, items: [] };
+  const ofProvider = providerJson(document, bytes);
+  if (ofProvider) return ofProvider;
   if (isObject(document) && "provider" in document && "outblob" in document) return cpu(MEDIA.configfsTsm);
   const first = firstForms(document);
   if (first) return { form: "cpu", bytes, ...first };
@@ -172,6 +172,13 @@ async function json(name: string, bytes: Bytes): Promise<Content> {
   if (isNvidiaJson(document)) return { form: "device", bytes, items: splitNvidiaJson(document) };
   const last = await lastForms(document);
   return last ? { form: "cpu", bytes, ...last } : refuse("unrecognised", name, "evidence", "JSON");
+}
+
+function providerJson(document: JsonValue, bytes: Bytes): Content | undefined {
+  if (isProviderKeys(document)) return { form: "keys", bytes, items: [] };
+  return isProviderDocument(document)
+    ? { form: "cpu", bytes, items: [itemOf("document", MEDIA.providerDocument, bytes)] }
+    : undefined;
 }
 
 async function dstackJson(document: JsonValue, name: string, bytes: Bytes): Promise<Content | undefined> {

@@ -78,6 +78,9 @@ def test_two_files_of_one_kind_are_ambiguous() -> None:
     [
         (as_json(GUEST.entries), "dstack event log"),
         (as_json({"attestation": "00"}), "dstack attestation"),
+        (b"\x82\xa8platform\xa3tdx\xa5stack\xa6dstack", "dstack attestation (msgpack)"),
+        (b"\xde\x00\x01\xd9\x05stack\xa6dstack", "dstack attestation (msgpack)"),
+        ((b"\xdf\x00\x00\x00\x01\xa5stack\xa6dstack" + bytes(40)).hex().encode(), "dstack attestation (msgpack)"),
     ],
 )
 def test_what_proves_nothing_alone_or_is_not_read_is_refused_by_name(file: bytes, label: str) -> None:
