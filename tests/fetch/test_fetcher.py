@@ -70,7 +70,7 @@ def gather(kds: KdsClient, cache: EndorsementCache) -> Gather:
 
 
 def names(certificates: Iterable[Certificate]) -> list[str]:
-    return [certificate.name for certificate in certificates]
+    return sorted(certificate.name for certificate in certificates)
 
 
 # -- service and cache
@@ -79,7 +79,7 @@ def names(certificates: Iterable[Certificate]) -> list[str]:
 def test_what_a_report_needs_is_fetched_and_verifies_it(kds: KdsClient, cache: EndorsementCache) -> None:
     told: list[str] = []
     found = gather_endorsements(NEEDED, at=AT, source=kds, cache=cache, progress=told.append).require()
-    assert names(found.certificates) == ["SEV-VCEK", "SEV-Milan", "ARK-Milan"]
+    assert names(found.certificates) == ["ARK-Milan", "SEV-Milan", "SEV-VCEK"]
     assert len(told) == len(NEEDED)
     verified = verify_snp_evidence(EVIDENCE, endorsements=found, anchors=ANCHORS, at=AT)
     assert verified.simulated
@@ -145,7 +145,7 @@ def test_offline_nothing_is_sent_and_what_is_missing_is_named(server: Server, ga
     gather([CHAIN])
     sent = len(server.requests)
     found = gather(offline=True)
-    assert names(found.endorsements.certificates) == ["SEV-Milan", "ARK-Milan"]
+    assert names(found.endorsements.certificates) == ["ARK-Milan", "SEV-Milan"]
     assert [failure.code for failure in found.failures] == ["endorsement-not-cached"] * 2
     with pytest.raises(EndorsementError) as raised:
         found.require()
@@ -331,7 +331,7 @@ def test_offline_what_does_not_fit_is_left_to_verification(server: Server, gathe
 def test_a_report_that_carries_its_certificates_needs_chain_and_list_only(server: Server, kds: KdsClient) -> None:
     chip = chip_of()
     found = gather_for(evidence_of(chip, table=chip.certificate_table()), at=AT, source=kds, cache=None).require()
-    assert names(found.certificates) == ["SEV-Milan", "ARK-Milan"]
+    assert names(found.certificates) == ["ARK-Milan", "SEV-Milan"]
     assert len(server.requests) == 2
 
 
@@ -339,7 +339,7 @@ def test_a_report_signed_by_a_vlek_is_served_with_the_chain_of_vleks(kds: KdsCli
     chip = SimulatedChip.of(SnpProduct.GENOA, csp_id="CN=cloud.example")
     evidence = evidence_of(chip, table=chip.certificate_table())
     found = gather_for(evidence, at=AT, source=kds, cache=None).require()
-    assert names(found.certificates) == ["SEV-VLEK-Genoa", "ARK-Genoa"]
+    assert names(found.certificates) == ["ARK-Genoa", "SEV-VLEK-Genoa"]
     assert verify_snp_evidence(evidence, endorsements=found, anchors=ANCHORS, at=AT).leaf.kind is LeafKind.VLEK
 
 
@@ -394,14 +394,14 @@ def test_milan_is_asked_first_and_genoa_when_milan_does_not_know_the_chip(
 def test_a_given_line_is_not_guessed(server: Server, kds: KdsClient) -> None:
     evidence = evidence_of(chip_of(SnpProduct.GENOA, version=2))
     found = gather_for(evidence, at=AT, source=kds, cache=None, product=SnpProduct.GENOA).require()
-    assert names(found.certificates) == ["SEV-VCEK", "SEV-Genoa", "ARK-Genoa"]
+    assert names(found.certificates) == ["ARK-Genoa", "SEV-Genoa", "SEV-VCEK"]
     assert not any("Milan" in request for request in server.requests)
 
 
 def test_the_leaf_beside_a_report_names_the_line(server: Server, kds: KdsClient) -> None:
     chip = chip_of(SnpProduct.GENOA, version=2)
     found = gather_for(evidence_of(chip, table=chip.certificate_table()), at=AT, source=kds, cache=None).require()
-    assert names(found.certificates) == ["SEV-Genoa", "ARK-Genoa"]
+    assert names(found.certificates) == ["ARK-Genoa", "SEV-Genoa"]
 
 
 def test_an_unreadable_leaf_beside_a_report_is_left_to_verification(server: Server, kds: KdsClient) -> None:
