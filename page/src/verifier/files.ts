@@ -163,7 +163,7 @@ async function json(name: string, bytes: Bytes): Promise<Content> {
   if (isEnvelope(document)) return { form: "envelope", bytes, items: evidenceOf(document, bytes.length, true) };
   const ofProvider = providerJson(document, bytes);
   if (ofProvider) return ofProvider;
-  if (isObject(document) && "provider" in document && "outblob" in document) return cpu(MEDIA.configfsTsm);
+  if (isConfigfs(document)) return cpu(MEDIA.configfsTsm);
   const first = firstForms(document);
   if (first) return { form: "cpu", bytes, ...first };
   if (isAzureJson(document)) return cpu(MEDIA.azureCvm);
@@ -173,6 +173,9 @@ async function json(name: string, bytes: Bytes): Promise<Content> {
   const last = await lastForms(document);
   return last ? { form: "cpu", bytes, ...last } : refuse("unrecognised", name, "evidence", "JSON");
 }
+
+const isConfigfs = (document: JsonValue): boolean =>
+  isObject(document) && "provider" in document && "outblob" in document;
 
 function providerJson(document: JsonValue, bytes: Bytes): Content | undefined {
   if (isProviderKeys(document)) return { form: "keys", bytes, items: [] };
