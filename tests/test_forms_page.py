@@ -12,7 +12,7 @@ from attest.evidence.recognition_json import JSON_KINDS
 PAGE = (Path(__file__).resolve().parent.parent / "docs/forms.md").read_text(encoding="utf-8")
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line.startswith("| ")]
 LABELS = {row[0]: row[1] for row in ROWS}
-KINDS = {kind.label: kind.form for kind in (*BINARY_KINDS, *JSON_KINDS)}
+KINDS = {kind.label: kind.form for kind in BINARY_KINDS} | {kind.label: kind.form for kind in JSON_KINDS}
 
 
 @pytest.mark.parametrize("form", FORMS)

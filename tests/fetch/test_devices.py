@@ -58,6 +58,7 @@ from attest_simulator.intel import (
 from attest_simulator.nvidia import SimulatedGpu
 from tests.evidence.azure.made import AzureVm
 from tests.evidence.intel.recorded import RECORDED, Recorded
+from tests.evidence.providers import made
 from tests.fetch.conftest import (
     AT,
     PLATFORM,
@@ -403,3 +404,12 @@ def test_a_period_ends_where_the_software_service_says() -> None:
     assert isinstance(PCS.crl_period, Period)
     assert PCS.crl_period.start <= AT <= ENDS < PCS.root_crl_period.end
     assert NEEDED[3] == IntelRootCrlRequest()
+
+
+def test_a_document_of_a_service_gets_what_each_of_its_machines_needs(server: Server, services: VendorServices) -> None:
+    second = SimulatedTd(platform=made.PLATFORM, mr_td=b"\7" * 48)
+    evidence = made.evidence(made.gateway(made.machine(td=second, gpus=())))
+    assert can_be_fetched(evidence)
+    found = gather_for_evidence(evidence, at=AT, services=services, cache=None)
+    assert verify(evidence, endorsements=found.endorsements, anchors=SIMULATION, at=AT).simulated
+    assert server.requests
