@@ -17,6 +17,8 @@ _SHOWN_WHEN_SET = ("host_data", "family_id", "image_id", "id_key_digest", "autho
 
 def claim_rows(claims: _Claims, *, verbose: bool) -> Iterator[tuple[str, Text]]:
     """Yield names and values: the most important claims, or every claim."""
+    if not verbose and "binding" in claims:
+        yield from _bound(claims)
     if verbose:
         yield from _all(claims)
     elif "device_identity" in claims:
@@ -31,6 +33,14 @@ def claim_rows(claims: _Claims, *, verbose: bool) -> Iterator[tuple[str, Text]]:
         yield from _snp(claims)
     else:
         yield from _intel(claims)
+
+
+def _bound(claims: _Claims) -> Iterator[tuple[str, Text]]:
+    """Describe what the report of a machine in a service's document commits to."""
+    for name, value in mapping_of(claims["binding"]).items():
+        yield name.replace("_", " "), plain(value, "bold")
+    yield "keys", plain(f"of the {claims.get('key_scope')}")
+    yield "GPUs bound by", plain(str(claims.get("gpu_binding")))
 
 
 _INTEL_FIRST = ("mr_td", "mr_enclave", "mr_signer", "rtmr0", "rtmr1", "rtmr2", "rtmr3", "report_data")

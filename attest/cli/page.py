@@ -61,7 +61,8 @@ def _print_head(out: Console, document: _Document, display: Display) -> None:
     out.print(facts(_head_rows(document), indent=0))
     for item in mappings_of(document.get("items")):
         out.print()
-        out.print(plain(f"{item['name']}: {item['kind']}", "bold"))
+        role = f" ({item['role']})" if "role" in item else ""
+        out.print(plain(f"{item['name']}: {item['kind']}{role}", "bold"))
         out.print(facts(claim_rows(mapping_of(item["claims"]), verbose=display.verbose)))
     out.print()
 
@@ -89,10 +90,20 @@ def _print_checks(out: Console, document: _Document, display: Display) -> None:
     out.print(plain("checks", "bold"))
     out.print(table)
     out.print()
+    _print_warnings(out, document)
     if "second_opinion" in document:
         _print_opinion(out, mapping_of(document["second_opinion"]))
     if "reference_log" in document:
         _print_reference(out, mapping_of(document["reference_log"]))
+
+
+def _print_warnings(out: Console, document: _Document) -> None:
+    """Show what genuine evidence does not prove."""
+    warnings = mappings_of(document.get("warnings"))
+    if warnings:
+        out.print(plain("not proven", "bold"))
+        out.print(facts([(str(one["code"]), plain(one["message"], "yellow")) for one in warnings], indent=2))
+        out.print()
 
 
 def _check(check: _Document, *, verbose: bool) -> RenderableType:

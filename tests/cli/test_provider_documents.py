@@ -47,3 +47,13 @@ def test_verify_prints_machines_and_warnings(attest: Attest, tmp_path: Path) -> 
     assert (ran.code, result["outcome"], result["freshness"]) == (0, "verified", "matched")
     assert [(item["name"], item["machine"], item["role"]) for item in result["items"]] == [("0/cpu", "0", "model")]
     assert "gpus-not-shown" in {warning["code"] for warning in result["warnings"]}
+
+
+def test_the_page_for_people_shows_bound_keys_and_what_is_not_proven(attest: Attest, tmp_path: Path) -> None:
+    document = written(tmp_path, "report.json", made.gateway())
+    lab = ("--offline", "--allow-simulated", "--nonce", made.NONCE.hex())
+    relaxed = [option for name in ("tcb", "revocation", "rim") for option in ("--unchecked", f"{name}=a test")]
+    ran = attest("verify", document, *lab, *relaxed)
+    assert ran.code == 0
+    for text in ("0/cpu: tdx (gateway)", "1/cpu: tdx (model)", "tls spki sha256", "not proven", "gpus-by-nonce"):
+        assert text in ran.out

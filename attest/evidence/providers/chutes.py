@@ -203,7 +203,7 @@ def read_list(document: JsonValue) -> ProviderDocument:
 
 
 def _keys(document: JsonValue) -> dict[str, tuple[str, bytes]]:
-    entries = FORM.array_of(members_of(document, "document")["instances"], "instances", most=MAX_INSTANCES)
+    entries = FORM.array_of(members_of(document, "instances").get("instances"), "instances", most=MAX_INSTANCES)
     keys: dict[str, tuple[str, bytes]] = {}
     for number, entry in enumerate(entries):
         path = f"instances[{number}]"

@@ -532,6 +532,7 @@ MALFORMED: dict[str, tuple[object, object, str]] = {
         made.instances("a", "a"),
         "instances[1].instance_id",
     ),
+    "keys without instances": (made.chutes(made.instance("a")), {"nonce_expires_in": 60}, "instances"),
     "short key": (made.chutes(made.instance("a")), made.instances("a", key=b"x"), "instances[0].e2e_pubkey"),
     "no signature": (made.tinfoil(signature=None), None, "signature"),
     "no gzip": (made.tinfoil_v2(body=_BAD_GZIP), None, "body"),
