@@ -10,47 +10,45 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 from attest.checks import Check, Outcome, Unchecked
 from attest.document_verification import verify_document
 from attest.endorsements.anchors import TrustAnchors
-from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
-from attest.errors import AttestError, EvidenceError, UnsupportedError, VerificationError
-from attest.evidence.attachment.record import Attested, ParsedAttachment, judge_attachments
+from attest.endorsements.pool import Endorsements
+from attest.errors import AttestError, VerificationError
+from attest.evidence.attachment.record import judge_attachments
 from attest.evidence.attachment.table import read_attachments
-from attest.evidence.binding import Binding, ExpectedBinding, parse_binding
-from attest.evidence.composite import Presented, judge_composite
+from attest.evidence.binding import ExpectedBinding, parse_binding
+from attest.evidence.composite import judge_composite
 from attest.evidence.device_format import (
-    CpuFormat,
     FormatTable,
     JudgeSet,
-    MediaFormat,
-    PeripheralFormat,
     VerifiedDevice,
 )
-from attest.evidence.dstack.forms import parse_statements
 from attest.evidence.dstack.judgement import judge_dstack
-from attest.evidence.dstack.statements import NO_STATEMENTS, DstackStatements
-from attest.evidence.dstack.structure import ParsedDstackLog, parse_dstack_log
-from attest.evidence.endorsement_files import read_endorsements
+from attest.evidence.dstack.statements import NO_STATEMENTS
 from attest.evidence.envelope import (
     MEDIA_BINDING,
-    MEDIA_DSTACK_LOG,
-    MEDIA_DSTACK_STATEMENTS,
-    MEDIA_ENDORSEMENTS,
-    MEDIA_EVENT_LOG,
     Evidence,
-    EvidenceItem,
 )
-from attest.evidence.eventlog.kinds import LogKind
 from attest.evidence.eventlog.replay import VerifiedEventLog, verify_event_log
-from attest.evidence.eventlog.structure import ParsedEventLog, parse_event_log
+from attest.evidence.eventlog.structure import ParsedEventLog
 from attest.evidence.freshness import ExpectedFreshness, Freshness
 from attest.evidence.providers.families import is_document
 from attest.evidence.registry import FORMATS
 from attest.evidence.tdx.structure import ParsedTdReport
 from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
+from attest.parsed_evidence import (
+    ParsedCpu,
+    ParsedLogs,
+    ParsedPeripheral,
+    presented_of,
+    read_devices,
+    read_logs,
+    single_item,
+    with_presented,
+)
 from attest.verified_evidence import ACCOMPANYING, VerifiedEvidence, VerifiedItem
 
 __all__ = ["ExpectedFreshness", "Freshness", "VerifiedEvidence", "VerifiedItem", "verify"]
@@ -103,16 +101,16 @@ def verify(
             formats=formats,
         )
     # (1) Read everything before anything is judged.
-    cpu, peripherals = _read_devices(evidence, formats)
+    cpu, peripherals = read_devices(evidence, formats)
     beside = [item for item in evidence.items if item.essence in ACCOMPANYING]
-    logs = _read_logs(beside, cpu)
+    logs = read_logs(beside, cpu)
     attachments = read_attachments(beside, None if cpu is None else cpu.format.kind)
     cpu = None if cpu is None else cpu._replace(attachments=attachments)
-    bound = _single(beside, MEDIA_BINDING, field="binding", name="binding")
+    bound = single_item(beside, MEDIA_BINDING, field="binding", name="binding")
     binding = None if bound is None else parse_binding(bound.value)
-    pool = _with_presented(endorsements, evidence.presented, beside, at)
+    pool = with_presented(endorsements, evidence.presented, beside, at)
     # (2) Judge what holds the items together, then each item; one refusal does not hide another.
-    composite = judge_composite(_presented(evidence, cpu, peripherals, binding), expected)
+    composite = judge_composite(presented_of(evidence, cpu, peripherals, binding), expected)
     given = _Given(endorsements=pool, anchors=anchors, at=at, unchecked=unchecked)
     found = _Findings(checks=list(composite.checks), failures=list(composite.failures), items=[], refused=[])
     found.judge_devices(cpu, logs, peripherals, given, tolerances)
@@ -150,7 +148,7 @@ def _verify_document(
 ) -> VerifiedEvidence:
     """Verify each machine of a service's document with the same arguments, and the document."""
     beside = [item for item in evidence.items if item.essence in ACCOMPANYING]
-    pool = _with_presented(endorsements, evidence.presented, beside, given["at"])
+    pool = with_presented(endorsements, evidence.presented, beside, given["at"])
     return verify_document(
         evidence,
         verify_machine=lambda machine: verify(machine, endorsements=pool, **given),
@@ -162,130 +160,7 @@ def _verify_document(
     )
 
 
-# -- (1) reading
-
-
-class _Cpu(NamedTuple):
-    item: EvidenceItem
-    format: CpuFormat
-    parsed: Any  # of the package of its format
-    attachments: tuple[ParsedAttachment, ...] = ()
-
-    def attested(self) -> Attested:
-        """Return what attachments are compared with."""
-        return Attested(self.format.kind, self.format.report_data(self.parsed), self.parsed)
-
-
-class _Peripheral(NamedTuple):
-    """The item of a device beside the CPU, read."""
-
-    item: EvidenceItem
-    format: PeripheralFormat
-    parsed: Any  # likewise
-
-
-def _read_devices(evidence: Evidence, formats: FormatTable) -> tuple[_Cpu | None, tuple[_Peripheral, ...]]:
-    """Read the devices: at most one CPU, since two could be read as either, and any number of others."""
-    cpus: list[tuple[EvidenceItem, MediaFormat]] = []
-    others: list[tuple[EvidenceItem, PeripheralFormat]] = []
-    for item in evidence.items:
-        essence = item.essence
-        if essence in formats.cpus:
-            cpus.append((item, formats.cpus[essence]))
-        elif essence in formats.peripherals:
-            others.append((item, formats.peripherals[essence]))
-    if not cpus and not others:
-        types = ", ".join(f"{item.name}: {item.media_type}" for item in evidence.items)
-        raise UnsupportedError(
-            f"no item is evidence that this version verifies ({types})",
-            code="evidence-unsupported",
-            expected=f"one of {', '.join(form.kind for form in formats.kinds)}",
-            got=types,
-        )
-    if len(cpus) > 1:
-        names = ", ".join(item.name for item, _ in cpus)
-        raise EvidenceError(
-            f"several items are CPU evidence: {names}", code="evidence-ambiguous", expected="one", got=names
-        )
-    cpu: _Cpu | None = None
-    if cpus:
-        item, media = cpus[0]
-        parsed = media.parse(item.value)
-        cpu = _Cpu(item=item, format=media.kind_of(parsed), parsed=parsed)
-    return cpu, tuple([_Peripheral(item=item, format=row, parsed=row.parse(item.value)) for item, row in others])
-
-
-class _Logs(NamedTuple):
-    """The event log that came along, and dstack's statements."""
-
-    log: ParsedEventLog | None
-    statements: DstackStatements | None
-
-    @property
-    def dstack(self) -> ParsedDstackLog | None:
-        """The log, if dstack made it."""
-        return self.log if isinstance(self.log, ParsedDstackLog) else None
-
-
-def _read_logs(beside: list[EvidenceItem], cpu: _Cpu | None) -> _Logs:
-    """Read the event log and the statements; beside a device without registers they could prove nothing."""
-    log = _single(beside, MEDIA_EVENT_LOG, MEDIA_DSTACK_LOG, field="eventlog", name="event log")
-    stated = _single(beside, MEDIA_DSTACK_STATEMENTS, field="dstack", name="set of dstack's statements")
-    of_dstack = stated is not None or (log is not None and log.essence == MEDIA_DSTACK_LOG)
-    if log is None and stated is None:
-        return _Logs(None, None)
-    if cpu is None or cpu.format.registers is None or (of_dstack and cpu.format.td_report is None):
-        kind = "evidence without a CPU report" if cpu is None else cpu.format.kind
-        what, registers = ("dstack's event log", "RTMRs") if of_dstack else ("an event log", "registers")
-        raise UnsupportedError(
-            f"{what} came along, and {kind} has no {registers} that it could replay to",
-            code="eventlog-without-registers",
-            field="eventlog",
-            expected="evidence with registers that a boot is measured into",
-            got=kind,
-        )
-    return _Logs(
-        log=None if log is None else _read_log(log, cpu.format.registers.log),
-        statements=None if stated is None else parse_statements(stated.value),
-    )
-
-
-def _read_log(item: EvidenceItem, kind: LogKind) -> ParsedEventLog:
-    return parse_dstack_log(item.value) if item.essence == MEDIA_DSTACK_LOG else parse_event_log(item.value, kind=kind)
-
-
-def _single(beside: list[EvidenceItem], *essences: str, field: str, name: str) -> EvidenceItem | None:
-    """Return the item of one of these types; two could be read as either."""
-    found = [item for item in beside if item.essence in essences]
-    if len(found) > 1:
-        raise EvidenceError(f"the evidence carries two {name}s", code="evidence-ambiguous", field=field)
-    return found[0] if found else None
-
-
-def _with_presented(
-    endorsements: Endorsements, presented: Endorsements, beside: list[EvidenceItem], at: datetime
-) -> Endorsements:
-    """Add the endorsements that came with the evidence; like all others they are only candidates."""
-    for item in beside:
-        if item.essence == MEDIA_ENDORSEMENTS:
-            presented = presented.merged(read_endorsements([(item.name, item.value)], at=at).endorsements)
-    return endorsements if presented is NO_ENDORSEMENTS else presented.merged(endorsements)
-
-
-def _presented(
-    evidence: Evidence, cpu: _Cpu | None, peripherals: tuple[_Peripheral, ...], binding: Binding | None
-) -> Presented:
-    own = None if cpu is None else cpu.item
-    return Presented(
-        report_data=None if cpu is None else cpu.format.report_data(cpu.parsed),
-        nonce=None if cpu is None or cpu.format.nonce is None else cpu.format.nonce(cpu.parsed),
-        binding=binding,
-        others=tuple([i for i in evidence.items if i is not own and i.essence not in ACCOMPANYING]),
-        device_nonces=tuple([(device.item.name, device.format.nonce(device.parsed)) for device in peripherals]),
-    )
-
-
-# -- (2) judging
+# -- judging
 
 
 class _Given(TypedDict):
@@ -313,9 +188,9 @@ class _Findings:
 
     def judge_devices(
         self,
-        cpu: _Cpu | None,
-        logs: _Logs,
-        peripherals: tuple[_Peripheral, ...],
+        cpu: ParsedCpu | None,
+        logs: ParsedLogs,
+        peripherals: tuple[ParsedPeripheral, ...],
         given: _Given,
         tolerances: DeviceTolerances,
     ) -> None:
@@ -327,7 +202,7 @@ class _Findings:
         for judge_set in dict.fromkeys(device.format.judge_set for device in peripherals):
             self._judge_set(judge_set, [d for d in peripherals if d.format.judge_set is judge_set], given)
 
-    def _judge_set(self, judge_set: JudgeSet, members: list[_Peripheral], given: _Given) -> None:
+    def _judge_set(self, judge_set: JudgeSet, members: list[ParsedPeripheral], given: _Given) -> None:
         """Judge every device of one format whose signature and chain hold."""
         verified: dict[str, object] = {item.name: item.verified for item in self.items}
         devices = [(each.item.name, verified.get(each.item.name) or _authentic(each, given)) for each in members]
@@ -341,7 +216,7 @@ class _Findings:
         self.checks += checks
         self.failures += failures
 
-    def _add_cpu(self, cpu: _Cpu, logs: _Logs, given: _Given) -> None:
+    def _add_cpu(self, cpu: ParsedCpu, logs: ParsedLogs, given: _Given) -> None:
         """Verify the CPU's evidence, that the event log replays to its registers, and what is attached to it."""
         verified = self._attempt(cpu.item.name, lambda: cpu.format.verify(cpu.parsed, **given))
         replayed, registers, td_report = None, cpu.format.registers, cpu.format.td_report
@@ -363,7 +238,7 @@ class _Findings:
             )
             self.items.append(item)
 
-    def _add_peripheral(self, device: _Peripheral, given: _Given, tolerances: DeviceTolerances) -> None:
+    def _add_peripheral(self, device: ParsedPeripheral, given: _Given, tolerances: DeviceTolerances) -> None:
         verified = self._attempt(
             device.item.name, lambda: device.format.verify(device.parsed, **given, tolerances=tolerances)
         )
@@ -379,7 +254,7 @@ class _Findings:
             self.refused += [replace(check, item=name) for check in exc.checks]
             return None
 
-    def _judge_dstack(self, logs: _Logs, report: ParsedTdReport) -> VerifiedEventLog | None:
+    def _judge_dstack(self, logs: ParsedLogs, report: ParsedTdReport) -> VerifiedEventLog | None:
         """Judge dstack's log and statements by the TD report; add the checks."""
         judged = judge_dstack(report=report, log=logs.dstack, statements=logs.statements or NO_STATEMENTS)
         self.checks += judged.checks
@@ -416,7 +291,7 @@ class _Findings:
         return worst
 
 
-def _authentic(device: _Peripheral, given: _Given) -> object | None:
+def _authentic(device: ParsedPeripheral, given: _Given) -> object | None:
     """Return the device that signed refused evidence; None when signature or chain do not hold."""
     authenticate = device.format.authenticate
     return None if authenticate is None else authenticate(device.parsed, **given)

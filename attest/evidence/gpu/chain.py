@@ -130,7 +130,7 @@ class _PathSearch:
 
     pool: Endorsements
     checks: tuple[Callable[[DevicePath], object], ...]
-    _found: dict[tuple[bytes, int], DevicePath] = field(default_factory=dict, repr=False)
+    _found: dict[tuple[bytes, int], DevicePath] = field(default_factory=dict[tuple[bytes, int], DevicePath], repr=False)
 
     def upward(self, certificate: Certificate, length: int) -> DevicePath:
         """Return the best path of this length that begins with a certificate, or as far as it goes."""

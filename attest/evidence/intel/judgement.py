@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -151,7 +151,7 @@ class CollateralAtHand:
 
 
 @contextmanager
-def _passing(*codes: str) -> Iterator[None]:
+def _passing(*codes: str) -> Generator[None]:
     """Let refusals of these codes pass."""
     try:
         yield

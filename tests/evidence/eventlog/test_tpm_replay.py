@@ -11,7 +11,7 @@ from attest.errors import BindingError, EvidenceError, VerificationError
 from attest.evidence.eventlog.content import Verification
 from attest.evidence.eventlog.kinds import TCG2_SHA256, Growth
 from attest.evidence.eventlog.replay import continuation, replay, require_replay, verify_event_log
-from attest.evidence.eventlog.structure import ParsedEventLog, parse_event_log
+from attest.evidence.eventlog.structure import ParsedEventLog, ParsedTcgLog, parse_event_log
 from attest_simulator.intel.eventlog import (
     SHA1,
     SHA256,
@@ -39,7 +39,7 @@ SYSTEM_ALONE = (10, *range(15, 24))
 FIRMWARE = (*range(8), 14)
 
 
-def parsed(data: bytes) -> ParsedEventLog:
+def parsed(data: bytes) -> ParsedTcgLog:
     return parse_event_log(data, kind=TCG2_SHA256)
 
 
