@@ -19,7 +19,7 @@ from attest.evidence.device_format import CpuFormat, FormatTable
 from attest.evidence.envelope import Evidence
 from attest.evidence.freshness import ExpectedFreshness, Freshness
 from attest.evidence.providers.cautions import cautions_of
-from attest.evidence.providers.document import Machine, Presented
+from attest.evidence.providers.document import PresentedMachine, StatedMachine
 from attest.evidence.providers.families import parse_document
 from attest.evidence.providers.judgement import JudgedMachine, judge_machine, judge_machines
 from attest.evidence.providers.presentation import present
@@ -120,7 +120,7 @@ class _Findings:
     failures: list[AttestError]
     items: list[VerifiedItem]
 
-    def judge_machines(self, machines: Sequence[tuple[Machine, Presented]]) -> None:
+    def judge_machines(self, machines: Sequence[tuple[StatedMachine, PresentedMachine]]) -> None:
         """Judge the machines together."""
         check, failure = judge_machines(machines)
         self.checks.append(check)
@@ -133,7 +133,7 @@ class _Findings:
         if judged.failure is not None:
             self.failures.append(judged.failure)
 
-    def add_verified(self, machine: Machine, judged: JudgedMachine, verify_machine: VerifyMachine) -> None:
+    def add_verified(self, machine: StatedMachine, judged: JudgedMachine, verify_machine: VerifyMachine) -> None:
         """Verify the evidence of one machine, and its second report where it has one, which becomes no item."""
         verified = self._attempt(machine.evidence, f"{machine.name}/", verify_machine)
         if machine.witness is not None:

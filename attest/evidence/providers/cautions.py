@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from attest.checks import Caution
-from attest.evidence.providers.document import Machine, Presented
+from attest.evidence.providers.document import PresentedMachine, StatedMachine
 
 MESSAGES: Mapping[str, str] = {
     "freshness-not-evaluated": "no nonce was given: the document may be of any age, whatever nonce it names",
@@ -36,7 +36,7 @@ MESSAGES: Mapping[str, str] = {
 
 
 def cautions_of(
-    codes: tuple[str, ...], machines: Sequence[tuple[Machine, Presented]], *, nonce: bytes | None
+    codes: tuple[str, ...], machines: Sequence[tuple[StatedMachine, PresentedMachine]], *, nonce: bytes | None
 ) -> tuple[Caution, ...]:
     """Return what a document does not prove, each once, with the machines that it is about where not all are.
 
@@ -58,7 +58,7 @@ def cautions_of(
     )
 
 
-def _of_machine(machine: Machine, presented: Presented) -> tuple[str, ...]:
+def _of_machine(machine: StatedMachine, presented: PresentedMachine) -> tuple[str, ...]:
     switches = any(name.startswith("nvswitch") for name, _ in presented.gpu_nonces)
     gpus = sum(name.startswith("gpu") for name, _ in presented.gpu_nonces)
     found = list(machine.commitment.cautions)

@@ -25,13 +25,13 @@ from attest.evidence.providers.comparison import equal, require_gpu_nonces, requ
 from attest.evidence.providers.document import (
     MAX_MACHINES,
     MAX_NAME_CHARACTERS,
-    BoundKeys,
+    CommittedKeys,
     Comparison,
     Construction,
-    Facts,
-    Machine,
-    Presented,
+    PresentedMachine,
     ProviderDocument,
+    StatedMachine,
+    StepFacts,
     StepName,
 )
 from attest.evidence.providers.gpus import gpu_items
@@ -70,7 +70,7 @@ class ChutesCommitment:
     key_scope: Literal["machine"] = "machine"
     cautions: tuple[str, ...] = ("tls-not-bound", "code-not-shown", "weights-not-proven")
 
-    def construct(self, presented: Presented, nonce: bytes | None) -> Construction:
+    def construct(self, presented: PresentedMachine, nonce: bytes | None) -> Construction:
         """Return the comparisons; without a named nonce or the client's, the key is not compared."""
         known = nonce if self.stated_nonce is None else self.stated_nonce
         comparisons: dict[StepName, Comparison] = {
@@ -85,7 +85,7 @@ class ChutesCommitment:
         if known is not None:
             comparisons["binding"] = lambda: self._require_binding(presented, known)
         return Construction(
-            comparisons=comparisons, keys=BoundKeys(kem_public_key=None if known is None else self.kem_key)
+            comparisons=comparisons, keys=CommittedKeys(kem_public_key=None if known is None else self.kem_key)
         )
 
     def _committed(self, nonce: bytes) -> bytes:
@@ -103,7 +103,7 @@ class ChutesCommitment:
             )
         return self.kem_text
 
-    def _require_binding(self, presented: Presented, nonce: bytes) -> Facts:
+    def _require_binding(self, presented: PresentedMachine, nonce: bytes) -> StepFacts:
         return equal(
             self._committed(nonce),
             presented.report_data[:32],
@@ -112,11 +112,11 @@ class ChutesCommitment:
             field="REPORT_DATA[0:32]",
         )
 
-    def _require_keys(self, presented: Presented) -> Facts:
+    def _require_keys(self, presented: PresentedMachine) -> StepFacts:
         """Require a key, and the certificate that the second half of REPORT_DATA names, where it is passed on."""
         text = self._key_text()
         if self.certificate is None:
-            return Facts("an ML-KEM key", text)
+            return StepFacts("an ML-KEM key", text)
         return equal(
             self.certificate.spki_sha256,
             presented.report_data[32:],
@@ -159,7 +159,7 @@ def read_evidence_answer(document: JsonValue, instances: JsonValue) -> ProviderD
     """
     keys = {} if instances is None else _keys(instances)
     entries = FORM.array_of(members_of(document, "document")["evidence"], "evidence", most=MAX_MACHINES)
-    machines: list[Machine] = []
+    machines: list[StatedMachine] = []
     for number, entry in enumerate(entries):
         path = f"evidence[{number}]"
         members = members_of(entry, path)
@@ -185,7 +185,7 @@ def read_list(document: JsonValue) -> ProviderDocument:
     """Read the list of a reseller; errors as ``read_evidence_answer``."""
     top = members_of(document, "document")
     entries = FORM.array_of(top["all_attestations"], "all_attestations", most=MAX_MACHINES)
-    machines: list[Machine] = []
+    machines: list[StatedMachine] = []
     for number, entry in enumerate(entries):
         path = f"all_attestations[{number}]"
         members = members_of(entry, path)
@@ -230,7 +230,7 @@ def _kem_key(members: Members, path: str) -> bytes:
     return key
 
 
-def _machine(members: Members, path: str, quote: str, instance: str, commitment: ChutesCommitment) -> Machine:
+def _machine(members: Members, path: str, quote: str, instance: str, commitment: ChutesCommitment) -> StatedMachine:
     cpu = EvidenceItem(name="cpu", media_type=MEDIA_INTEL_QUOTE, value=base64_at(members, quote, path))
     items = (cpu, *gpu_items(members.get("gpu_evidence")))
-    return Machine(name=instance, role="model", evidence=Evidence(items=items), commitment=commitment)
+    return StatedMachine(name=instance, role="model", evidence=Evidence(items=items), commitment=commitment)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import hmac
-
-from attest.errors import BindingError
-from attest.evidence.providers.document import Facts, Presented
+from attest.evidence.procedure import require_equal
+from attest.evidence.providers.document import PresentedMachine, StepFacts
 
 _OTHER_MACHINE = "parts of two answers, or of two machines, were put together: ask the service again"
 
 
-def equal(wanted: bytes, got: bytes, problem: str, *, code: str, field: str, hint: str = _OTHER_MACHINE) -> Facts:
+def equal(wanted: bytes, got: bytes, problem: str, *, code: str, field: str, hint: str = _OTHER_MACHINE) -> StepFacts:
     """Require two values to be equal.
 
     Raises:
         BindingError: of this code.
     """
-    if not hmac.compare_digest(wanted, got):
-        raise BindingError(problem, code=code, field=field, expected=wanted.hex(), got=got.hex(), hint=hint)
-    return Facts(wanted.hex(), got.hex())
+    require_equal(wanted, got, problem, code=code, field=field, hint=hint)
+    return StepFacts(wanted.hex(), got.hex())
 
 
-def require_nonce(wanted: bytes, found: bytes, field: str) -> Facts:
+def require_nonce(wanted: bytes, found: bytes, field: str) -> StepFacts:
     """Require the client's nonce.
 
     Raises:
@@ -37,7 +34,7 @@ def require_nonce(wanted: bytes, found: bytes, field: str) -> Facts:
     )
 
 
-def require_gpu_nonces(presented: Presented, wanted: bytes, source: str) -> Facts:
+def require_gpu_nonces(presented: PresentedMachine, wanted: bytes, source: str) -> StepFacts:
     """Require every GPU and switch to answer the nonce that the CPU's report fixes.
 
     Raises:
@@ -52,4 +49,4 @@ def require_gpu_nonces(presented: Presented, wanted: bytes, source: str) -> Fact
             field=f"{name}: nonce",
         )
     count = len(presented.gpu_nonces)
-    return Facts(f"{wanted.hex()}, {source}, in every GPU", f"{count} devices carry it" if count else "no device")
+    return StepFacts(f"{wanted.hex()}, {source}, in every GPU", f"{count} devices carry it" if count else "no device")

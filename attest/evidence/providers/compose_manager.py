@@ -15,7 +15,7 @@ from attest.encoding import JsonValue
 from attest.errors import BindingError
 from attest.evidence.envelope import Evidence
 from attest.evidence.providers.comparison import equal
-from attest.evidence.providers.document import Presented
+from attest.evidence.providers.document import PresentedMachine
 from attest.evidence.providers.dstack_items import dstack_items
 from attest.evidence.providers.values import FORM, Members, compact_json, given, hex_at, members_of, optional_hex_at
 
@@ -52,7 +52,7 @@ class ComposeManager:
     stated_hash: bytes | None
     stated_nonce: bytes | None
 
-    def require(self, presented: Presented, machine: Presented) -> bytes:
+    def require(self, presented: PresentedMachine, machine: PresentedMachine) -> bytes:
         """Require the quote to be of the same machine, of the same moment, and over this list; return the list's hash.
 
         Raises:

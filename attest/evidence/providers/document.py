@@ -21,7 +21,7 @@ MAX_NAME_CHARACTERS = 48
 """So that a machine's items fit the names of an envelope."""
 
 
-class Facts(NamedTuple):
+class StepFacts(NamedTuple):
     """The expected and the found side of a comparison that holds."""
 
     expected: str
@@ -29,7 +29,7 @@ class Facts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Presented:
+class PresentedMachine:
     """The parts of a machine's evidence that commit to others, read and not verified.
 
     Attributes:
@@ -46,11 +46,11 @@ class Presented:
     gpu_nonces: tuple[tuple[str, bytes], ...] = ()
     device_keys: tuple[tuple[str, bytes], ...] = ()
     measurements: bytes = b""
-    witness: Presented | None = None
+    witness: PresentedMachine | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoundKeys:
+class CommittedKeys:
     """Keys that REPORT_DATA commits to, and no others.
 
     Attributes:
@@ -75,7 +75,7 @@ class BoundKeys:
         return {n: v.hex() if isinstance(v, bytes) else v for n, v in values.items() if v is not None}
 
 
-Comparison: TypeAlias = Callable[[], Facts]
+Comparison: TypeAlias = Callable[[], StepFacts]
 """One comparison; a refusal is a ``VerificationError``, or an ``EndorsementError`` where something is missing."""
 StepName: TypeAlias = Literal["nonce", "binding", "keys", "gpus", "statements", "envelope"]
 
@@ -91,7 +91,7 @@ class Construction:
     """
 
     comparisons: Mapping[StepName, Comparison]
-    keys: BoundKeys
+    keys: CommittedKeys
     claims: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
 
 
@@ -113,13 +113,13 @@ class Commitment(Protocol):
         """Codes of what such a document does not prove."""
         ...
 
-    def construct(self, presented: Presented, nonce: bytes | None) -> Construction:
+    def construct(self, presented: PresentedMachine, nonce: bytes | None) -> Construction:
         """Return the comparisons with a machine's evidence; without the client's nonce, fewer."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class StatedMachine:
     """One machine of a document. Nothing of it is trusted.
 
     Attributes:
@@ -146,5 +146,5 @@ class ProviderDocument:
     """
 
     label: str
-    machines: tuple[Machine, ...]
+    machines: tuple[StatedMachine, ...]
     cautions: tuple[str, ...] = ()

@@ -27,20 +27,20 @@ from attest.evidence.providers.comparison import equal, require_gpu_nonces, requ
 from attest.evidence.providers.compose_manager import ComposeManager, read_compose_manager
 from attest.evidence.providers.document import (
     MAX_MACHINES,
-    BoundKeys,
+    CommittedKeys,
     Comparison,
     Construction,
-    Facts,
-    Machine,
-    Presented,
+    PresentedMachine,
     ProviderDocument,
     Role,
+    StatedMachine,
+    StepFacts,
     StepName,
 )
 from attest.evidence.providers.dstack_items import dstack_items
 from attest.evidence.providers.gpus import gpu_items
 from attest.evidence.providers.ohttp import OhttpKey, read_ohttp_key
-from attest.evidence.providers.signing_keys import SigningKey, read_signing_key
+from attest.evidence.providers.signing_keys import StatedSigningKey, read_signing_key
 from attest.evidence.providers.values import (
     FORM,
     Members,
@@ -80,7 +80,7 @@ class DstackCommitment:
         certificates: the TLS server's chain, as stated.
     """
 
-    key: SigningKey
+    key: StatedSigningKey
     fingerprint: bytes | None
     stated_nonce: bytes | None
     quotes: tuple[bytes, ...]
@@ -97,7 +97,7 @@ class DstackCommitment:
         tls = () if self.fingerprint is not None else ("tls-not-bound",)
         return (*tls, "key-of-app", code, "weights-not-proven")
 
-    def construct(self, presented: Presented, nonce: bytes | None) -> Construction:
+    def construct(self, presented: PresentedMachine, nonce: bytes | None) -> Construction:
         """Return the comparisons."""
         comparisons: dict[StepName, Comparison] = {
             "binding": lambda: self._require_binding(presented),
@@ -115,7 +115,7 @@ class DstackCommitment:
         key = self.key
         return Construction(
             comparisons=comparisons,
-            keys=BoundKeys(
+            keys=CommittedKeys(
                 address=key.address,
                 algorithm=key.algorithm,
                 public_key=key.public_key,
@@ -124,7 +124,7 @@ class DstackCommitment:
             claims=self._claims(),
         )
 
-    def _require_binding(self, presented: Presented) -> Facts:
+    def _require_binding(self, presented: PresentedMachine) -> StepFacts:
         """Require the first half to be the address, or the hash of address and fingerprint where one is stated."""
         if self.fingerprint is None:
             wanted, construction = self.key.address.ljust(32, b"\0"), "signing_address"
@@ -139,7 +139,7 @@ class DstackCommitment:
             field="REPORT_DATA[0:32]",
         )
 
-    def _require_keys(self) -> Facts:
+    def _require_keys(self) -> StepFacts:
         """Require every public key to have the address, and the TLS certificate to have the fingerprint."""
         facts = self.key.require_fitting()
         if not self.certificates or self.fingerprint is None:
@@ -152,7 +152,7 @@ class DstackCommitment:
             field="tls_certificate",
         )
 
-    def _require_statements(self, presented: Presented) -> Facts:
+    def _require_statements(self, presented: PresentedMachine) -> StepFacts:
         """Require the stated nonce, the copy of the quote and the compose manager's list to agree with the quote."""
         compared: list[str] = []
         if self.stated_nonce is not None:
@@ -164,7 +164,7 @@ class DstackCommitment:
         if self.manager is not None and presented.witness is not None:
             self.manager.require(presented.witness, presented)
             compared.append(f"{self.manager.count} actions of the compose manager")
-        return Facts("no contradiction to the quote", ", ".join(compared) or "nothing repeats the quote")
+        return StepFacts("no contradiction to the quote", ", ".join(compared) or "nothing repeats the quote")
 
     def _claims(self) -> Mapping[str, JsonValue]:
         """Return the key configuration that the bound key signed, and that the manager's list was compared."""
@@ -234,11 +234,11 @@ def _is_copy(members: Members, known: Members) -> bool:
     return all(members.get(name) == known.get(name) for name in _COPIED)
 
 
-def _numbered(found: Iterable[tuple[Role, Members, str]]) -> tuple[Machine, ...]:
+def _numbered(found: Iterable[tuple[Role, Members, str]]) -> tuple[StatedMachine, ...]:
     return tuple(_machine(str(number), role, members, path) for number, (role, members, path) in enumerate(found))
 
 
-def _machine(name: str, role: Role, members: Members, path: str) -> Machine:
+def _machine(name: str, role: Role, members: Members, path: str) -> StatedMachine:
     quote = hex_at(members, "intel_quote", path, sizes=None)
     copy = optional_hex_at(members, "quote", path, sizes=None)
     manager = read_compose_manager(members, path)
@@ -251,7 +251,7 @@ def _machine(name: str, role: Role, members: Members, path: str) -> Machine:
         manager=manager,
         ohttp=read_ohttp_key(members, path),
     )
-    return Machine(
+    return StatedMachine(
         name=name,
         role=role,
         evidence=Evidence(items=(*dstack_items(quote, members), *_gpus(members, path))),

@@ -16,7 +16,7 @@ from attest.checks import Check, judged
 from attest.encoding import JsonValue
 from attest.errors import AttestError, BindingError
 from attest.evidence.procedure import Procedure, Step
-from attest.evidence.providers.document import Comparison, Construction, Machine, Presented, StepName
+from attest.evidence.providers.document import Comparison, Construction, PresentedMachine, StatedMachine, StepName
 
 _MACHINES = "provider.machines"
 _CLAUSE = "providers.md 5"
@@ -51,7 +51,9 @@ class JudgedMachine:
     claims: Mapping[str, JsonValue]
 
 
-def judge_machine(machine: Machine, presented: Presented, *, nonce: bytes | None, label: str) -> JudgedMachine:
+def judge_machine(
+    machine: StatedMachine, presented: PresentedMachine, *, nonce: bytes | None, label: str
+) -> JudgedMachine:
     """Compare what the document states about a machine with what its evidence commits to; nothing is raised.
 
     Args:
@@ -83,12 +85,12 @@ def _take(procedure: Procedure, step: Step, compare: Comparison | None) -> None:
         procedure.record(facts.expected, facts.got)
 
 
-def _of(machine: Machine, checks: Sequence[Check]) -> tuple[Check, ...]:
+def _of(machine: StatedMachine, checks: Sequence[Check]) -> tuple[Check, ...]:
     return tuple(replace(check, item=machine.name) for check in checks)
 
 
 def _claims(
-    machine: Machine, presented: Presented, construction: Construction, *, fresh: bool
+    machine: StatedMachine, presented: PresentedMachine, construction: Construction, *, fresh: bool
 ) -> Mapping[str, JsonValue]:
     """Return the facts of a machine that passed every step."""
     return {
@@ -100,7 +102,7 @@ def _claims(
     }
 
 
-def judge_machines(machines: Sequence[tuple[Machine, Presented]]) -> tuple[Check, BindingError | None]:
+def judge_machines(machines: Sequence[tuple[StatedMachine, PresentedMachine]]) -> tuple[Check, BindingError | None]:
     """Require the machines of a document to be different ones: no name, report, GPU or switch stands in two."""
     repeated = _repeated(machines)
     count = len(machines)
@@ -124,7 +126,7 @@ def judge_machines(machines: Sequence[tuple[Machine, Presented]]) -> tuple[Check
     )
 
 
-def _repeated(machines: Sequence[tuple[Machine, Presented]]) -> str | None:
+def _repeated(machines: Sequence[tuple[StatedMachine, PresentedMachine]]) -> str | None:
     """Return what two machines share, if anything."""
     seen: dict[tuple[str, bytes], str] = {}
     for number, (machine, presented) in enumerate(machines):

@@ -11,7 +11,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from attest.errors import BindingError, SignatureError
-from attest.evidence.providers.document import Facts
+from attest.evidence.providers.document import StepFacts
 from attest.evidence.providers.values import FORM, Members, given, hex_at, members_of, optional_hex_at, text_at
 
 _SIGNATURE_BYTES = 64
@@ -31,7 +31,7 @@ class OhttpKey:
     signature: bytes
     repeated: bytes | None
 
-    def require_signed(self) -> Facts:
+    def require_signed(self) -> StepFacts:
         """Require the signature to hold, and the second copy to be equal.
 
         Raises:
@@ -57,7 +57,7 @@ class OhttpKey:
                 expected=expected,
                 got="a signature that does not verify",
             ) from exc
-        return Facts(expected, f"verifies with {self.signing_key.hex()}")
+        return StepFacts(expected, f"verifies with {self.signing_key.hex()}")
 
 
 def read_ohttp_key(machine: Members, path: str) -> OhttpKey | None:

@@ -8,7 +8,7 @@ from attest.errors import UnsupportedError
 from attest.evidence.device_format import FormatTable
 from attest.evidence.envelope import Evidence
 from attest.evidence.gpu.evidence import ParsedGpuEvidence
-from attest.evidence.providers.document import Machine, Presented
+from attest.evidence.providers.document import PresentedMachine, StatedMachine
 from attest.evidence.tdx.structure import ParsedTdReport
 
 
@@ -18,7 +18,7 @@ class _Cpu(NamedTuple):
     raw: bytes
 
 
-def present(machine: Machine, formats: FormatTable) -> Presented:
+def present(machine: StatedMachine, formats: FormatTable) -> PresentedMachine:
     """Read the report data and the nonces of a machine.
 
     Raises:
@@ -29,7 +29,7 @@ def present(machine: Machine, formats: FormatTable) -> Presented:
     return _presented(machine.evidence, formats, witness)
 
 
-def _presented(evidence: Evidence, formats: FormatTable, witness: Presented | None) -> Presented:
+def _presented(evidence: Evidence, formats: FormatTable, witness: PresentedMachine | None) -> PresentedMachine:
     cpu = _cpu(evidence, formats)
     nonces: list[tuple[str, bytes]] = []
     keys: list[tuple[str, bytes]] = []
@@ -41,7 +41,7 @@ def _presented(evidence: Evidence, formats: FormatTable, witness: Presented | No
             key = _device_key(parsed)
             if key is not None:
                 keys.append((item.name, key))
-    return Presented(
+    return PresentedMachine(
         report_data=cpu.report_data,
         cpu=cpu.raw,
         gpu_nonces=tuple(nonces),

@@ -13,7 +13,7 @@ from attest.encoding import hex_bytes
 from attest.errors import EvidenceError
 from attest.evidence.keccak import keccak256
 from attest.evidence.providers.comparison import equal
-from attest.evidence.providers.document import Facts
+from attest.evidence.providers.document import StepFacts
 from attest.evidence.providers.values import FORM, Members, given, hex_at, text_at
 
 _POINT_BYTES = 64
@@ -46,7 +46,7 @@ _ALGORITHMS: Mapping[str, _Algorithm] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SigningKey:
+class StatedSigningKey:
     """The signing key as a document states it.
 
     Attributes:
@@ -58,7 +58,7 @@ class SigningKey:
     address: bytes
     public_keys: tuple[tuple[str, bytes], ...]
 
-    def require_fitting(self) -> Facts:
+    def require_fitting(self) -> StepFacts:
         """Require every stated public key to have this address.
 
         Raises:
@@ -73,7 +73,7 @@ class SigningKey:
                 field=name,
             )
         stated = ", ".join(name for name, _ in self.public_keys) or "no public key is stated"
-        return Facts(f"keys of the address {self.address.hex()}", stated)
+        return StepFacts(f"keys of the address {self.address.hex()}", stated)
 
     @property
     def public_key(self) -> bytes | None:
@@ -83,7 +83,7 @@ class SigningKey:
         return self.public_keys[0][1] if self.public_keys else None
 
 
-def read_signing_key(members: Members, path: str) -> SigningKey:
+def read_signing_key(members: Members, path: str) -> StatedSigningKey:
     """Read address, algorithm and public keys of one machine.
 
     Raises:
@@ -102,7 +102,7 @@ def read_signing_key(members: Members, path: str) -> SigningKey:
                     raise FORM.malformed(f"{path}.{member}", "65 bytes that begin with 04", f"{key[0]:02x}")
                 key = key[1:]
             keys.append((member, key))
-    return SigningKey(algorithm=name, address=_address(members, path, algorithm), public_keys=tuple(keys))
+    return StatedSigningKey(algorithm=name, address=_address(members, path, algorithm), public_keys=tuple(keys))
 
 
 def _address(members: Members, path: str, algorithm: _Algorithm) -> bytes:

@@ -34,13 +34,13 @@ from attest.errors import BindingError, SignatureError, UnsupportedError
 from attest.evidence.envelope import MEDIA_INTEL_QUOTE, MEDIA_SNP_REPORT, Evidence, EvidenceItem
 from attest.evidence.providers.comparison import equal, require_gpu_nonces, require_nonce
 from attest.evidence.providers.document import (
-    BoundKeys,
+    CommittedKeys,
     Comparison,
     Construction,
-    Facts,
-    Machine,
-    Presented,
+    PresentedMachine,
     ProviderDocument,
+    StatedMachine,
+    StepFacts,
     StepName,
 )
 from attest.evidence.providers.gpus import gpu_items
@@ -92,7 +92,7 @@ class TinfoilCommitment:
     key_scope: Literal["machine"] = "machine"
     cautions: tuple[str, ...] = ("measurements-not-compared",)
 
-    def construct(self, presented: Presented, nonce: bytes | None) -> Construction:
+    def construct(self, presented: PresentedMachine, nonce: bytes | None) -> Construction:
         """Return the comparisons."""
         comparisons: dict[StepName, Comparison] = {
             "binding": lambda: self._require_binding(presented),
@@ -104,10 +104,10 @@ class TinfoilCommitment:
             comparisons["nonce"] = lambda: require_nonce(nonce, self.nonce, "report_data.nonce")
         return Construction(
             comparisons=comparisons,
-            keys=BoundKeys(tls_spki_sha256=self.tls_key_fp, hpke_public_key=self.hpke_key),
+            keys=CommittedKeys(tls_spki_sha256=self.tls_key_fp, hpke_public_key=self.hpke_key),
         )
 
-    def _require_binding(self, presented: Presented) -> Facts:
+    def _require_binding(self, presented: PresentedMachine) -> StepFacts:
         """Require REPORT_DATA to be the hash of the members, followed by zeros."""
         members = (self.tls_key_fp, self.hpke_key, self.nonce, *self.hashes.values())
         return equal(
@@ -118,7 +118,7 @@ class TinfoilCommitment:
             field="REPORT_DATA",
         )
 
-    def _require_certificate(self) -> Facts:
+    def _require_certificate(self) -> StepFacts:
         """Require the certificate's key to be the TLS key that REPORT_DATA commits to."""
         return equal(
             self.tls_key_fp,
@@ -128,7 +128,7 @@ class TinfoilCommitment:
             field="report_data.tls_key_fp",
         )
 
-    def _require_gpus(self, presented: Presented) -> Facts:
+    def _require_gpus(self, presented: PresentedMachine) -> StepFacts:
         """Require hash and evidence of devices both or neither, equal, and the nonce in each device."""
         for member, name in _HASHES.items():
             stated, found = self.hashes.get(member), self.found.get(member)
@@ -150,7 +150,7 @@ class TinfoilCommitment:
                 )
         return require_gpu_nonces(presented, self.nonce, "the nonce among the members that REPORT_DATA hashes")
 
-    def _require_signature(self) -> Facts:
+    def _require_signature(self) -> StepFacts:
         """Require the signature of the certificate's key over the document.
 
         Raises:
@@ -170,7 +170,7 @@ class TinfoilCommitment:
                 expected=expected,
                 got="a signature that does not verify",
             ) from exc
-        return Facts(expected, f"verifies with {self.certificates[0].name}")
+        return StepFacts(expected, f"verifies with {self.certificates[0].name}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,16 +181,16 @@ class TinfoilV2Commitment:
     key_scope: Literal["machine"] = "machine"
     cautions: tuple[str, ...] = ("nonce-not-carried", "measurements-not-compared")
 
-    def construct(self, presented: Presented, nonce: bytes | None) -> Construction:
+    def construct(self, presented: PresentedMachine, nonce: bytes | None) -> Construction:
         """Return the keys that REPORT_DATA itself is; any nonce is refused, because it has none."""
         comparisons: dict[StepName, Comparison] = {}
         if nonce is not None:
             comparisons["nonce"] = lambda: _no_nonce(nonce)
         tls, hpke = presented.report_data[:32], presented.report_data[32:]
-        return Construction(comparisons=comparisons, keys=BoundKeys(tls_spki_sha256=tls, hpke_public_key=hpke))
+        return Construction(comparisons=comparisons, keys=CommittedKeys(tls_spki_sha256=tls, hpke_public_key=hpke))
 
 
-def _no_nonce(nonce: bytes) -> Facts:
+def _no_nonce(nonce: bytes) -> StepFacts:
     """Refuse a nonce: REPORT_DATA has none, and one that is written beside it is bound to nothing."""
     raise BindingError(
         "a nonce was given, and this form of document carries none",
@@ -226,7 +226,7 @@ def read_tinfoil(document: JsonValue, data: bytes) -> ProviderDocument:
         raise _unsupported("format", form, (FORMAT_V3, *FORMATS_V2))
     report = _unpacked(base64_at(members, "body", ""))
     cpu = EvidenceItem(name="cpu", media_type=FORMATS_V2[form], value=report)
-    machine = Machine(name="0", role="model", evidence=Evidence(items=(cpu,)), commitment=TinfoilV2Commitment())
+    machine = StatedMachine(name="0", role="model", evidence=Evidence(items=(cpu,)), commitment=TinfoilV2Commitment())
     return ProviderDocument(label="tinfoil attestation document, version 2 (JSON)", machines=(machine,))
 
 
@@ -253,7 +253,7 @@ def _read_v3(document: JsonValue, data: bytes) -> ProviderDocument:
     )
     report = EvidenceItem(name="cpu", media_type=_PLATFORMS[platform], value=base64_at(cpu, "report", "cpu"))
     devices = gpu_items(members.get("gpu"), members.get("nvswitch"))
-    machine = Machine(
+    machine = StatedMachine(
         name="0",
         role="model" if devices else "router",
         evidence=Evidence(items=(report, *devices)),
