@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TypedDict, Unpack
+from typing import TypedDict
 
 from attest.checks import Check, Outcome, Unchecked
 from attest.document_verification import verify_document
@@ -89,19 +89,36 @@ def verify(
     """
     if at.tzinfo is None:
         raise ValueError("the moment of appraisal needs a time zone")
-    if is_document(evidence):
-        return _verify_document(
-            evidence,
-            expected=expected,
-            endorsements=endorsements,
-            anchors=anchors,
-            at=at,
-            unchecked=unchecked,
-            tolerances=tolerances,
-            formats=formats,
-        )
+    verify_whole = _verify_document if is_document(evidence) else _verify_machine
+    return verify_whole(
+        evidence,
+        endorsements=endorsements,
+        expected=expected,
+        given=_Arguments(anchors=anchors, at=at, unchecked=unchecked, tolerances=tolerances, formats=formats),
+    )
+
+
+class _Arguments(TypedDict):
+    """Arguments for each machine."""
+
+    anchors: TrustAnchors
+    at: datetime
+    unchecked: tuple[Unchecked, ...]
+    tolerances: DeviceTolerances
+    formats: FormatTable
+
+
+def _verify_machine(
+    evidence: Evidence,
+    *,
+    endorsements: Endorsements,
+    expected: ExpectedFreshness | ExpectedBinding | None,
+    given: _Arguments,
+) -> VerifiedEvidence:
+    """Verify the evidence of one machine."""
+    at, unchecked, tolerances = given["at"], given["unchecked"], given["tolerances"]
     # (1) Read everything before anything is judged.
-    cpu, peripherals = read_devices(evidence, formats)
+    cpu, peripherals = read_devices(evidence, given["formats"])
     beside = [item for item in evidence.items if item.essence in ACCOMPANYING]
     logs = read_logs(beside, cpu)
     attachments = read_attachments(beside, None if cpu is None else cpu.format.kind)
@@ -111,9 +128,9 @@ def verify(
     pool = with_presented(endorsements, evidence.presented, beside, at)
     # (2) Judge what holds the items together, then each item; one refusal does not hide another.
     composite = judge_composite(presented_of(evidence, cpu, peripherals, binding), expected)
-    given = _Given(endorsements=pool, anchors=anchors, at=at, unchecked=unchecked)
+    presented = _Given(endorsements=pool, anchors=given["anchors"], at=at, unchecked=unchecked)
     found = _Findings(checks=list(composite.checks), failures=list(composite.failures), items=[], refused=[])
-    found.judge_devices(cpu, logs, peripherals, given, tolerances)
+    found.judge_devices(cpu, logs, peripherals, presented, tolerances)
     # (3) The refusal that comes first in the order of exit codes is raised, with every check.
     if found.failures:
         raise found.refusal()
@@ -129,22 +146,12 @@ def verify(
     )
 
 
-class _Arguments(TypedDict):
-    """Arguments for each machine."""
-
-    anchors: TrustAnchors
-    at: datetime
-    unchecked: tuple[Unchecked, ...]
-    tolerances: DeviceTolerances
-    formats: FormatTable
-
-
 def _verify_document(
     evidence: Evidence,
     *,
-    expected: ExpectedFreshness | ExpectedBinding | None,
     endorsements: Endorsements,
-    **given: Unpack[_Arguments],
+    expected: ExpectedFreshness | ExpectedBinding | None,
+    given: _Arguments,
 ) -> VerifiedEvidence:
     """Verify each machine of a service's document with the same arguments, and the document."""
     beside = [item for item in evidence.items if item.essence in ACCOMPANYING]

@@ -15,10 +15,6 @@ from attest.terminal.console import banner, console, facts, plain, sign
 from attest.terminal.display import Display
 
 SIMULATED_LINES = ("SIMULATED: everybody has the keys; it proves nothing about hardware",)
-BASELINE_NOTICE = (
-    "The baseline is no production policy: it asks neither what runs (measurement) nor which firmware. "
-    "Write one, and give it with --policy."
-)
 _Document = Mapping[str, JsonValue]
 
 
@@ -42,8 +38,6 @@ def _print_verified(out: Console, document: _Document) -> None:
 
 def _print_appraised(out: Console, document: _Document) -> None:
     policies = [_text_of(policy) for policy in _policies(document)]
-    if any(policy.get("production") is False for policy in _policies(document)):
-        out.print(plain(BASELINE_NOTICE, "yellow"))
     failed = [str(check["id"]) for check in mappings_of(document.get("checks")) if check.get("outcome") == "fail"]
     if document["outcome"] == "affirmed":
         _print_outcome(out, "AFFIRMED", "green", f"by {' and '.join(policies)}", document)
@@ -98,10 +92,10 @@ def _print_checks(out: Console, document: _Document, display: Display) -> None:
 
 
 def _print_warnings(out: Console, document: _Document) -> None:
-    """Show what genuine evidence does not prove."""
+    """Show what the result does not say."""
     warnings = mappings_of(document.get("warnings"))
     if warnings:
-        out.print(plain("not proven", "bold"))
+        out.print(plain("warnings", "bold"))
         out.print(facts([(str(one["code"]), plain(one["message"], "yellow")) for one in warnings], indent=2))
         out.print()
 

@@ -113,7 +113,7 @@ class TokenCase(Generic[_T]):
         judgements = [self.judge(token, policy) for policy in policies]
         if judgements:
             verified = self._document(token)
-            documents = [judged_document(verified, judgement, token.checks) for judgement in judgements]
+            documents = [judged_document(verified, judgement, token) for judgement in judgements]
             document = combined_documents(documents, judgements, token.checks)
         else:
             fresh = freshness_check(token.freshness, reasons_of(self.question.unchecked).get("freshness"))

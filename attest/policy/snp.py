@@ -236,15 +236,17 @@ _MASKED_VCEK = Claim(
 )
 """Under a VLEK a zero CHIP_ID is normal; under a VCEK it keeps the certificate from being compared with the chip."""
 
+EXTRACTED_PRODUCTS = ("Milan",)
+"""Product lines whose VCEK seeds software can extract (arXiv 2605.12990): any report of any TCB can be forged."""
+
 _BROKEN_PRODUCT = Rule(
     id="policy.snp.product_known_broken",
     category="hardware",
     claim=snp_claim("product"),
     expected="a product line whose report keys are not publicly extracted",
-    holds=none_of(["Milan"]),
+    holds=none_of(list(EXTRACTED_PRODUCTS)),
     otherwise=Outcome.WARNING,
 )
-"""VCEK seeds of Milan can be extracted by software (arXiv 2605.12990): any report of any TCB can be forged."""
 
 BASELINE_SNP_RULES: tuple[Rule, ...] = (
     *_SNP.rule("guest_policy.debug", Demand(False), is_, category="configuration", claim="policy.debug"),  # noqa: FBT003

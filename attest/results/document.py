@@ -10,10 +10,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from attest.appraisal import AttestationResult, Judgement
-from attest.checks import Check, Outcome, Unchecked
+from attest.checks import Caution, Check, Outcome, Unchecked
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError, BindingError
 from attest.evidence.claims import nested_document
+from attest.results.cautions import appraised_cautions, token_cautions, verified_cautions
 from attest.results.ear import EAR_PROFILE
 from attest.results.ear_codec import ear_to_json
 from attest.results.ear_details import ReliedOn
@@ -35,6 +36,7 @@ def verified_document(verified: VerifiedEvidence) -> dict[str, JsonValue]:
         **_head(command="verify", outcome="verified", at=verified.at, unchecked=verified.unchecked),
         **_state(verified),
         **_evidence(verified),
+        "warnings": _warnings(verified_cautions(verified)),
         "checks": _checks(verified.checks),
     }
 
@@ -48,6 +50,7 @@ def appraised_document(result: AttestationResult) -> dict[str, JsonValue]:
         **_state(verified),
         **_by_policy(result),
         **_evidence(verified),
+        "warnings": _warnings(appraised_cautions(result)),
         "endorsements": [_relied_on(entry) for entry in relied_on(verified)],
         "checks": _checks(result.checks, set_aside=result.set_aside),
     }
@@ -72,6 +75,7 @@ def token_document(
         **_head(command=command, outcome=outcome, at=token.at, unchecked=unchecked),
         **_state(token),
         "items": [{"name": "token", "kind": "token", "claims": _token_claims(token)}],
+        "warnings": _warnings(token_cautions(token.freshness, policy=False, baseline=policy_checks is not None)),
         "checks": _checks(checks),
     }
 
@@ -128,19 +132,23 @@ def _facts(facts: TokenFacts) -> JsonValue:
 
 
 def judged_document(
-    verified: dict[str, JsonValue], judgement: Judgement, checks: Iterable[Check]
+    verified: dict[str, JsonValue],
+    judgement: Judgement,
+    token: VerifiedNrasToken | VerifiedServiceToken | VerifiedEar,
 ) -> dict[str, JsonValue]:
     """Return the document of a genuine token with the outcome of a policy.
 
-    ``checks`` are those of the token's verification. Freshness appears once, as the policy judges it.
+    ``verified`` is the token's own document. Freshness appears once, as the policy judges it.
     """
-    made = (*_but_freshness(checks), *judgement.policy_checks)
+    made = (*_but_freshness(token.checks), *judgement.policy_checks)
+    cautions = token_cautions(token.freshness, policy=True, baseline=not judgement.policy.production)
     return {
         **verified,
         "command": "appraise",
         "outcome": "affirmed" if judgement.affirmed else "not-affirmed",
         "unchecked": [{"check": entry.check, "reason": entry.reason} for entry in judgement.unchecked],
         **_by_policy(judgement),
+        "warnings": _warnings(cautions),
         "checks": _checks(made, set_aside=judgement.set_aside),
     }
 
@@ -175,6 +183,7 @@ def refused_document(
         "freshness": str(freshness),
         "error": {"code": error.code, "message": error.message, **error.context()},
         "items": [],
+        "warnings": [],
         "checks": _checks(checks),
     }
 
@@ -199,8 +208,11 @@ def _evidence(verified: VerifiedEvidence) -> dict[str, JsonValue]:
         "evidence_digest": verified.evidence.digest.hex(),
         "ignored_items": list(verified.ignored),
         "items": [_item(item) for item in verified.items],
-        "warnings": [{"code": caution.code, "message": caution.message} for caution in verified.cautions],
     }
+
+
+def _warnings(cautions: Iterable[Caution]) -> list[JsonValue]:
+    return [{"code": caution.code, "message": caution.message} for caution in cautions]
 
 
 def _item(item: VerifiedItem) -> JsonValue:

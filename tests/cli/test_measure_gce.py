@@ -42,7 +42,7 @@ def test_the_document_names_firmware_and_measurements(attest: Attest) -> None:
 def test_a_snippet_is_a_part_of_a_policy_that_loads(attest: Attest) -> None:
     from attest.policy import load_policy
 
-    rest = "schema: attest.policy/1\nname: p\nversion: 1\ntdx:\n  mr_td: [c3-mr-td]\n"
+    rest = "schema: attest.policy/1\nname: p\nversion: 1\ntdx:\n  mr_td: [c3-mr-td]\n  rtmr1: {unchecked: a test}\n"
     ran = attest(*WHOLE, "--policy-snippet", "--name", "c3")
     policy = load_policy((ran.out + rest).encode())
     assert any("c3-mr-td" in rule.expected for rule in policy.rules["tdx"])

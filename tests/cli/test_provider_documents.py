@@ -55,5 +55,5 @@ def test_the_page_for_people_shows_bound_keys_and_what_is_not_proven(attest: Att
     relaxed = [option for name in ("tcb", "revocation", "rim") for option in ("--unchecked", f"{name}=a test")]
     ran = attest("verify", document, *lab, *relaxed)
     assert ran.code == 0
-    for text in ("0/cpu: tdx (gateway)", "1/cpu: tdx (model)", "tls spki sha256", "not proven", "gpus-by-nonce"):
+    for text in ("0/cpu: tdx (gateway)", "1/cpu: tdx (model)", "tls spki sha256", "warnings", "gpus-by-nonce"):
         assert text in ran.out

@@ -298,7 +298,7 @@ def test_a_decision_tells_the_documents_that_were_in_force() -> None:
 def test_evidence_of_a_frozen_product_opens_no_key_and_other_evidence_does() -> None:
     frozen = decided(keys={"a": state(frozen_products=frozenset({"genoa", "turin"}))})
     assert codes(frozen) == ["product-frozen"]
-    assert "evidence of genoa opens no key" in frozen.reasons[0].text
+    assert "no key is released on evidence of genoa" in frozen.reasons[0].text
     assert decided(keys={"a": state(frozen_products=frozenset({"milan", "tdx"}))}).outcome is ReleaseOutcome.ALLOW
 
 

@@ -14,9 +14,11 @@ CONSTANTS: dict[str, dict[str, object]] = {
     "attest.policy.authoring.comparison": {
         "_LAST": ((0x4000000000000000,), 0),
     },
+    "attest.policy.authoring.draft_devices": {
+        "_LAST_FAMILY": 255,
+    },
     "attest.policy.authoring.draft_sections": {
         "_ADVISORY_DAYS": 90,
-        "_LAST_FAMILY": 255,
         "_STRICT_BITS": {
             "debug": False,
             "migrate_ma": False,
@@ -25,6 +27,9 @@ CONSTANTS: dict[str, dict[str, object]] = {
             "migratable": False,
         },
         "_DRAFTED_PCRS": (*range(10), 11, 12, 13, 14, 15),
+    },
+    "attest.policy.authoring.lint_devices": {
+        "_FIRST_OF_VBIOS": {"hopper": 150, "blackwell": 151},
     },
     "attest.policy.authoring.lint_findings": {
         "SOON": timedelta(seconds=2592000),
@@ -39,7 +44,6 @@ CONSTANTS: dict[str, dict[str, object]] = {
             )
         ),
         "_PLAUSIBLE_EVALUATION": 255,
-        "_FIRST_OF_VBIOS": {"hopper": 150, "blackwell": 151},
         "_OF_THE_SYSTEM": frozenset(
             (
                 11,

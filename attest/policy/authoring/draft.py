@@ -20,11 +20,11 @@ from attest.errors import ConfigurationError
 from attest.evidence.dstack.facts import DstackFacts
 from attest.evidence.eventlog.facts import EventLogFacts
 from attest.evidence.gpu.device_set import DeviceSet
+from attest.policy.authoring.draft_devices import device_sections
 from attest.policy.authoring.draft_sections import (
     KEYS_OF_KIND,
     DraftSection,
     azure_section,
-    device_sections,
     dstack_sections,
     intel_section,
     snp_section,

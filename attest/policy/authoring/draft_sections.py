@@ -13,9 +13,6 @@ from attest.evidence.azure.claims import azure_claim
 from attest.evidence.claims import Claim, ClaimValue
 from attest.evidence.dstack.facts import DstackFacts
 from attest.evidence.eventlog.facts import EventLogFacts
-from attest.evidence.gpu.claims import gpu_claim, switch_claim
-from attest.evidence.gpu.device_set import DeviceSet
-from attest.evidence.gpu.verify import VerifiedGpu
 from attest.evidence.intel.claims import sgx_claim, tdx_claim
 from attest.evidence.sgx.structure import ATTRIBUTE_BITS
 from attest.evidence.snp.claims import snp_claim
@@ -24,7 +21,6 @@ from attest.evidence.tdx.structure import TD_ATTRIBUTE_BITS
 from attest.policy.authoring.yaml_text import Path
 from attest.policy.azure import VM_SWITCHES
 from attest.policy.snp_tcb import TCB_DEMANDS
-from attest.policy.versions import Numbering, Version, parse_version
 
 KEYS_OF_KIND: Mapping[str, tuple[str, ...]] = {
     "sev-snp": ("snp",),
@@ -38,7 +34,6 @@ KEYS_OF_KIND: Mapping[str, tuple[str, ...]] = {
 """The keys of a policy for a kind of Attester."""
 _LARGEST_EXACT = 2**53 - 1
 _ADVISORY_DAYS = 90
-_LAST_FAMILY = 0xFF
 _STRICT_BITS = {
     "debug": False,
     "migrate_ma": False,
@@ -80,12 +75,12 @@ class DraftSection:
 
     def refer(self, name: str, reference: str, value: ClaimValue, comment: str | None = None) -> None:
         """Demand a measurement by the name of its reference values."""
-        self.references[reference] = (_raw(value),)
+        self.references[reference] = (raw_bytes(value),)
         self.put(name, [reference], comment)
 
     def identity(self, chosen: str, name: str, values: Iterable[ClaimValue], comment: str) -> None:
         """Demand single machines if that was chosen; otherwise show how, in a comment."""
-        listed: list[JsonValue] = [raw.hex() for value in values if any(raw := _raw(value))]
+        listed: list[JsonValue] = [raw.hex() for value in values if any(raw := raw_bytes(value))]
         if chosen == "exactly" and not listed:
             raise ConfigurationError(
                 f"{self.key}.{name}: the evidence names no single machine: its identity is masked",
@@ -100,7 +95,8 @@ class DraftSection:
             self.comments[()] = (*self.comments.get((), ()), f"{comment}:", f"{name}: [{shown}]")
 
 
-def _raw(value: ClaimValue) -> bytes:
+def raw_bytes(value: ClaimValue) -> bytes:
+    """Return the value of a claim of bytes; nothing where it is absent."""
     return value if isinstance(value, bytes) else b""
 
 
@@ -158,7 +154,7 @@ def _snp_owner(section: DraftSection, get: _Get) -> None:
         ("family_ids", "family_id"),
         ("image_ids", "image_id"),
     ):
-        value = _raw(get(claim))
+        value = raw_bytes(get(claim))
         if any(value):
             section.put(name, [value.hex()])
     csp = get("csp_id")
@@ -183,7 +179,7 @@ def azure_section(
     get = _reader(azure_claim, verified)
     section = DraftSection(key="azure")
     for index in _DRAFTED_PCRS:
-        value = _raw(get(f"pcrs.{index}"))
+        value = raw_bytes(get(f"pcrs.{index}"))
         if any(value):  # registers that only firmware closes are often alike
             known = next((name for name, values in section.references.items() if values == (value,)), None)
             section.refer(f"pcr{index}", known or f"{reference}-pcr{index}", value)
@@ -248,11 +244,12 @@ def _td(section: DraftSection, get: _Get, reference: str, chosen: Mapping[str, s
         )
     section.put("td_attributes", _bits(get, "td_attributes", TD_ATTRIBUTE_BITS))
     if get("service_td_bound") is True:
-        section.put("mr_service_td", [_raw(get("mr_service_td")).hex()], "A service TD is bound: it can move this TD.")
+        bound = raw_bytes(get("mr_service_td")).hex()
+        section.put("mr_service_td", [bound], "A service TD is bound: it can move this TD.")
     for name in ("mr_config_id", "mr_owner", "mr_owner_config"):
-        section.put(name, [_raw(get(name)).hex()])
+        section.put(name, [raw_bytes(get(name)).hex()])
     if chosen["tdx.module"] == "exactly":
-        section.put("mr_seam", [_raw(get("mr_seam")).hex()], "Exactly this TDX module.")
+        section.put("mr_seam", [raw_bytes(get("mr_seam")).hex()], "Exactly this TDX module.")
     least = {str(get("tdx_module.major_version")): _whole(get("tdx_module.svn"))}
     section.put("minimum_tdx_module_svn", {**least}, "This TDX module or newer.")
 
@@ -286,10 +283,10 @@ def _enclave(section: DraftSection, get: _Get, reference: str, chosen: Mapping[s
     else:
         newer = "newer versions have other measurements; their signer vouches for them"
         section.put("mr_enclave", {"unchecked": newer}, "This version of the signer's product or newer.")
-    section.put("mr_signer", [_raw(get("mr_signer")).hex()])
+    section.put("mr_signer", [raw_bytes(get("mr_signer")).hex()])
     section.put("isv_prod_id", [_whole(get("isv_prod_id"))])
     section.put("minimum_isv_svn", _whole(get("isv_svn")))
-    section.put("config_id", [_raw(get("config_id")).hex()])
+    section.put("config_id", [raw_bytes(get("config_id")).hex()])
     section.put("attributes", _bits(get, "attributes", ATTRIBUTE_BITS))
 
 
@@ -310,107 +307,8 @@ def _intel_tcb(section: DraftSection, get: _Get, at: datetime) -> None:
     known = [number for number in numbers if isinstance(number, int)]
     if known:
         section.put("minimum_tcb_evaluation_data_number", min(known), "Intel's documents of this age or newer.")
-    section.put("fmspcs", [_raw(get("fmspc")).hex()])
+    section.put("fmspcs", [raw_bytes(get("fmspc")).hex()])
     switches = {name: get(f"platform.{name}") for name in ("dynamic_platform", "cached_keys", "smt_enabled")}
     stated: dict[str, JsonValue] = {name: value for name, value in switches.items() if isinstance(value, bool)}
     if stated:
         section.put("platform", stated)
-
-
-# -- devices
-
-
-def device_sections(devices: DeviceSet, chosen: Mapping[str, str]) -> list[DraftSection]:
-    """Add the sections of GPUs and NVSwitches, and of all devices together."""
-    gpus, switches = (
-        tuple(one for one in members if isinstance(one, VerifiedGpu)) for members in (devices.gpus, devices.switches)
-    )
-    if not gpus and not switches:
-        return []
-    found: list[DraftSection] = []
-    together = DraftSection(key="devices")
-    if gpus:
-        found.append(_gpus(gpus, chosen))
-        together.put("gpus", len(gpus))
-    if switches:
-        found.append(_switches(switches, chosen))
-        together.put("switches", len(switches))
-    return [*found, together]
-
-
-def _gpus(gpus: tuple[VerifiedGpu, ...], chosen: Mapping[str, str]) -> DraftSection:
-    section = DraftSection(key="gpu")
-    section.put("architectures", [*_texts(gpus, gpu_claim("architecture"))])
-    exact_driver = chosen["gpu.driver"] == "exactly"
-    _versions(section, "driver_versions", gpus, gpu_claim("driver_version"), Numbering.DECIMAL, exactly=exact_driver)
-    exact_vbios = chosen["gpu.vbios"] == "exactly"
-    _versions(section, "vbios_versions", gpus, gpu_claim("vbios_version"), Numbering.HEX, exactly=exact_vbios)
-    if exact_driver:
-        _fwids(section, gpus, gpu_claim("fwid"))
-    for name, claim in (
-        ("modes", "mode"),
-        ("projects", "project"),
-        ("project_skus", "project_sku"),
-        ("chip_skus", "chip_sku"),
-    ):
-        texts = _texts(gpus, gpu_claim(claim))
-        if texts and all(text.strip() for text in texts):
-            section.put(name, [*texts])
-    identities = [gpu_claim("device_identity").get(gpu) for gpu in gpus]
-    section.identity(chosen["gpu.device"], "device_identities", identities, "Only these very devices")
-    return section
-
-
-def _switches(switches: tuple[VerifiedGpu, ...], chosen: Mapping[str, str]) -> DraftSection:
-    section = DraftSection(key="nvswitch")
-    exactly = chosen["nvswitch.vbios"] == "exactly"
-    _versions(section, "vbios_versions", switches, switch_claim("vbios_version"), Numbering.HEX, exactly=exactly)
-    if exactly:
-        _fwids(section, switches, switch_claim("fwid"))
-    identities = [switch_claim("device_identity").get(switch) for switch in switches]
-    section.identity(chosen["nvswitch.device"], "device_identities", identities, "Only these very devices")
-    return section
-
-
-def _texts(devices: Iterable[VerifiedGpu], claim: Claim) -> tuple[str, ...]:
-    """Return the values of all devices, each once; none where one device states none."""
-    values = [claim.get(device) for device in devices]
-    return () if None in values else tuple(dict.fromkeys(str(value) for value in values))
-
-
-def _fwids(section: DraftSection, devices: Iterable[VerifiedGpu], claim: Claim) -> None:
-    values = dict.fromkeys(_raw(claim.get(device)) for device in devices)
-    section.put("fwids", [value.hex() for value in values], "The first firmware: it changes with the driver's branch.")
-
-
-def _versions(
-    section: DraftSection,
-    name: str,
-    devices: Iterable[VerifiedGpu],
-    claim: Claim,
-    numbering: Numbering,
-    *,
-    exactly: bool,
-) -> None:
-    """Demand these versions, or these and newer ones; an unreadable version is in no range."""
-    versions = [version for text in _texts(devices, claim) if (version := parse_version(text, numbering)) is not None]
-    if not versions:
-        section.put(name, {"at_least": "0"})  # which then is no demand that the device meets
-    elif exactly:
-        section.put(name, [{"exactly": str(version)} for version in versions], "Exactly these versions.")
-    elif numbering is Numbering.DECIMAL:
-        least = min(versions, key=lambda version: version.components)
-        section.put(name, [{"at_least": str(least)}], "This version or newer.")
-    else:
-        # The first number is the family of chips: newer is a comparison within one.
-        families: dict[int, Version] = {}
-        for version in sorted(versions, key=lambda version: version.components, reverse=True):
-            families[next(iter(version.components), 0)] = version  # zeros at the end are no components
-        ranges: list[JsonValue] = [_of_family(family, version) for family, version in sorted(families.items())]
-        section.put(name, ranges, "These versions or newer ones of the same family of chips.")
-
-
-def _of_family(family: int, version: Version) -> JsonValue:
-    """Demand this version or a newer one of its family; above the last family there is nothing to exclude."""
-    least: dict[str, JsonValue] = {"at_least": str(version)}
-    return least if family == _LAST_FAMILY else {**least, "below": f"{family + 1:X}"}

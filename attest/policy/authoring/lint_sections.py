@@ -1,6 +1,6 @@
-"""Findings in the sections of one body: ``azure``, ``snp``, ``tdx``, ``sgx``, ``gpu``, ``nvswitch``, ``devices``.
+"""Findings in the sections of one body.
 
-Those in ``dstack`` are in ``lint_dstack``.
+Those in ``dstack`` are in ``lint_dstack``, those in ``gpu``, ``nvswitch`` and ``devices`` in ``lint_devices``.
 """
 
 from __future__ import annotations
@@ -12,20 +12,17 @@ from typing import TypeVar
 from attest.evidence.azure.claims import RESETTABLE_PCRS
 from attest.evidence.intel.status import TcbStatus
 from attest.evidence.snp.tcb import SnpProduct
-from attest.policy.authoring.comparison import spans
+from attest.policy.authoring.lint_devices import device_findings
 from attest.policy.authoring.lint_dstack import dstack_findings
 from attest.policy.authoring.lint_findings import LintContext, LintFinding, Severity
 from attest.policy.authoring.lint_identity import identity_findings
 from attest.policy.authoring.lint_tcbs import tcb_findings
 from attest.policy.azure import PCR_KEYS, AzureDemands
 from attest.policy.decoder import Demand, RelaxedDemand, stated
-from attest.policy.devices import Count
-from attest.policy.gpu import GpuDemands
 from attest.policy.intel import BOOT_REGISTERS, SgxDemands, TdxDemands
 from attest.policy.intel_tcb import TcbDemands
 from attest.policy.model import PolicyBody
 from attest.policy.snp import SnpDemands
-from attest.policy.versions import VersionRange
 
 _T = TypeVar("_T")
 _BROKEN = "Milan"
@@ -34,8 +31,6 @@ _ALL_STATUSES = frozenset(str(status) for status in TcbStatus if status is not T
 _ALL_VMPLS = frozenset(range(4))
 _PLAUSIBLE_EVALUATION = 255
 """Intel counts its evaluations; in eight years it came to about 20."""
-_FIRST_OF_VBIOS = {"hopper": 0x96, "blackwell": 0x97}
-"""First component of VBIOS versions (nvidia-gpu.md 4.2)."""
 _OF_THE_SYSTEM = frozenset({4, 8, 9, 11})
 """Registers in which the boot loader and the kernel are measured (azure-cvm.md 5)."""
 _NEVER_ZERO = {
@@ -74,11 +69,7 @@ def section_findings(
         yield from dstack_findings(body.dstack, f"{start}dstack", context)
     if body.sgx is not None:
         yield from _sgx(body.sgx, f"{start}sgx", context)
-    if body.gpu is not None:
-        yield from _gpu(body.gpu, f"{start}gpu")
-    if body.nvswitch is not None:
-        yield from _ranges(body.nvswitch.vbios_versions, f"{start}nvswitch.vbios_versions")
-    yield from _devices(body, start, context)
+    yield from device_findings(body, start, context)
     yield from identity_findings(body, start, context, identified)
 
 
@@ -334,68 +325,4 @@ def _statuses(statuses: frozenset[str], path: str, context: LintContext) -> Iter
             path=path,
             why="every status is accepted" if everything else "firmware with known and mended flaws is accepted",
             remedy="accept OutOfDate on no machine; for a while, accept the advisories that you have looked at",
-        )
-
-
-# -- NVIDIA
-
-
-def _gpu(gpu: GpuDemands, path: str) -> Iterator[LintFinding]:
-    yield from _ranges(gpu.driver_versions, f"{path}.driver_versions")
-    yield from _ranges(gpu.vbios_versions, f"{path}.vbios_versions")
-    versions = gpu.vbios_versions.value
-    if isinstance(versions, RelaxedDemand):
-        return
-    for architecture in _stated(gpu.architectures):
-        first = _FIRST_OF_VBIOS[str(architecture)]
-        if not _meets(versions, first):
-            yield LintFinding(
-                rule="never-matches",
-                severity=Severity.ERROR,
-                path=f"{path}.vbios_versions",
-                why=f"VBIOS versions of {architecture} begin with {first:x}, and no range has such",
-                remedy=f"add a range for {architecture}, or remove it from architectures",
-            )
-
-
-def _meets(ranges: tuple[VersionRange, ...], first: int) -> bool:
-    return any(low < ((first + 1,), 0) and ((first,), 0) < high for low, high in spans(ranges))
-
-
-def _ranges(demand: Demand[tuple[VersionRange, ...]], path: str) -> Iterator[LintFinding]:
-    if isinstance(demand.value, RelaxedDemand):
-        return
-    ranges = demand.value
-    for index, one in enumerate(ranges):
-        others = (*ranges[:index], *(other for other in ranges[index + 1 :] if spans([other]) != spans([one])))
-        if others and spans(others) == spans(ranges):
-            yield LintFinding(
-                rule="unreachable",
-                severity=Severity.WARNING,
-                path=f"{path}[{index}]",
-                why=f"the other ranges have every version that is {one}",
-                remedy="remove it; perhaps another bound was meant",
-            )
-
-
-def _devices(body: PolicyBody, start: str, context: LintContext) -> Iterator[LintFinding]:
-    if body.devices is None:
-        return
-    cpu = any(section is not None for section in (body.snp, body.tdx, body.sgx))
-    for name, kind, count in (("gpus", "gpu", body.devices.gpus), ("switches", "nvswitch", body.devices.switches)):
-        if count is not None and isinstance(count.value, Count) and count.value.at_most == 0:
-            yield LintFinding(
-                rule="unreachable",
-                severity=Severity.WARNING,
-                path=f"{start}devices.{name}",
-                why=f"no such device may come along, so the demands of {start}{kind} judge nothing",
-                remedy=f"remove {kind}: a kind that a policy does not speak of is refused",
-            )
-    if not cpu and context.policy is body:
-        yield LintFinding(
-            rule="no-cpu",
-            severity=Severity.NOTE,
-            path=f"{start}devices",
-            why="no CPU is demanded, so nobody knows which machine the devices are in",
-            remedy="add demands on the CPU; a policy without them releases nothing",
         )
