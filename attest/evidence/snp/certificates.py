@@ -133,8 +133,8 @@ def _product(certificate: Certificate, kind: LeafKind, product_name: str) -> Snp
 def _tcb(found: dict[str, bytes], product: SnpProduct) -> SnpTcbVersion:
     for suffix in _SPARE_SPLS:
         # Turin's certificates leave out the first spare; every other one is there and zero.
-        if (suffix != "3.4" or not product.has_fmc or suffix in found) and _spl(found, suffix, "spare SPL"):
-            raise _malformed(f"extension {suffix}", "0", "another level")
+        if suffix != "3.4" or not product.has_fmc or suffix in found:
+            _require_spare(suffix, _spl(found, suffix, "spare SPL"))
     if not product.has_fmc:
         _require_absent(found, _FMC, f"fmcSPL on {product}")
     return SnpTcbVersion(
@@ -144,6 +144,13 @@ def _tcb(found: dict[str, bytes], product: SnpProduct) -> SnpTcbVersion:
         microcode=_spl(found, _MICROCODE, "ucodeSPL"),
         fmc=_spl(found, _FMC, "fmcSPL") if product.has_fmc else None,
     )
+
+
+def _require_spare(suffix: str, level: int) -> None:
+    """Refuse a level that has no meaning yet: AMD may give it one."""
+    if level:
+        meaning = f"{level}, which is not understood and therefore refused; a newer version may know this component"
+        raise _malformed(f"extension {suffix}", "0", meaning)
 
 
 def _hwid(found: dict[str, bytes], product: SnpProduct) -> bytes:

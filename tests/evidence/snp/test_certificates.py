@@ -168,9 +168,11 @@ def test_a_level_fits_in_a_byte(suffix: str, level: int, accepted: bool) -> None
 
 
 @pytest.mark.parametrize(("name", "suffix"), [(n, s) for n in TEMPLATES for s in ("3.4", "3.5", "3.6", "3.7")])
-def test_a_spare_level_is_zero(name: str, suffix: str) -> None:
+def test_a_spare_level_that_is_not_zero_is_not_understood(name: str, suffix: str) -> None:
     assert read_leaf(changed(name, suffix, der.integer(0))).tcb in (TCB, TURIN_TCB)
-    assert refused(changed(name, suffix, der.integer(1))).field == f"extension {suffix}"
+    error = refused(changed(name, suffix, der.integer(7)))
+    assert (error.field, error.expected) == (f"extension {suffix}", "0")
+    assert (error.got or "").startswith("7, which is not understood and therefore refused")
 
 
 def test_an_fmc_belongs_to_turin_only() -> None:
