@@ -62,5 +62,5 @@ def test_results_name_machine_role_and_what_is_not_proven() -> None:
         placed = [(item["name"], item["machine"], item["role"]) for item in items if isinstance(item, dict)]
         assert placed == [("0/cpu", "0", "gateway"), ("1/cpu", "1", "model"), ("1/gpu0", "1", "model")]
         codes = [caution["code"] for caution in warnings if isinstance(caution, dict)]
-        assert codes[-1] == "never-proven"
+        assert "never-proven" in codes
         assert "gpus-by-nonce" in codes
