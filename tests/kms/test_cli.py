@@ -278,7 +278,7 @@ def test_what_is_wrong_without_a_hint_of_its_own_says_what_would_be_right(shell:
 def test_settings_that_do_not_fit_together_name_no_flag_that_there_is_not(shell: Shell) -> None:
     shell.init()
     _, err = shell.with_config("serve", "--tls-key-file", "x", code=2)
-    assert "belong together" in err
+    assert "must be set together" in err
     assert "--settings" not in err
     _, err = shell.with_config("serve", "--port", "99999", code=2)
     assert "change it at its source" in err

@@ -184,7 +184,7 @@ ATTACKS = {
         "ended in the database, but not by entry 3 of the log"
     ),
     "INSERT INTO lease_ends SELECT lease_id, 0, 'superseded', 4711 FROM leases NEWEST": (
-        "ended in the database, and the log has no entry 4711"
+        "ended in the database, but the log has no entry 4711"
     ),
     "UPDATE lease_ends SET log_seq = log_seq + 1": "in the log",
     "DELETE FROM lease_stops": "stop of the renewals of lease",

@@ -177,7 +177,7 @@ def test_a_certificate_without_its_key_is_no_setting(tmp_path: Path) -> None:
         config.write_text(f'origin = "a"\ndatabase = "d"\nkek_file = "k"\n{name} = "x"\n')
         with pytest.raises(ConfigurationError) as caught:
             load_settings(flags={}, environ={}, config=config)
-        assert "belong together" in caught.value.message
+        assert "must be set together" in caught.value.message
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "kms.example"])  # noqa: S104  nothing listens
