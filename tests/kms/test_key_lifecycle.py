@@ -459,7 +459,7 @@ def test_a_destroyed_key_keeps_its_name_and_is_sound(keyed: Harness) -> None:
     ("statement", "problem"),
     [
         ("UPDATE key_versions SET overlap_until = 1 WHERE version = 2", "has no current version"),
-        ("UPDATE key_versions SET wrapped = '' WHERE version = 1", "does not open"),
+        ("UPDATE key_versions SET wrapped = '' WHERE version = 1", "cannot be unwrapped"),
         ("UPDATE key_schedules SET every_seconds = 0", "schedule of key"),
     ],
 )

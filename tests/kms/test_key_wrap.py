@@ -74,4 +74,4 @@ def test_half_a_demand_is_wrong_usage_and_none_is_said(shell: Shell, half: tuple
     write_file(tmp_path / "import.txt", "x")
     wrap = ("key", "wrap", "owned", "--to", str(tmp_path / "import.txt"), "--service", "kms.test/cli+00000000+AA==")
     more = ("--from", str(shell.key), "--policy", str(shell.policy), "--out", str(tmp_path / "out"))
-    assert "go" in shell.run(*wrap, *more, *half, code=2)[1]
+    assert "--kms and --expect-policy" in shell.run(*wrap, *more, *half, code=2)[1]

@@ -248,7 +248,7 @@ def test_workers_count_together_and_a_worker_goes_on_with_the_count_of_the_one_b
 def test_without_a_port_there_are_no_metrics_and_one_that_is_taken_is_refused(config: Path) -> None:
     service = ServedProcess.start(config)
     try:
-        with pytest.raises(AssertionError, match=r"take another with --metrics-port"):
+        with pytest.raises(AssertionError, match=r"choose another with --metrics-port"):
             ServedProcess.start(config, "--metrics-port", str(service.port))
     finally:
         assert service.terminate() == 0

@@ -614,4 +614,4 @@ def test_the_page_is_as_small_as_it_is_meant_to_be() -> None:
     libraries = set().union(*(reached(f"{name}.js") for name in ("verifier", "channel", "policy")))
     own = {f"/{name}" for name in reached("page.js") - libraries} | {"/", "/style.css"}
     sizes = {path: len(gzip.compress(files[path].body, 9)) for path in own}
-    assert sum(sizes.values()) < 12_500, sizes
+    assert sum(sizes.values()) < 13_500, sizes

@@ -1,6 +1,7 @@
 """A session against services that are slow, die, come back, or have to prove themselves; over real connections."""
 
 import asyncio
+import json
 import socket
 import threading
 import time
@@ -117,12 +118,14 @@ async def proven_on_asyncio(url: str, identity: str) -> None:
 def by_settings(url: str, identity: str, folder: Path) -> None:
     """Everything that is expected may stand in the file of the image."""
     (folder / "service.yaml").write_bytes(POLICIES["snp"])
+    names = []
     for number, crl in enumerate(endorsements(system_clock()).crls):
-        (folder / f"crl{number}.der").write_bytes(crl.der)
+        names.append(f"crl{number}.der")
+        (folder / names[-1]).write_bytes(crl.der)
     (folder / "kms.key").write_text(identity + "\n")
     (folder / "attest.toml").write_text(
         f'[kms]\nurl = "{url}"\nkey_file = "kms.key"\npolicy = "service.yaml"\n'
-        'endorsements = ["crl0.der"]\nallow_simulated = true\noffline = true\nunchecked_tls = "a test"\n'
+        f'endorsements = {json.dumps(names)}\nallow_simulated = true\noffline = true\nunchecked_tls = "a test"\n'
         'log_memory = "log"\n'
     )
     settings = attest.session.load_settings({}, environ={}, files=(folder / "attest.toml",))

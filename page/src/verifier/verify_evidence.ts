@@ -16,6 +16,7 @@ import { merged } from "./pool";
 import type { NamedBytes } from "./recognised";
 import { readEndorsements, readEvidence } from "./recognition";
 import { verify } from "./verify";
+import { warningsOf } from "./warnings";
 
 import type {
   BytesOrHex,
@@ -56,7 +57,8 @@ export const verifyEvidence: VerifyEvidence = async (input, options) => {
     );
   });
   if (found instanceof AttestError) return { ...head, ...refused(found) };
-  return { ...head, outcome: "verified", error: null, ...found, checks: told(found.checks) };
+  const warnings = warningsOf(found);
+  return { ...head, outcome: "verified", error: null, ...found, warnings, checks: told(found.checks) };
 };
 
 /** A log in JSON is dstack's; one in the TCG's binary form begins with a small number. */

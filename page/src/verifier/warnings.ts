@@ -1,0 +1,37 @@
+/** What a result does not show, although the evidence is genuine: as `attest/results/cautions.py`. */
+
+import type { Caution, ItemResult, Result } from "./api";
+
+const PRODUCTS_WITH_PUBLIC_KEYS: readonly string[] = ["Milan"];
+const NO_FRESHNESS = {
+  code: "freshness-not-evaluated",
+  message: "no nonce was compared: the evidence may be of any age, or sent a second time",
+};
+const NO_POLICY = {
+  code: "policy-not-judged",
+  message: "no policy was applied: the evidence is genuine; whether its machine is acceptable is not judged",
+};
+
+/** The warnings of verified evidence, each code once: that of a document names its machines. */
+export function warningsOf({
+  items,
+  freshness,
+  warnings = [],
+}: Pick<Result, "items" | "freshness" | "warnings">): readonly Caution[] {
+  const found = new Map<string, Caution>();
+  const stale = freshness === "not evaluated" ? [NO_FRESHNESS] : [];
+  for (const caution of [...warnings, ...items.flatMap(ofItem), ...stale, NO_POLICY]) {
+    if (!found.has(caution.code)) found.set(caution.code, caution);
+  }
+  return [...found.values()];
+}
+
+function ofItem({ claims }: ItemResult): Caution[] {
+  // The report of an Azure VM's CPU stands under `snp`.
+  const inner = claims.snp;
+  const isNested = typeof inner === "object" && inner !== null && "product" in inner;
+  const product = isNested ? inner.product : claims.product;
+  if (typeof product !== "string" || !PRODUCTS_WITH_PUBLIC_KEYS.includes(product)) return [];
+  const what = `report keys of ${product} were extracted in public, by software (arXiv 2605.12990)`;
+  return [{ code: "report-keys-extracted", message: `${what}: any report of it may be forged` }];
+}
