@@ -220,7 +220,7 @@ def test_without_a_guard_commands_say_so(shell: Shell) -> None:
         file.write("allow_no_rollback_guard = true\n")
     assert "there is no guard" in shell.with_config("guard", "show")[1]
     out = shell.with_config("config", "check")[0]
-    assert "rollback-guard       ok       none is kept" in out
+    assert "rollback-guard       ok       no guard is configured" in out
     assert "profile              warning  allow_no_rollback_guard" in out
 
 
