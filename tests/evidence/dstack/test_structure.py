@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from attest.errors import EvidenceError
 from attest.evidence.dstack.structure import is_dstack_log, parse_dstack_log
+from attest.evidence.eventlog.content import event_text
 from attest.evidence.eventlog.replay import replay
 from attest.evidence.eventlog.structure import MAX_EVENTS, MAX_LOG_BYTES
 from tests.evidence.dstack.made import GUEST, Entry, event, parsed, registers, stripped
@@ -41,6 +42,11 @@ def test_a_full_log_is_read_with_its_digests_and_registers() -> None:
     ]
     assert [e.number for e in log.events] == [*range(1, len(log.events) + 1)]
     assert tuple(replay(log).values.values()) == registers(GUEST.entries)
+
+
+def test_an_event_is_shown_to_people_by_its_name() -> None:
+    (app_id,) = parsed([event("app-id", bytes(20))]).events
+    assert event_text(app_id) == "app-id"
 
 
 def test_a_stripped_log_gives_the_same_digests() -> None:
