@@ -42,10 +42,11 @@ def operator_folder(made: Path, model_owner: Owner, document_owner: Owner) -> Pa
     }
     # The documents' owner wants its own service to prove its machine to the enclave first.
     (made / "kms-policy.json").write_bytes(POLICIES["snp"])
+    (made / "crls").mkdir()
     for number, crl in enumerate(endorsements(system_clock()).crls):
-        (made / f"crl{number}.der").write_bytes(crl.der)
+        (made / "crls" / f"{number}.der").write_bytes(crl.der)
     keys["database"] += (
-        'policy = "kms-policy.json"\nendorsements = ["crl0.der"]\nallow_simulated = true\noffline = true\n'
+        'policy = "kms-policy.json"\nendorsements = ["crls"]\nallow_simulated = true\noffline = true\n'
         'unchecked_tls = "a test over plain HTTP"\nlog_memory = "log"\n'
     )
     (made / "enclave.toml").write_text(
