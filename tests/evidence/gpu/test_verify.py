@@ -423,7 +423,8 @@ def test_a_mismatch_names_the_versions_for_which_its_value_is_good() -> None:
     assert known not in there(refused(device, pool).hint)
     # A RIM that nobody signed, of another root or of another product says nothing.
     spoiled = other.document().xml.replace(b"Measurement_22", b"Measurement_2x", 1)
-    for xml in (spoiled, b"<x/>", replace(other, product="GB100").issue()):
+    unsigned = other.document().xml.replace(b"NVIDIA Corporation", b"NVIDIA corporation", 1)
+    for xml in (spoiled, unsigned, b"<x/>", replace(other, product="GB100").issue()):
         assert known not in there(refused(device, replace(pool, rims=(*rims_of(pool), RimDocument(xml=xml)))).hint)
     # Beyond the bound nothing is searched; a pool is sorted by bytes, so that these come first.
     many = tuple(RimDocument(xml=b"<!-- %d --><x/>" % number) for number in range(MAX_OTHER_RIMS))
