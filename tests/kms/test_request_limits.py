@@ -1,6 +1,8 @@
 """Limits that hold on every route: rate of a caller, requests at a time, length, and patience."""
 
 import asyncio
+import gc
+import signal
 import socket
 import threading
 import time
@@ -336,3 +338,29 @@ def test_a_head_that_never_ends_is_not_waited_for(harness: Harness, monkeypatch:
         finally:
             server.should_exit = True
             thread.join(10)
+
+
+@pytest.mark.loopback
+def test_what_lives_as_long_as_the_process_holds_up_no_request_for_its_collection(harness: Harness) -> None:
+    from kms.running.process import Listener, serve
+
+    exempt = list[int]()
+
+    def ready() -> None:
+        exempt.append(gc.get_freeze_count())
+        signal.raise_signal(signal.SIGTERM)
+
+    sock = socket.create_server(("127.0.0.1", 0))
+    app = create_app(harness.settings, harness.services)
+    before = gc.get_freeze_count()
+    try:
+        serve(
+            [Listener(app=app, sock=sock, connections=20)],
+            harness.services,
+            drain_seconds=1,
+            report=lambda _: None,
+            ready=ready,
+        )
+    finally:
+        gc.unfreeze()
+    assert exempt[0] > before + 10_000, "without it, a full collection stops the event loop for 100 ms"
