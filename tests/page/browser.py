@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, cast
@@ -91,7 +92,7 @@ class Verifier:
 
     def __init__(self, page: Page) -> None:
         self.page = page
-        self._held: set[str] = set()
+        self._held: dict[str, bytes] = {}
 
     def reload(self) -> None:
         """Begin anew: no code is loaded but the entry, no file is held, and nothing was verified."""
@@ -100,9 +101,14 @@ class Verifier:
         self._held.clear()
 
     def hold(self, files: Mapping[str, bytes]) -> None:
-        """Give files to the page; one that it has under this name is not sent again."""
-        more = [(name, base64.b64encode(data).decode()) for name, data in files.items() if name not in self._held]
-        self._held |= {name for name, _ in more}
+        """Give files to the page; one that it has under this name, of the same content, is not sent again."""
+        digests = {name: sha256(data).digest() for name, data in files.items()}
+        more = [
+            (name, base64.b64encode(data).decode())
+            for name, data in files.items()
+            if self._held.get(name) != digests[name]
+        ]
+        self._held |= digests
         self.page.evaluate("(files) => attest.hold(files)", more)
 
     def ask_all(self, questions: Iterable[Question]) -> list[dict[str, Any]]:

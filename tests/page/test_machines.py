@@ -34,12 +34,10 @@ class _Asked:
             f"{kind}-{gpus}/{name}": data for name, data in machine.endorsement_files(at=AT).items()
         }
         self._in_browser = in_browser
-        self._asked = 0
         self._kind = f"{kind}-{gpus}"
 
     def ask(self, evidence: Evidence | bytes, *, endorsements: bool = True, **given: Any) -> dict[str, Any]:  # noqa: ANN401  fields of a question
-        self._asked += 1
-        name = f"machine {self._kind} {id(self)} {self._asked}"
+        name = f"machine {self._kind}"
         value = evidence if isinstance(evidence, bytes) else evidence.to_json()
         files = {name: value, **(self.endorsements if endorsements else {})}
         question = Question(
