@@ -9,7 +9,21 @@ from attest.cli.firmware_options import FirmwareOptions, firmware_options
 from attest.cli.options import VerificationOptions, question_options
 from attest.cli.reference_options import References, references_options
 from attest.cli.rego import read_rego, rego_options
+from attest.terminal.display import stacked
 from attest.terminal.lazy_commands import ExampleCommand
+
+policy_option = stacked(
+    (
+        click.option(
+            "--policy",
+            "policies",
+            metavar="FILE",
+            multiple=True,
+            help="Appraisal policy, YAML or JSON. Repeatable: all of them must affirm. Default: the built-in baseline.",
+        ),
+    ),
+    title="Policies and reference values",
+)
 
 
 @click.command(
@@ -22,13 +36,7 @@ from attest.terminal.lazy_commands import ExampleCommand
         "attest appraise envelope.json --nonce 5f1c... --policy site.yaml --token result.jwt --token-key verifier.pem",
     ),
 )
-@click.option(
-    "--policy",
-    "policies",
-    metavar="FILE",
-    multiple=True,
-    help="Appraisal policy, YAML or JSON. Repeatable: all of them must affirm. Default: the built-in baseline.",
-)
+@policy_option
 @references_options
 @rego_options
 @token_options

@@ -53,7 +53,7 @@ def token_options(command: Command) -> Command:
             raise click.UsageError("--token FILE and --token-key FILE belong together")
         return command(token_request=None if given["file"] is None else TokenRequest(**given), **options)
 
-    return stacked(_TOKEN_OPTIONS)(run)
+    return stacked(_TOKEN_OPTIONS, title="Result as a signed token")(run)
 
 
 _TOKEN_OPTIONS = (

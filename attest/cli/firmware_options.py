@@ -52,6 +52,7 @@ firmware_options = gathered(
             help="Public key, one of which must have signed that table. Repeatable.",
         ),
     ),
+    title="Policies and reference values",
 )
 """Add ``--firmware-table`` and the options of its signatures; the command gets one ``firmware``."""
 

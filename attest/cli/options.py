@@ -93,6 +93,7 @@ network_options = gathered(
             help="Product line of a version 2 report, which does not name it. Only used to fetch.",
         ),
     ),
+    title="Fetching endorsements",
 )
 """Add ``--cache``, ``--product`` and the addresses of the vendors' services; the command gets one ``network``."""
 
@@ -144,56 +145,76 @@ question_options = gathered(
     VerificationOptions,
     (
         click.argument("inputs", metavar="INPUT...", nargs=-1, required=True),
-        click.option(
-            "--endorsements",
-            metavar="PATH",
-            multiple=True,
-            help="File or directory with certificates, CRLs, certificate tables or bundles. Repeatable.",
+        stacked(
+            (
+                nonce_options,
+                click.option(
+                    "--eventlog", metavar="FILE", help="Event log that must replay to the evidence's registers."
+                ),
+                click.option(
+                    "--reference-log",
+                    metavar="FILE",
+                    help="Event log of a known good boot: names, for each register, the first event that "
+                    "differs from it.",
+                ),
+                click.option(
+                    "--form",
+                    type=click.Choice(FORMS),
+                    help="The form that INPUT must have. Default: recognised by content.",
+                ),
+                click.option("--at", type=utc, metavar="TIME", help="Moment of appraisal, RFC 3339. Default: now."),
+            ),
+            title="Evidence and its freshness",
         ),
-        click.option("--at", type=utc, metavar="TIME", help="Moment of appraisal, RFC 3339. Default: now."),
-        nonce_options,
-        click.option("--offline", is_flag=True, help="Fetch nothing: a missing endorsement is exit 5."),
-        click.option(
-            "--unchecked",
-            type=relaxation,
-            metavar="CHECK=REASON",
-            multiple=True,
-            help="Tolerate that one thing cannot be judged: revocation, freshness, rim, tcb, eventlog or topology. "
-            "Shown in every result. Repeatable.",
-        ),
-        click.option("--eventlog", metavar="FILE", help="Event log that must replay to the evidence's registers."),
-        click.option(
-            "--reference-log",
-            metavar="FILE",
-            help="Event log of a known good boot: names, for each register, the first event that differs from it.",
-        ),
-        click.option(
-            "--trust",
-            type=trusted_issuer,
-            metavar="ISSUER=FILE",
-            multiple=True,
-            help="Keys or certificate that may sign tokens of this issuer. Repeatable.",
-        ),
-        click.option(
-            "--audience", metavar="NAME", help="Whom a token must be for; one that names an audience needs it."
-        ),
-        click.option(
-            "--form", type=click.Choice(FORMS), help="The form that INPUT must have. Default: recognised by content."
-        ),
-        click.option("--anchors", metavar="FILE", help="Add and remove trust anchors (TOML)."),
-        click.option(
-            "--allow-simulated",
-            is_flag=True,
-            help="Also accept the simulator's roots, whose keys everybody has. Every result says SIMULATED.",
-        ),
-        click.option(
-            "--bundle-key",
-            "bundle_keys",
-            metavar="FILE",
-            multiple=True,
-            help="Only use endorsement bundles signed by this key (PEM, Ed25519). Repeatable.",
+        stacked(
+            (
+                click.option(
+                    "--endorsements",
+                    metavar="PATH",
+                    multiple=True,
+                    help="File or directory with certificates, CRLs, certificate tables or bundles. Repeatable.",
+                ),
+                click.option("--offline", is_flag=True, help="Fetch nothing: a missing endorsement is exit 5."),
+                click.option(
+                    "--unchecked",
+                    type=relaxation,
+                    metavar="CHECK=REASON",
+                    multiple=True,
+                    help="Tolerate that one thing cannot be judged: revocation, freshness, rim, tcb, eventlog or "
+                    "topology. Shown in every result. Repeatable.",
+                ),
+                click.option("--anchors", metavar="FILE", help="Add and remove trust anchors (TOML)."),
+                click.option(
+                    "--allow-simulated",
+                    is_flag=True,
+                    help="Also accept the simulator's roots, whose keys everybody has. Every result says SIMULATED.",
+                ),
+                click.option(
+                    "--bundle-key",
+                    "bundle_keys",
+                    metavar="FILE",
+                    multiple=True,
+                    help="Only use endorsement bundles signed by this key (PEM, Ed25519). Repeatable.",
+                ),
+            ),
+            title="Endorsements and trust",
         ),
         network_options,
+        stacked(
+            (
+                click.option(
+                    "--trust",
+                    type=trusted_issuer,
+                    metavar="ISSUER=FILE",
+                    multiple=True,
+                    help="Keys or certificate that may sign tokens of this issuer. Repeatable.",
+                ),
+                click.option(
+                    "--audience", metavar="NAME", help="Whom a token must be for; one that names an audience needs it."
+                ),
+            ),
+            title="Tokens of other Verifiers",
+        ),
         display_options,
     ),
 )

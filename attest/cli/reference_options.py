@@ -46,5 +46,6 @@ references_options = gathered(
             help="Public key whose signatures over them count. Repeatable.",
         ),
     ),
+    title="Policies and reference values",
 )
 """Add ``--references`` and the options of their signatures; the command gets one ``references``."""

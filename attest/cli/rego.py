@@ -51,7 +51,8 @@ rego_options = stacked(
             metavar="FILE",
             help="JSON object: reference values by name (attestation policy), or data (resource policy).",
         ),
-    )
+    ),
+    title="Policies and reference values",
 )
 """Add ``--rego`` and ``--rego-data`` (arguments ``rego`` and ``rego_data``) to a command."""
 

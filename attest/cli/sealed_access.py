@@ -35,7 +35,8 @@ place_options = stacked(
             help="Headers for a web server, such as 'Authorization: Bearer …', a line each.",
         ),
         click.option("--endpoint-url", metavar="URL", help="Of object storage that is not Amazon's."),
-    )
+    ),
+    title="Access to the location",
 )
 """Add the options for access to a location."""
 

@@ -31,6 +31,8 @@ class ServiceOptions:
     no_gpus: bool
 
 
+KEY_SERVICE: Final = "Key-release service"
+"""Title of the options of a service in help."""
 SERVICE_MACHINE_OPTIONS: Final = (
     click.option("--tls-ca", metavar="FILE", help="Who may vouch for its TLS certificate (PEM), and nobody else."),
     click.option(
@@ -72,4 +74,4 @@ def service_options(*, required: bool) -> Decorator:
         ),
         *SERVICE_MACHINE_OPTIONS,
     )
-    return gathered("service", ServiceOptions, options)
+    return gathered("service", ServiceOptions, options, title=KEY_SERVICE)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.cli.machine import machine_of
-from attest.cli.service_options import SERVICE_MACHINE_OPTIONS
+from attest.cli.service_options import KEY_SERVICE, SERVICE_MACHINE_OPTIONS
 from attest.terminal.display import Command, Display, stacked
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def service_options(command: Command) -> Command:
         given["gpus"] = False if no_gpus else None
         return command(*arguments, service=SessionOptions(given=given, config=config), **options)
 
-    return stacked(_OPTIONS)(with_service)
+    return stacked(_OPTIONS, title=KEY_SERVICE)(with_service)
 
 
 def settings_document(settings: SessionSettings) -> dict[str, JsonValue]:

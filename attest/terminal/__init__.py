@@ -8,6 +8,8 @@ from attest.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from attest.terminal.boundary import ReaderGoneError, guarded
+    from attest.terminal.display import stacked
+    from attest.terminal.help_sections import OUTPUT
     from attest.terminal.lazy_commands import ExampleCommand, ExampleGroup
     from attest.terminal.progress import CLEARED_LINE, bar, shown_progress
     from attest.terminal.signals import stopped_by_signals
@@ -15,12 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CLEARED_LINE",
+    "OUTPUT",
     "ExampleCommand",
     "ExampleGroup",
     "ReaderGoneError",
     "bar",
     "guarded",
     "shown_progress",
+    "stacked",
     "stopped_by_signals",
     "visible",
 ]
@@ -29,6 +33,8 @@ __getattr__ = lazy_names(
     __name__,
     {
         "attest.terminal.boundary": ("ReaderGoneError", "guarded"),
+        "attest.terminal.display": ("stacked",),
+        "attest.terminal.help_sections": ("OUTPUT",),
         "attest.terminal.lazy_commands": ("ExampleCommand", "ExampleGroup"),
         "attest.terminal.progress": ("CLEARED_LINE", "bar", "shown_progress"),
         "attest.terminal.signals": ("stopped_by_signals",),

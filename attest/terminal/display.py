@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import click
 
+from attest.terminal.help_sections import OUTPUT, parameters_of, set_title
 from attest.terminal.visible_text import visible
 
 Command: TypeAlias = Callable[..., Any]  # Any: a command takes what its options give
@@ -45,21 +46,31 @@ class Display:
         click.echo(f"{word}: {visible(text)}", err=True)
 
 
-def stacked(options: Sequence[Decorator]) -> Decorator:
-    """Make one decorator of several options, shown in this order."""
+def stacked(options: Sequence[Decorator], *, title: str | None = None) -> Decorator:
+    """Make one decorator of several options, shown in this order, and in help under a title of their own."""
 
     def decorate(command: Command) -> Command:
+        before = len(parameters_of(command))
         for option in reversed(options):
             command = option(command)
+        if title is not None:
+            set_title(parameters_of(command)[before:], title)
         return command
 
     return decorate
 
 
-def gathered(argument: str, record: type[Any], options: Sequence[Decorator]) -> Decorator:  # Any: a dataclass
+def gathered(
+    argument: str,
+    record: type[Any],
+    options: Sequence[Decorator],
+    *,
+    title: str | None = None,  # Any: a dataclass
+) -> Decorator:
     """Make one decorator of the options that fill a frozen record, which the command gets as ``argument``.
 
-    Each field of the record has the name of an option. Other options go to the command by their own names.
+    Each field of the record has the name of an option. Other options go to the command by their own names. Help shows
+    the options under the title.
     """
     names = [field.name for field in fields(record)]
 
@@ -69,7 +80,7 @@ def gathered(argument: str, record: type[Any], options: Sequence[Decorator]) -> 
             stated = {name: given.pop(name) for name in names}
             return command(**{argument: record(**stated)}, **given)
 
-        return stacked(options)(run)
+        return stacked(options, title=title)(run)
 
     return decorate
 
@@ -83,5 +94,6 @@ display_options = gathered(
         click.option("-v", "--verbose", is_flag=True, help="Print every detail, and notes about what was passed over."),
         click.option("--no-colour", "--no-color", is_flag=True, help="No colours. The same as NO_COLOR=1."),
     ),
+    title=OUTPUT,
 )
 """Add ``--json``, ``--quiet``, ``--verbose`` and ``--no-colour``; the command gets one ``display``."""

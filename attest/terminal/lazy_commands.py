@@ -12,7 +12,9 @@ from typing import Any, NamedTuple, cast
 import click
 
 from attest.errors import ConfigurationError
+from attest.terminal.help_sections import write_options
 
+_WHOLE = 1000
 _GROUP = "attest.commands"
 
 
@@ -59,11 +61,26 @@ class ExampleCommand(click.Command):
             formatter.write("\n")
         super().format_help(ctx, formatter)
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options in sections."""
+        write_options(self, ctx, formatter)
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """Return the whole first sentence of the help; lists of commands wrap it."""
+        del limit
+        return super().get_short_help_str(limit=_WHOLE)
+
 
 class ExampleGroup(ExampleCommand, click.Group):
     """A group whose help starts with examples, as that of each of its commands."""
 
     command_class = ExampleCommand
+    group_class = type
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options and the commands."""
+        super().format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
 
 
 class LazyGroup(ExampleGroup):

@@ -6,26 +6,25 @@ from pathlib import Path
 
 import click
 
+from attest.terminal import ExampleGroup
 from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.inputs import read_input
 from kms.cli.options import AS_JSON, FILE, JsonObject, print_rows, say
 
 
-@click.group()
+@click.group(
+    cls=ExampleGroup,
+    examples=(
+        "kms admin whois alice.crt",
+        "kms admin list --config kms.toml",
+    ),
+)
 def admin() -> None:
-    """Grant, revoke and list the roles of people and programs.
-
-    \b
-    Examples:
-      kms admin whois alice.crt
-      kms admin grant mtls:sha256:4c… administrator
-      kms admin grant 'jwt:https://login.example|alice' key-owner --tenant team-a
-      kms admin revoke 2
-    """  # noqa: D301  \b is click's mark for text that is not wrapped
+    """Grant, revoke and list the roles of people and programs."""
 
 
-@admin.command("grant")
+@admin.command("grant", examples=('kms admin grant "$ALICE" key-owner --tenant hospital --config kms.toml',))
 @click.argument("identity")
 @click.argument("role")
 @click.option("--tenant", help="Tenant that the role applies to; '*' for all (required for administrators).")
@@ -51,7 +50,7 @@ def admin_grant(service: AdminClient, *, identity: str, role: str, tenant: str |
         say(f"warning: there is no tenant {tenant!r}; the role takes effect after 'kms tenant create {tenant}'")
 
 
-@admin.command("revoke")
+@admin.command("revoke", examples=("kms admin revoke 7 --config kms.toml",))
 @click.argument("number", type=int)
 @administering(TELLING)
 def admin_revoke(service: AdminClient, *, number: int) -> None:
@@ -60,7 +59,7 @@ def admin_revoke(service: AdminClient, *, number: int) -> None:
     tell_change("admin-revoke", f"revoked: {_about(grant)}", details={"grant": grant})
 
 
-@admin.command("list")
+@admin.command("list", examples=("kms admin list --all --config kms.toml",))
 @click.option("--all", "everything", is_flag=True, help="Include revoked grants.")
 @administering(AS_JSON)
 def admin_list(service: AdminClient, *, everything: bool) -> None:
@@ -70,7 +69,7 @@ def admin_list(service: AdminClient, *, everything: bool) -> None:
     print_rows({"schema": "kms.grants/1", "grants": found}, found, _line, none=none)
 
 
-@admin.command("whois")
+@admin.command("whois", examples=("kms admin whois alice.crt",))
 @click.argument("certificate", type=FILE)
 @AS_JSON
 def admin_whois(certificate: Path) -> None:

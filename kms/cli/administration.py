@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kms.cli.options import FILE, SETTINGS, JsonObject, load, vault, with_options
+from attest.terminal import stacked
+from kms.cli.options import FILE, SETTINGS, JsonObject, load, vault
 
 if TYPE_CHECKING:
     import httpx
@@ -22,12 +23,15 @@ if TYPE_CHECKING:
     from kms.domain.secret import SecretBytes
     from kms.keys.vault import Vault
 
-SERVER = (
-    click.option("--server", metavar="URL", help="Administer the service through its API at this https address."),
-    click.option("--ca", type=FILE, help="CA certificate that the server's certificate must chain to (PEM)."),
-    click.option("--client-cert", type=FILE, help="Your client certificate (PEM)."),
-    click.option("--client-key", type=FILE, help="Private key of your client certificate (PEM)."),
-    click.option("--token-file", type=FILE, help="File that contains your bearer token."),
+SERVER = stacked(
+    (
+        click.option("--server", metavar="URL", help="Administer the service through its API at this https address."),
+        click.option("--ca", type=FILE, help="CA certificate that the server's certificate must chain to (PEM)."),
+        click.option("--client-cert", type=FILE, help="Your client certificate (PEM)."),
+        click.option("--client-key", type=FILE, help="Private key of your client certificate (PEM)."),
+        click.option("--token-file", type=FILE, help="File that contains your bearer token."),
+    ),
+    title="Administration over the network",
 )
 _PLACES = ("database", "database_password_file", "database_connections", "kek_file", "origin", "anchors_file")
 
@@ -114,7 +118,7 @@ def administering(
             click.get_current_context().call_on_close(service.close)
             command(service=service, **given)
 
-        return with_options(*SETTINGS, *SERVER, *options)(called)
+        return stacked((SETTINGS, SERVER, *options))(called)
 
     return decorate
 

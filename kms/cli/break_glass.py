@@ -6,28 +6,27 @@ from pathlib import Path
 
 import click
 
+from attest.terminal import ExampleGroup
 from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change
 from kms.cli.inputs import read_policy_input, read_time
 from kms.cli.options import AS_JSON, FILE, REASON, JsonObject, print_rows
 
 
-@click.group("break-glass")
+@click.group("break-glass", cls=ExampleGroup, examples=("kms break-glass list --config kms.toml",))
 def break_glass() -> None:
-    """Relax one control for one key for a limited time. This requires a quorum and never skips attestation.
-
-    \b
-    Examples:
-      kms break-glass open --key my-model --lift-freeze tenant:research --until 2026-06-01T14:00:00Z \\
-          --reason "incident 4711" --propose
-      kms break-glass open --key my-model --policy emergency.yaml --until 2026-06-01T14:00:00Z \\
-          --reason "incident 4711" --propose
-      kms break-glass list
-      kms break-glass close 1 --reason "over"
-    """  # noqa: D301  \b is click's mark for text that is not wrapped
+    """Relax one control for one key for a limited time. This requires a quorum and never skips attestation."""
 
 
-@break_glass.command("open")
+@break_glass.command(
+    "open",
+    examples=(
+        (
+            "kms break-glass open --key my-model --lift-freeze tenant:research --until 2027-06-01T14:00:00Z "
+            "--reason 'incident 4711' --propose --config kms.toml"
+        ),
+    ),
+)
 @click.option("--key", "key_text", required=True, metavar="KEY", help="Key that the relaxation applies to.")
 @click.option("--lift-freeze", metavar="SCOPE:NAME", help="Freeze to ignore for this key: key:…, tenant:…, … or all.")
 @click.option("--policy", "policy_file", type=FILE, help="Policy to appraise with instead of the key's own.")
@@ -64,7 +63,7 @@ def break_glass_open(
     carry_out(service, change, manner)
 
 
-@break_glass.command("list")
+@break_glass.command("list", examples=("kms break-glass list --config kms.toml",))
 @administering(AS_JSON)
 def break_glass_list(service: AdminClient) -> None:
     """List every relaxation, past and present, and its state."""
@@ -73,7 +72,9 @@ def break_glass_list(service: AdminClient) -> None:
     print_rows(document, found, _line, none="there are no relaxations")
 
 
-@break_glass.command("close")
+@break_glass.command(
+    "close", examples=("kms break-glass close 3 --reason 'incident 4711 is closed' --config kms.toml",)
+)
 @click.argument("number", type=click.IntRange(1, 2**31 - 1))
 @REASON
 @administering(TELLING)

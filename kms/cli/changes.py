@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from attest.terminal import stacked
 from kms.cli.administration import AdminClient
-from kms.cli.options import REASON, json_flag, print_json, say, wants_json, with_options
+from kms.cli.options import REASON, json_flag, print_json, say, wants_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +57,7 @@ def changing(
             command(manner=Manner(reason=reason, propose=propose, hours=hours, person=person), **given)
 
         reason_option = reason or (REASON if needs_reason else _OPTIONAL)
-        return with_options(reason_option, *_PROPOSING, *((TELLING,) if telling else ()))(called)
+        return stacked((reason_option, *_PROPOSING, *((TELLING,) if telling else ())))(called)
 
     return decorate
 

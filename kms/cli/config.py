@@ -9,18 +9,25 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.terminal import ExampleGroup
 from kms.cli.options import AS_JSON, print_json, wants_json, with_settings
 
 if TYPE_CHECKING:
     from kms.config.settings import LoadedSettings
 
 
-@click.group()
+@click.group(
+    cls=ExampleGroup,
+    examples=(
+        "kms config check --config kms.toml",
+        "kms config show --config kms.toml",
+    ),
+)
 def config() -> None:
     """Show and check the settings. Run this on the service's machine."""
 
 
-@config.command("show")
+@config.command("show", examples=("kms config show --config kms.toml",))
 @with_settings(AS_JSON, serving=True)
 def config_show(loaded: LoadedSettings) -> None:
     """Print the effective settings and the source of each. No setting is a secret."""
@@ -33,7 +40,7 @@ def config_show(loaded: LoadedSettings) -> None:
         click.echo(f"{name:26} {json.dumps(value):40} {loaded.sources[name]}")
 
 
-@config.command("check")
+@config.command("check", examples=("kms config check --config kms.toml",))
 @with_settings(AS_JSON, serving=True)
 @click.option(
     "--warn-days",

@@ -7,26 +7,34 @@ from collections.abc import Callable
 
 import click
 
+from attest.terminal import ExampleGroup
 from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change
 from kms.cli.options import AS_JSON, REASON, JsonObject, print_rows, say
 
 
-@click.group()
+@click.group(
+    cls=ExampleGroup,
+    examples=(
+        "kms freeze key my-model --reason 'incident 4711' --dry-run --config kms.toml",
+        "kms freeze product milan --reason 'its keys are public' --config kms.toml",
+        "kms freeze list --config kms.toml",
+    ),
+)
 def freeze() -> None:
     """Immediately stop releases.
 
     A freeze stops the release of a key, of a tenant's keys, to a product, or of everything.
-
-    \b
-    Examples:
-      kms freeze key my-model --reason "incident 4711"
-      kms freeze product milan --reason "keys of the product line are public"
-      kms freeze list
-    """  # noqa: D301  \b is click's mark for text that is not wrapped
+    """
 
 
-@click.group()
+@click.group(
+    cls=ExampleGroup,
+    examples=(
+        "kms thaw key my-model --reason 'firmware is updated' --config kms.toml",
+        "kms thaw all --reason 'incident 4711 is closed' --propose --config kms.toml",
+    ),
+)
 def thaw() -> None:
     """Lift a freeze. This requires a quorum, or on a service that never had one, the setting allow_thaw_by_one."""
 
@@ -79,11 +87,12 @@ def _thawing(scope: str) -> Callable[..., None]:
 
 
 _WHAT = {
-    "key": "a key (KEY, or TENANT/KEY)",
-    "tenant": "every key of a tenant",
-    "product": "keys to a product (tdx, milan, fmspc:…)",
-    "all": "everything",
+    "key": ("a key (KEY, or TENANT/KEY)", "key my-model"),
+    "tenant": ("every key of a tenant", "tenant research"),
+    "product": ("keys to a product (tdx, milan, fmspc:…)", "product milan"),
+    "all": ("everything", "all"),
 }
+"""What a command freezes or thaws, and the end of an example."""
 
 
 def _add(
@@ -92,18 +101,19 @@ def _add(
     make: Callable[[str], Callable[..., None]],
     changed: Callable[[Callable[..., None]], Callable[..., None]],
 ) -> None:
-    for scope, what in _WHAT.items():
+    for scope, (what, target) in _WHAT.items():
         command = changed(make(scope))
         if scope != "all":
             command = click.argument("name")(command)
-        group.command(scope, help=f"{verb} {what}.")(command)
+        example = f"kms {group.name} {target} --reason 'incident 4711' --config kms.toml"
+        group.command(scope, help=f"{verb} {what}.", examples=(example,))(command)
 
 
 _add(freeze, "Stop the release of", _freezing, administering(REASON, *_BEFORE, TELLING))
 _add(thaw, "Lift the freeze of", _thawing, lambda command: changing(needs_reason=True)(administering()(command)))
 
 
-@freeze.command("list")
+@freeze.command("list", examples=("kms freeze list --config kms.toml",))
 @administering(AS_JSON)
 def freeze_list(service: AdminClient) -> None:
     """List all freezes: target, time, person and reason."""

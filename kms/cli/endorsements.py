@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.terminal import ExampleGroup
 from kms.cli.options import AS_JSON, JsonObject, moment, print_json, say, wants_json, with_settings
 
 if TYPE_CHECKING:
@@ -15,12 +16,12 @@ if TYPE_CHECKING:
     from kms.config.settings import LoadedSettings, Settings
 
 
-@click.group()
+@click.group(cls=ExampleGroup, examples=("kms endorsements status --config kms.toml",))
 def endorsements() -> None:
     """Show the vendors' endorsements and their expiry. Run this on the service's machine."""
 
 
-@endorsements.command("status")
+@endorsements.command("status", examples=("kms endorsements status --config kms.toml",))
 @with_settings(AS_JSON, serving=True)
 def endorsements_status(loaded: LoadedSettings) -> None:
     """List the endorsements with their expiry.

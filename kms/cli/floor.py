@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.terminal import ExampleGroup, stacked
 from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import Manner, carry_out, changing, tell_change
 from kms.cli.inputs import read_time
-from kms.cli.options import AS_JSON, JsonObject, moment, print_rows, say, wants_json, with_options
+from kms.cli.options import AS_JSON, JsonObject, moment, print_rows, say, wants_json
 from kms.cli.releases import found_leases, show_leases
 
 if TYPE_CHECKING:
@@ -31,26 +32,30 @@ _CHANGE = (
 )
 
 
-@click.group()
+@click.group(
+    cls=ExampleGroup,
+    examples=(
+        "kms floor set Genoa:snp=28,microcode=84 --because CVE-2025-0033 --dry-run --config kms.toml",
+        "kms floor show --config kms.toml",
+    ),
+)
 def floor() -> None:
     """Require minimum firmware levels of every workload.
 
     A floor applies regardless of the policies of keys.
-
-    \b
-    Examples:
-      kms floor set Genoa:snp=28,microcode=84 --because CVE-2025-0033 --dry-run
-      kms floor set tdx:tcb_status=UpToDate,tcb_date=2025-11-12 --from 2026-01-01 --because INTEL-SA-01192
-      kms floor set hopper:driver=570.172.08 --tenant acme --because "bulletin 5678"
-      kms floor check
-      kms floor end Genoa:snp --because "withdrawn by AMD"
-    """  # noqa: D301  \b is click's mark for text that is not wrapped
+    """
 
 
-@floor.command("set")
+@floor.command(
+    "set",
+    examples=(
+        "kms floor set Genoa:snp=28,microcode=84 --because CVE-2025-0033 --dry-run --config kms.toml",
+        "kms floor set hopper:driver=570.172.08 --tenant hospital --because 'bulletin 5678' --config kms.toml",
+    ),
+)
 @click.argument("demands", metavar="PRODUCT:COMPONENT=VALUE[,...]...", nargs=-1, required=True)
 @click.option("--from", "since", metavar="TIME", help="Start time: RFC 3339 or a date (default: immediately).")
-@with_options(*_CHANGE)
+@stacked(_CHANGE)
 @changing(reason=_BECAUSE)
 @administering()
 def floor_set(
@@ -78,10 +83,10 @@ def floor_set(
     _change(service, before, then, manner, dry_run=dry_run, yes=yes)
 
 
-@floor.command("end")
+@floor.command("end", examples=("kms floor end Genoa:microcode --because 'withdrawn by AMD' --config kms.toml",))
 @click.argument("demands", metavar="[PRODUCT[:COMPONENT[=VALUE]]...]", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="End the whole floor.")
-@with_options(*_CHANGE)
+@stacked(_CHANGE)
 @changing(reason=_BECAUSE)
 @administering()
 def floor_end(
@@ -110,7 +115,7 @@ def floor_end(
     _change(service, before, then, manner, dry_run=dry_run, yes=yes)
 
 
-@floor.command("show")
+@floor.command("show", examples=("kms floor show --config kms.toml",))
 @click.option("--tenant", metavar="TENANT", help="Only the floors that apply to this tenant.")
 @administering(AS_JSON)
 def floor_show(service: AdminClient, *, tenant: str | None) -> None:
@@ -127,7 +132,7 @@ def floor_show(service: AdminClient, *, tenant: str | None) -> None:
     print_rows({"schema": "kms.floors/1", "floors": found}, rows, str, none="there is no floor")
 
 
-@floor.command("check")
+@floor.command("check", examples=("kms floor check --at 2027-01-01 --config kms.toml",))
 @click.option("--tenant", metavar="TENANT", help="Only the keys of this tenant.")
 @click.option("--at", "at_text", metavar="TIME", help="Use the floors in force at this time (RFC 3339). Default: now.")
 @administering(AS_JSON)

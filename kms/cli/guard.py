@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.terminal import ExampleGroup
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.options import AS_JSON, moment, print_json, say, vault, wants_json, with_settings
 
@@ -15,22 +16,16 @@ if TYPE_CHECKING:
     from kms.operations.guards.examination import GuardFinding
 
 
-@click.group()
+@click.group(cls=ExampleGroup, examples=("kms guard show --config kms.toml",))
 def guard() -> None:
     """Show and create rollback guards.
 
     They detect an older copy of the database; 'accept' accepts such a copy. Run these commands on the service's
     machine; they do not work over the network.
-
-    \b
-    Examples:
-      kms guard show
-      kms guard init
-      kms guard accept --because "disk failed; the backup of 1 June is the newest"
-    """  # noqa: D301  \b is click's mark for text that is not wrapped
+    """
 
 
-@guard.command("show")
+@guard.command("show", examples=("kms guard show --config kms.toml",))
 @with_settings(AS_JSON)
 def guard_show(loaded: LoadedSettings) -> None:
     """Compare the database with every guard.
@@ -55,7 +50,7 @@ def guard_show(loaded: LoadedSettings) -> None:
         )
 
 
-@guard.command("init")
+@guard.command("init", examples=("kms guard init --config kms.toml",))
 @with_settings(TELLING)
 def guard_init(loaded: LoadedSettings) -> None:
     """Create guards that are missing or empty. They accept the present state of the database and later ones.
@@ -74,7 +69,7 @@ def guard_init(loaded: LoadedSettings) -> None:
         say("note: every guard exists already")
 
 
-@guard.command("accept")
+@guard.command("accept", examples=("kms guard accept --because 'restored with pg_restore' --config kms.toml",))
 @click.option("--because", required=True, metavar="REASON", help="Reason to use this database; recorded in the log.")
 @with_settings(TELLING)
 def guard_accept(because: str, loaded: LoadedSettings) -> None:

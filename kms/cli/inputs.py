@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kms.cli.options import FILE, with_options
+from attest.terminal import stacked
+from kms.cli.options import FILE
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -128,7 +129,7 @@ def references_options(command: Callable[..., None]) -> Callable[..., None]:
     ) -> None:
         command(references=read_documents(references, references_signature, references_key), **options)
 
-    return with_options(*_REFERENCES)(called)
+    return stacked(_REFERENCES)(called)
 
 
 def read_documents(

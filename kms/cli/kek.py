@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.terminal import ExampleGroup
 from kms.cli.administration import local
 from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change
 from kms.cli.options import AS_JSON, moment, print_json, say, vault, wants_json, with_settings
@@ -21,22 +22,21 @@ if TYPE_CHECKING:
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Check whether this would succeed, and change nothing.")
 
 
-@click.group()
+@click.group(
+    cls=ExampleGroup,
+    examples=(
+        "kms kek status --config kms.toml",
+        "kms kek rotate 4f6fdbae --dry-run --config kms.toml",
+    ),
+)
 def kek() -> None:
     """Create, rotate, retire and list key-encryption keys.
 
     Run these commands on the service's machine; they do not work over the network.
-
-    \b
-    Examples:
-      kms kek status
-      kms kek create keks/2027.toml
-      kms kek rotate 4f6fdbae
-      kms kek retire 09c1d2aa
-    """  # noqa: D301  \b is click's mark for text that is not wrapped
+    """
 
 
-@kek.command("status")
+@kek.command("status", examples=("kms kek status --config kms.toml",))
 @with_settings(AS_JSON)
 def kek_status(loaded: LoadedSettings) -> None:
     """List the key-encryption keys.
@@ -53,7 +53,7 @@ def kek_status(loaded: LoadedSettings) -> None:
         click.echo(_line(one))
 
 
-@kek.command("create")
+@kek.command("create", examples=("kms kek create keks/2027.toml --config kms.toml",))
 @click.argument("definition", type=click.Path(path_type=Path, dir_okay=False))
 @with_settings(TELLING)
 def kek_create(definition: Path, loaded: LoadedSettings) -> None:
@@ -77,7 +77,13 @@ def kek_create(definition: Path, loaded: LoadedSettings) -> None:
     say(f"next: 'kms kek rotate {record.short_id}', after every machine has it")
 
 
-@kek.command("rotate")
+@kek.command(
+    "rotate",
+    examples=(
+        "kms kek rotate 4f6fdbae --dry-run --config kms.toml",
+        "kms kek rotate 4f6fdbae --config kms.toml",
+    ),
+)
 @click.argument("kek_id")
 @_DRY_RUN
 @changing()
@@ -139,7 +145,7 @@ def _move(opened: Vault, target: KekRecord, count: int, *, origin: str) -> None:
     say("note: keep the old one for old backups, which need it")
 
 
-@kek.command("retire")
+@kek.command("retire", examples=("kms kek retire 09c1d2aa --config kms.toml",))
 @click.argument("kek_id")
 @_DRY_RUN
 @changing()

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.terminal import ExampleCommand, stacked
 from kms.cli.administration import AdminClient, administering
 from kms.cli.inputs import read_hex, read_input, read_policy_input
 from kms.cli.keys import read_material
-from kms.cli.options import FILE, key_argument, say, with_options
+from kms.cli.options import FILE, key_argument, say
 
 if TYPE_CHECKING:
     from attest.release import VerifierKey
@@ -85,7 +86,7 @@ def _service_demands(command: Callable[..., None]) -> Callable[..., None]:
 
         command(require_machine=require_machine, **given)
 
-    return with_options(*_DEMANDS)(called)
+    return stacked(_DEMANDS)(called)
 
 
 def _prove(settings: SessionSettings) -> None:
@@ -100,7 +101,7 @@ def _prove(settings: SessionSettings) -> None:
         KeyReleaseClient(http, service=settings.service, expect=expectation_of(settings, None)).prove()
 
 
-@click.command("import-key")
+@click.command("import-key", cls=ExampleCommand, examples=("kms key import-key --config kms.toml > import-key.json",))
 @click.option(
     "--tenant", default="default", show_default=True, help="Tenant of the keys; you need the right to create one."
 )
@@ -113,7 +114,13 @@ def key_import_key(service: AdminClient, *, tenant: str) -> None:
     click.echo(service.note("POST", "/v1/import-key", tenant=tenant), nl=False)
 
 
-@click.command("wrap")
+@click.command(
+    "wrap",
+    cls=ExampleCommand,
+    examples=(
+        "kms key wrap my-model --from model.key --policy policy.yaml --to import-key.json --service ID --out m.wrapped",
+    ),
+)
 @key_argument
 @click.option("--to", "note", required=True, type=FILE, help="Output of 'kms key import-key'.")
 @click.option("--service", required=True, metavar="IDENTITY", help="Service identity that you trust.")

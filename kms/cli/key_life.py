@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from attest.terminal import ExampleCommand
 from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.keys import material_of, material_options, read_wrapped, require_one_source, tell_versions
@@ -34,7 +35,14 @@ if TYPE_CHECKING:
 _LEVELS = ("none", "codes", "checks", "full")
 
 
-@click.command("rotate")
+@click.command(
+    "rotate",
+    cls=ExampleCommand,
+    examples=(
+        "kms key rotate my-model --config kms.toml",
+        "kms key rotate my-model --from new.key --overlap 2d --config kms.toml",
+    ),
+)
 @click.argument("name", metavar="[KEY]", required=False, callback=read_key)
 @click.option("--due", is_flag=True, help="Make only the scheduled rotations that are due.")
 @material_options
@@ -74,7 +82,14 @@ def _do_due(service: AdminClient, verb: str, what: str, tell: Callable[[Any], No
         say("note: nothing is due")
 
 
-@click.command("schedule")
+@click.command(
+    "schedule",
+    cls=ExampleCommand,
+    examples=(
+        "kms key schedule prompts --every 7d --overlap 1d --config kms.toml",
+        "kms key schedule prompts --off --config kms.toml",
+    ),
+)
 @key_argument
 @duration_option("--every", "Time between rotations, such as 30d.")
 @duration_option("--overlap", "Time during which the previous version is still released by number (default 7d).")
@@ -95,7 +110,14 @@ def key_schedule(
     _tell("schedule", name, text, {"schedule": schedule})
 
 
-@click.command("destroy")
+@click.command(
+    "destroy",
+    cls=ExampleCommand,
+    examples=(
+        "kms key destroy my-model --dry-run --config kms.toml",
+        "kms key destroy my-model@1 --after 14d --config kms.toml",
+    ),
+)
 @click.argument("reference", metavar="[KEY[@VERSION]]", required=False, callback=read_reference)
 @click.option("--due", is_flag=True, help="Destroy only what is due now, and schedule nothing.")
 @duration_option("--after", "Delay before destruction (default and minimum: the setting destroy_delay_seconds).")
@@ -151,7 +173,7 @@ def _destroy(
     say(f"note: until then, 'kms key restore {reference}' undoes this; earlier backups contain the key in wrapped form")
 
 
-@click.command("restore")
+@click.command("restore", cls=ExampleCommand, examples=("kms key restore my-model@1 --config kms.toml",))
 @reference_argument
 @administering(TELLING)
 def key_restore(service: AdminClient, *, reference: KeyReference) -> None:
@@ -161,7 +183,7 @@ def key_restore(service: AdminClient, *, reference: KeyReference) -> None:
     _tell("restore", reference.name, text, {"versions": numbers})
 
 
-@click.command("tag")
+@click.command("tag", cls=ExampleCommand, examples=("kms key tag my-model team=search stage=prod --config kms.toml",))
 @key_argument
 @click.argument("tags", metavar="NAME=VALUE...", nargs=-1)
 @click.option("--remove", multiple=True, metavar="NAME", help="Remove the tag NAME. Repeatable.")
@@ -180,7 +202,11 @@ def key_tag(service: AdminClient, *, name: KeyName, tags: tuple[str, ...], remov
         click.echo(f"{tag}={value}")
 
 
-@click.command("release-settings")
+@click.command(
+    "release-settings",
+    cls=ExampleCommand,
+    examples=("kms key release-settings my-model --lease-seconds 3600 --config kms.toml",),
+)
 @key_argument
 @click.option("--disclosure", type=click.Choice(_LEVELS), help="Detail that a refused workload receives.")
 @click.option("--lease-seconds", metavar="N|default", help="Duration of a lease.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.terminal import ExampleGroup
 from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import Manner, carry_out, changing
 from kms.cli.inputs import given_references, read_evidence_input, read_policy_input, read_time, references_options
@@ -23,19 +24,20 @@ _SUMMARY = {
 }
 
 
-@click.group()
+@click.group(
+    cls=ExampleGroup, examples=("kms key policy set my-model --policy policy-2.yaml --dry-run --config kms.toml",)
+)
 def policy() -> None:
-    """Replace the policy that guards a key.
-
-    \b
-    Examples:
-      kms key policy set my-model --policy policy-2.yaml --dry-run --evidence recorded.cmw
-      kms key policy set my-model --policy policy-2.yaml
-      kms key policy set my-model --policy policy-2.yaml --propose --reason "new firmware"
-    """  # noqa: D301  \b is click's mark for text that is not wrapped
+    """Replace the policy that guards a key."""
 
 
-@policy.command("set")
+@policy.command(
+    "set",
+    examples=(
+        "kms key policy set my-model --policy policy-2.yaml --dry-run --evidence recorded.cmw --config kms.toml",
+        "kms key policy set my-model --policy policy-2.yaml --config kms.toml",
+    ),
+)
 @key_argument
 @click.option("--policy", "policy_file", required=True, type=FILE, help="Policy document.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.terminal import ExampleGroup
 from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.inputs import given_references, read_input, read_policy_input, references_options
@@ -42,7 +43,14 @@ def material_options(command: Callable[..., None]) -> Callable[..., None]:
     return clear(sealed(command))
 
 
-@click.group()
+@click.group(
+    cls=ExampleGroup,
+    examples=(
+        "kms key import my-model --from model.key --policy policy.yaml --config kms.toml",
+        "kms key list --config kms.toml",
+        "kms key disable my-model --config kms.toml",
+    ),
+)
 def key() -> None:
     """Create, import, list, rotate, disable and destroy keys.
 
@@ -50,7 +58,13 @@ def key() -> None:
     """
 
 
-@key.command("create")
+@key.command(
+    "create",
+    examples=(
+        "kms key create my-model --policy policy.yaml --config kms.toml",
+        "kms key create prompts --purpose prompt-key --policy policy.yaml --config kms.toml",
+    ),
+)
 @key_argument
 @click.option("--policy", "policy_file", required=True, type=FILE, help="Policy document.")
 @click.option(
@@ -76,7 +90,13 @@ def key_create(
     tell_versions([service.post("/v1/keys", {**wanted, "purpose": purpose})])
 
 
-@key.command("import")
+@key.command(
+    "import",
+    examples=(
+        "kms key import my-model --from model.key --policy policy.yaml --config kms.toml",
+        "kms key import my-model --wrapped model.wrapped --policy policy.yaml --server https://kms.example:8751",
+    ),
+)
 @key_argument
 @material_options
 @click.option("--algorithm", default="symmetric-256", help="Algorithm of the key, which also determines its purpose.")
@@ -154,7 +174,13 @@ def read_material(source: Path) -> SecretBytes:
     return SecretBytes(read_input(source, secret=True))
 
 
-@key.command("list")
+@key.command(
+    "list",
+    examples=(
+        "kms key list --config kms.toml",
+        "kms key list --tag team=search --json --config kms.toml",
+    ),
+)
 @click.option("--tenant", help="Only the keys of this tenant.")
 @click.option(
     "--tag", "tags", multiple=True, metavar="NAME=VALUE", help="Only keys with this tag. Repeatable: with all."
@@ -172,7 +198,7 @@ def key_list(service: AdminClient, *, tenant: str | None, tags: tuple[str, ...])
         say(f"note: there are no {which}; add one with 'kms key import' or 'kms key create'")
 
 
-@key.command("show")
+@key.command("show", examples=("kms key show hospital/records --config kms.toml",))
 @key_argument
 @administering(AS_JSON)
 def key_show(service: AdminClient, *, name: KeyName) -> None:
@@ -204,7 +230,13 @@ def _show(found: JsonObject) -> None:
     click.echo(f"policy:\n{found['policy'].rstrip()}")
 
 
-@key.command("disable")
+@key.command(
+    "disable",
+    examples=(
+        "kms key disable my-model --config kms.toml",
+        "kms key disable my-model@2 --config kms.toml",
+    ),
+)
 @reference_argument
 @administering(TELLING)
 def key_disable(service: AdminClient, *, reference: KeyReference) -> None:
@@ -215,7 +247,7 @@ def key_disable(service: AdminClient, *, reference: KeyReference) -> None:
     _set_enabled(service, reference, enabled=False)
 
 
-@key.command("enable")
+@key.command("enable", examples=("kms key enable my-model --config kms.toml",))
 @reference_argument
 @administering(TELLING)
 def key_enable(service: AdminClient, *, reference: KeyReference) -> None:

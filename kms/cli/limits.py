@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.terminal import ExampleGroup
 from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import Manner, carry_out, changing
 from kms.cli.inputs import read_input
@@ -27,21 +28,17 @@ _CLEARED = {
 }
 
 
-@click.group()
+@click.group(cls=ExampleGroup, examples=("kms key limits show my-model --config kms.toml",))
 def limits() -> None:
     """Limit the releases of a key.
 
     Limits restrict how often, to how many holders, to which chips and when it is released.
-
-    \b
-    Examples:
-      kms key limits set my-model --most-releases 100/day --most-releases 5000 --most-holders 8
-      kms key limits set my-model --chips chips.txt --window "Mon-Fri 08:00-18:00 UTC" --dry-run
-      kms key limits show my-model
-    """  # noqa: D301  \b is click's mark for text that is not wrapped
+    """
 
 
-@limits.command("set")
+@limits.command(
+    "set", examples=("kms key limits set my-model --most-releases 100/day --most-holders 8 --config kms.toml",)
+)
 @key_argument
 @click.option("--most-releases", multiple=True, metavar="N[/PERIOD]", help="N, N/hour, N/day or N/week. Repeatable.")
 @click.option("--most-holders", type=int, metavar="N", help="Maximum holders with a live lease at a time.")
@@ -86,7 +83,7 @@ def limits_set(
     carry_out(service, change, manner)
 
 
-@limits.command("show")
+@limits.command("show", examples=("kms key limits show my-model --config kms.toml",))
 @key_argument
 @administering(AS_JSON)
 def limits_show(service: AdminClient, *, name: KeyName) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.terminal import ExampleGroup
 from kms.cli.administration import AdminClient, administering
 from kms.cli.inputs import checkpoint_option, expect_option, read_input
 from kms.cli.options import AS_JSON, FILE, JsonObject, moment, print_json, say, vault, wants_json, with_settings
@@ -21,12 +22,18 @@ PAGE = 500
 _ENTRIES = "/v1/log/entries"
 
 
-@click.group()
+@click.group(
+    cls=ExampleGroup,
+    examples=(
+        "kms log tail --config kms.toml",
+        "kms log verify --config kms.toml",
+    ),
+)
 def log() -> None:
     """Read, verify and export the log of decisions and changes."""
 
 
-@log.command("list")
+@log.command("list", examples=("kms log list --after 4711 --config kms.toml",))
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Only entries after this number.")
 @administering(AS_JSON)
 def log_list(service: AdminClient, *, after: int) -> None:
@@ -37,7 +44,7 @@ def log_list(service: AdminClient, *, after: int) -> None:
     _print_after(service, after)
 
 
-@log.command("tail")
+@log.command("tail", examples=("kms log tail --follow --config kms.toml",))
 @click.option("--lines", "-n", type=click.IntRange(min=0), default=10, help="Number of entries (default 10).")
 @click.option("--follow", "-f", is_flag=True, help="Keep printing new entries until interrupted.")
 @administering(AS_JSON)
@@ -52,7 +59,13 @@ def log_tail(service: AdminClient, *, lines: int, follow: bool) -> None:
         last = _print_after(service, last)
 
 
-@log.command("verify")
+@log.command(
+    "verify",
+    examples=(
+        "kms log verify --config kms.toml",
+        "kms log verify --checkpoint noted.checkpoint --config kms.toml",
+    ),
+)
 @expect_option("An earlier state (SIZE:ROOT) or a receipt's decision that the log must still contain. Repeatable.")
 @checkpoint_option("Checkpoint stored elsewhere; - for stdin. Repeatable.")
 @with_settings(AS_JSON)
@@ -76,7 +89,7 @@ def log_verify(expected: tuple[str, ...], checkpoints: tuple[Path, ...], loaded:
         click.echo(f"{state.size} entries, unbroken\nstate: {state.size}:{state.root.hex()}")
 
 
-@log.command("checkpoint")
+@log.command("checkpoint", examples=("kms log checkpoint --config kms.toml",))
 @administering()
 def log_checkpoint(service: AdminClient) -> None:
     """Print the signed checkpoint of the log.
@@ -86,7 +99,7 @@ def log_checkpoint(service: AdminClient) -> None:
     click.echo(service.note("GET", "/v1/log/checkpoint"), nl=False)
 
 
-@log.command("export")
+@log.command("export", examples=("kms log export log-copy --config kms.toml",))
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
 @with_settings(AS_JSON)
 def log_export(directory: Path, loaded: LoadedSettings) -> None:
@@ -112,7 +125,15 @@ def log_export(directory: Path, loaded: LoadedSettings) -> None:
         click.echo(f"{done.size} entries in {directory}, {done.size - done.before} of them new ({done.files} files)")
 
 
-@log.command("cosign")
+@log.command(
+    "cosign",
+    examples=(
+        (
+            "kms log cosign https://kms.example --log 'kms.example/prod+7dd6…' --name witness.example "
+            "--key w.pem --memory w.json"
+        ),
+    ),
+)
 @click.argument("url")
 @click.option("--log", "log_key", required=True, metavar="IDENTITY", help="Identity of the service, from its operator.")
 @click.option("--name", required=True, help="Name of this witness, such as witness.example/a.")

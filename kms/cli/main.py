@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from attest.terminal import ExampleCommand, ExampleGroup
 from kms.cli.admin import admin
 from kms.cli.anchors import anchors
 from kms.cli.break_glass import break_glass
@@ -30,7 +31,7 @@ from kms.cli.key_policy import policy
 from kms.cli.keys import key
 from kms.cli.limits import limits
 from kms.cli.log import log
-from kms.cli.options import SETTINGS, load, moment, say, with_options, with_settings
+from kms.cli.options import SETTINGS, load, moment, say, with_settings
 from kms.cli.proposals import proposal
 from kms.cli.quorum import people, quorum
 from kms.cli.references import references
@@ -98,37 +99,43 @@ def _fail(message: str, hint: str | None, code: int) -> int:
     return code
 
 
-class _Sections(click.Group):
+class _Sections(ExampleGroup):
     """Command group that lists its commands in sections."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
-        width = formatter.width - 6 - max(map(len, self.commands))
         for title, section in _SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl([(command.name or "", command.get_short_help_str(width)) for command in section])
+                formatter.write_dl([(command.name or "", command.get_short_help_str()) for command in section])
 
 
-@click.group(cls=_Sections, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_Sections,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    examples=(
+        "kms init /etc/kms --origin kms.example/prod",
+        "kms key import my-model --from model.key --policy policy.yaml --config /etc/kms/kms.toml",
+        "kms serve --config /etc/kms/kms.toml",
+        "kms log verify --config /etc/kms/kms.toml",
+    ),
+)
 @click.version_option(package_name="attest-kms", prog_name="kms")
 def cli() -> None:
-    """Release keys to workloads that prove their identity by attestation.
-
-    \b
-    Examples:
-      kms init /etc/kms --origin kms.example/prod
-      kms key import my-model --from model.key --policy policy.yaml --config /etc/kms/kms.toml
-      kms serve --config /etc/kms/kms.toml
-      kms log verify --config /etc/kms/kms.toml
-    """  # noqa: D301  \b is click's mark for text that is not wrapped
+    """Release keys to workloads that prove their identity by attestation."""
 
 
 # -- init, migrate, config
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "kms init /etc/kms --origin kms.example/prod",
+        "kms init svc --origin kms.example/test --allow-simulated",
+    ),
+)
 @click.argument("directory", required=False, type=click.Path(path_type=Path, file_okay=False))
-@with_options(*SETTINGS)
+@SETTINGS
 @click.option("--allow-simulated", is_flag=True, default=None, help="Add this setting to the new kms.toml.")
 @click.option("--administrator", metavar="IDENTITY", help="First administrator (default: none).")
 @TELLING
@@ -174,7 +181,7 @@ def init(
     say("note: configure workloads with the identity, by which they authenticate this service")
 
 
-@click.command()
+@click.command(cls=ExampleCommand, examples=("kms migrate --config kms.toml",))
 @click.option(
     "--accept-differences",
     metavar="REASON",
@@ -212,8 +219,8 @@ _SECTIONS: dict[str, tuple[click.Command, ...]] = {
     "Access and approval": (admin, people, quorum, proposal, anchors),
     "Log and storage": (log, backup, restore, fsck, guard, migrate, kek),
 }
-for command in (*IMPORTS, *LIFE, limits, policy):
-    key.add_command(command)
+for part in (*IMPORTS, *LIFE, limits, policy):
+    key.add_command(part)
 for command in chain.from_iterable(_SECTIONS.values()):
     cli.add_command(command)
 

@@ -13,6 +13,8 @@ from urllib.parse import quote
 
 import click
 
+from attest.terminal import OUTPUT, stacked
+
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
@@ -72,59 +74,69 @@ def moment() -> datetime:
 
 
 FILE = click.Path(path_type=Path)
-SETTINGS = (
-    click.option("--config", type=FILE, help="Settings file (TOML). Default: KMS_CONFIG."),
-    click.option("--database", metavar="FILE|URL", help="SQLite file, or postgresql:// without a password."),
-    click.option("--database-password-file", type=FILE, help="File with the password for PostgreSQL."),
-    click.option("--database-connections", type=int, help="Maximum connections to PostgreSQL (default 10)."),
-    click.option("--kek-file", type=FILE, help="Key-encryption key."),
-    click.option("--origin", metavar="NAME", help="Name of the service, such as kms.example/prod."),
+SETTINGS = stacked(
+    (
+        click.option("--config", type=FILE, help="Settings file (TOML). Default: KMS_CONFIG."),
+        click.option("--database", metavar="FILE|URL", help="SQLite file, or postgresql:// without a password."),
+        click.option("--database-password-file", type=FILE, help="File with the password for PostgreSQL."),
+        click.option("--database-connections", type=int, help="Maximum connections to PostgreSQL (default 10)."),
+        click.option("--kek-file", type=FILE, help="Key-encryption key."),
+        click.option("--origin", metavar="NAME", help="Name of the service, such as kms.example/prod."),
+    ),
+    title="Settings of the service",
 )
-SERVING = (
-    click.option("--host", help="Address to listen on (default 127.0.0.1)."),
-    click.option("--port", type=int, help="Port to listen on (default 8750; 0 for any)."),
-    click.option("--admin-port", type=int, help="Port of the administration API (default: none; 0 for any)."),
-    click.option("--workers", type=int, help="Worker processes (default 1)."),
-    click.option("--drain-seconds", type=int, help="Maximum time to finish requests at shutdown (default 10)."),
-    click.option("--tls-certificate-file", type=FILE, help="Certificate chain for HTTPS (PEM)."),
-    click.option("--tls-key-file", type=FILE, help="Private key of the first certificate (PEM)."),
-    click.option("--tls-minimum", type=click.Choice(["1.2", "1.3"]), help="Minimum version of TLS (default 1.3)."),
-    click.option(
-        "--plain-http",
-        type=click.Choice(["warn", "refuse"]),
-        help="How to treat a listener without TLS that other machines can reach (default warn).",
+SERVING = stacked(
+    (
+        click.option("--host", help="Address to listen on (default 127.0.0.1)."),
+        click.option("--port", type=int, help="Port to listen on (default 8750; 0 for any)."),
+        click.option("--admin-port", type=int, help="Port of the administration API (default: none; 0 for any)."),
+        click.option("--workers", type=int, help="Worker processes (default 1)."),
+        click.option("--drain-seconds", type=int, help="Maximum time to finish requests at shutdown (default 10)."),
+        click.option("--tls-certificate-file", type=FILE, help="Certificate chain for HTTPS (PEM)."),
+        click.option("--tls-key-file", type=FILE, help="Private key of the first certificate (PEM)."),
+        click.option("--tls-minimum", type=click.Choice(["1.2", "1.3"]), help="Minimum version of TLS (default 1.3)."),
+        click.option(
+            "--plain-http",
+            type=click.Choice(["warn", "refuse"]),
+            help="How to treat a listener without TLS that other machines can reach (default warn).",
+        ),
+        click.option(
+            "--self-evidence",
+            type=click.Choice(["off", "auto", "snp", "tdx", "azure", "simulated-snp", "simulated-tdx"]),
+            help="Evidence with which the service proves its own machine (default off).",
+        ),
+        click.option("--self-evidence-per-minute", type=int, help="Maximum reports per minute (default 60)."),
+        click.option(
+            "--lock-memory/--no-lock-memory", default=None, help="Lock memory, so that it is not swapped out."
+        ),
+        click.option("--endorsements", multiple=True, type=FILE, help="File or directory of endorsements. Repeatable."),
+        click.option(
+            "--bundle-keys", multiple=True, type=FILE, help="Public key that signs bundles (PEM). Repeatable."
+        ),
+        click.option("--fetch/--no-fetch", default=None, help="Fetch endorsements that the files lack."),
+        click.option("--cache-directory", type=FILE, help="Cache of fetched endorsements."),
+        click.option("--anchors-file", type=FILE, help="Changes to the default trust anchors (TOML)."),
+        click.option("--verifiers-file", type=FILE, help="Verifiers whose EARs are accepted (TOML)."),
+        click.option("--witnesses-file", type=FILE, help="Witnesses that cosign the log."),
+        click.option("--publish-entries/--no-publish-entries", default=None, help="Make the log's entries public."),
+        click.option("--destroy-delay-seconds", type=int, help="Minimum delay before a destruction (default 604800)."),
+        click.option("--challenge-seconds", type=int, help="Validity of a challenge (default 300)."),
+        click.option("--lease-seconds", type=int, help="Default duration of a lease (default 86400)."),
+        click.option("--max-body-bytes", type=int, help="Maximum size of a request body (default 2097152)."),
+        click.option("--request-seconds", type=int, help="Maximum time for one request (default 30)."),
+        click.option("--max-concurrent", type=int, help="Maximum releases at the same time (default 32)."),
+        click.option(
+            "--allow-simulated/--no-allow-simulated",
+            default=None,
+            help="Accept evidence of the simulator, which proves nothing.",
+        ),
+        click.option("--log-format", help="Format of the log on standard error: 'text' or 'json' (default text)."),
+        click.option("--metrics-host", help="Address for metrics (default 127.0.0.1)."),
+        click.option("--metrics-port", type=int, help="Port for metrics (default: no metrics)."),
+        click.option("--otlp-endpoint", metavar="URL", help="Collector of traces, OTLP/HTTP (default: no traces)."),
+        click.option("--profile", help="'production' refuses every insecure setting (default standard)."),
     ),
-    click.option(
-        "--self-evidence",
-        type=click.Choice(["off", "auto", "snp", "tdx", "azure", "simulated-snp", "simulated-tdx"]),
-        help="Evidence with which the service proves its own machine (default off).",
-    ),
-    click.option("--self-evidence-per-minute", type=int, help="Maximum reports per minute (default 60)."),
-    click.option("--lock-memory/--no-lock-memory", default=None, help="Lock memory so that it is never swapped out."),
-    click.option("--endorsements", multiple=True, type=FILE, help="File or directory of endorsements. Repeatable."),
-    click.option("--bundle-keys", multiple=True, type=FILE, help="Public key that may sign bundles (PEM). Repeatable."),
-    click.option("--fetch/--no-fetch", default=None, help="Fetch endorsements that the files lack from the vendors."),
-    click.option("--cache-directory", type=FILE, help="Cache of fetched endorsements."),
-    click.option("--anchors-file", type=FILE, help="Changes to the default trust anchors (TOML)."),
-    click.option("--verifiers-file", type=FILE, help="Verifiers whose EARs are accepted (TOML)."),
-    click.option("--witnesses-file", type=FILE, help="Witnesses that cosign the log."),
-    click.option("--publish-entries/--no-publish-entries", default=None, help="Make the log's entries public."),
-    click.option("--destroy-delay-seconds", type=int, help="Minimum delay before a destruction (default 604800)."),
-    click.option("--challenge-seconds", type=int, help="Validity of a challenge (default 300)."),
-    click.option("--lease-seconds", type=int, help="Default duration of a lease (default 86400)."),
-    click.option("--max-body-bytes", type=int, help="Maximum size of a request body (default 16777216)."),
-    click.option("--request-seconds", type=int, help="Maximum time for one request (default 30)."),
-    click.option("--max-concurrent", type=int, help="Maximum releases at the same time (default 32)."),
-    click.option(
-        "--allow-simulated/--no-allow-simulated",
-        default=None,
-        help="Accept evidence of the simulator, which proves nothing.",
-    ),
-    click.option("--log-format", help="Format of the log on standard error: 'text' or 'json' (default text)."),
-    click.option("--metrics-host", help="Address for metrics (default 127.0.0.1)."),
-    click.option("--metrics-port", type=int, help="Port for metrics (default: no metrics)."),
-    click.option("--otlp-endpoint", metavar="URL", help="Collector of traces, OTLP over HTTP (default: no traces)."),
-    click.option("--profile", help="'production' refuses every insecure setting (default standard)."),
+    title="Serving",
 )
 REASON = click.option("--reason", required=True, metavar="TEXT", help="Reason, recorded permanently in the log.")
 _WANTS_JSON = "kms.cli.options.wants_json"
@@ -136,7 +148,7 @@ def json_flag(text: str) -> Callable[[Any], Any]:  # Any: click's own
     def keep(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
         ctx.meta[_WANTS_JSON] = value
 
-    return click.option("--json", is_flag=True, expose_value=False, callback=keep, help=text)
+    return stacked((click.option("--json", is_flag=True, expose_value=False, callback=keep, help=text),), title=OUTPUT)
 
 
 def wants_json() -> bool:
@@ -180,19 +192,6 @@ def duration_option(name: str, text: str) -> Callable[[Any], Any]:  # Any: click
     return click.option(name, metavar="DURATION", callback=read, help=text)
 
 
-def with_options(
-    *options: Callable[[Any], Any],  # Any: click's own
-) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Add several options, shown in this order."""
-
-    def decorate(function: Callable[P, None]) -> Callable[P, None]:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
-
-
 def with_settings(
     *options: Callable[[Any], Any],  # Any: click's own
     serving: bool = False,
@@ -207,7 +206,7 @@ def with_settings(
             flags = {name: given.pop(name) for name in tuple(given) if name in Settings.model_fields}
             command(loaded=load(config, flags), **given)
 
-        return with_options(*SETTINGS, *(SERVING if serving else ()), *options)(called)
+        return stacked((SETTINGS, *((SERVING,) if serving else ()), *options))(called)
 
     return decorate
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.files import write_result
+from attest.terminal import ExampleGroup
 from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, Manner, carry_out, tell_change
 from kms.cli.inputs import read_input
@@ -18,21 +19,21 @@ if TYPE_CHECKING:
     from kms.domain.proposals import Proposal
 
 
-@click.group()
+@click.group(
+    cls=ExampleGroup,
+    examples=(
+        "kms proposal list --config kms.toml",
+        "kms proposal show 3 --export proposal.json --config kms.toml",
+    ),
+)
 def proposal() -> None:
-    """Propose, sign and execute changes by a quorum.
-
-    \b
-    Examples:
-      kms thaw all --reason "all clear" --propose
-      kms proposal show 1 --export p.json
-      kms proposal sign p.json --key alice.pem --out alice.sig
-      kms proposal approve alice.sig
-      kms proposal execute 1
-    """  # noqa: D301  \b is click's mark for text that is not wrapped
+    """Propose, sign and execute changes by a quorum."""
 
 
-@proposal.command("create")
+@proposal.command(
+    "create",
+    examples=("kms proposal create thaw --arguments thaw.json --reason 'incident 4711 is closed' --config kms.toml",),
+)
 @click.argument("action")
 @click.option("--arguments", required=True, type=FILE, help="File with the arguments as JSON; - for stdin.")
 @click.option("--reason", required=True, metavar="TEXT", help="Why.")
@@ -60,7 +61,7 @@ def proposal_create(
     carry_out(service, change, Manner(reason=reason, propose=True, hours=hours, person=person))
 
 
-@proposal.command("list")
+@proposal.command("list", examples=("kms proposal list --config kms.toml",))
 @administering(AS_JSON)
 def proposal_list(service: AdminClient) -> None:
     """List all proposals and their states."""
@@ -73,7 +74,7 @@ def _line(one: JsonObject) -> str:
     return line.format(**{**one["document"], "state": one["state"], "digest": one["digest"]})
 
 
-@proposal.command("show")
+@proposal.command("show", examples=("kms proposal show 3 --export proposal.json --config kms.toml",))
 @click.argument("which")
 @click.option("--export", type=FILE, help="Write the document to be signed to this file.")
 @administering(AS_JSON)
@@ -94,7 +95,7 @@ def proposal_show(service: AdminClient, *, which: str, export: Path | None) -> N
         click.echo(f"missing:     {one}")
 
 
-@proposal.command("sign")
+@proposal.command("sign", examples=("kms proposal sign proposal.json --key alice.pem --out alice.sig",))
 @click.argument("document", type=FILE)
 @click.option("--key", required=True, type=FILE, help="Your private key (PEM, not encrypted).")
 @click.option("--out", type=FILE, help="Output file for the signature. Default: standard output.")
@@ -118,7 +119,7 @@ def proposal_sign(document: Path, key: Path, out: Path | None, audience: str | N
     say(f"signed; next: 'kms proposal approve {out}'")
 
 
-@proposal.command("approve")
+@proposal.command("approve", examples=("kms proposal approve alice.sig --config kms.toml",))
 @click.argument("signature", type=FILE)
 @administering(TELLING)
 def proposal_approve(service: AdminClient, *, signature: Path) -> None:
@@ -135,7 +136,7 @@ def proposal_approve(service: AdminClient, *, signature: Path) -> None:
         say(f"note: still missing: {one}")
 
 
-@proposal.command("withdraw")
+@proposal.command("withdraw", examples=("kms proposal withdraw 3 --reason 'wrong key' --config kms.toml",))
 @click.argument("which")
 @click.option("--reason", required=True, metavar="TEXT", help="Why.")
 @administering(TELLING)
@@ -146,7 +147,7 @@ def proposal_withdraw(service: AdminClient, *, which: str, reason: str) -> None:
     tell_change("proposal-withdraw", text, details=_serial(done))
 
 
-@proposal.command("execute")
+@proposal.command("execute", examples=("kms proposal execute 3 --config kms.toml",))
 @click.argument("which")
 @administering(TELLING)
 def proposal_execute(service: AdminClient, *, which: str) -> None:

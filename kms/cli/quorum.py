@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.terminal import ExampleGroup
 from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import Manner, carry_out, changing
 from kms.cli.inputs import read_input
@@ -18,17 +19,29 @@ if TYPE_CHECKING:
 # -- people and rules
 
 
-@click.group()
+@click.group(
+    cls=ExampleGroup,
+    examples=(
+        "kms people add alice --key alice.pub.pem --config kms.toml",
+        "kms people list --config kms.toml",
+    ),
+)
 def people() -> None:
     """Register the people who can approve changes. With a rule for 'quorum' this requires a proposal."""
 
 
-@click.group()
+@click.group(
+    cls=ExampleGroup,
+    examples=(
+        "kms quorum show --config kms.toml",
+        "kms quorum set thaw --of 2 --person alice --person bob --person carol --config kms.toml",
+    ),
+)
 def quorum() -> None:
     """Show and set the rules for kinds of changes."""
 
 
-@people.command("list")
+@people.command("list", examples=("kms people list --config kms.toml",))
 @administering(AS_JSON)
 def people_list(service: AdminClient) -> None:
     """List the registered people and the ids of their keys."""
@@ -39,7 +52,7 @@ def people_list(service: AdminClient) -> None:
     print_rows(document, rows, "{0[name]}  {0[key_id]}".format, none=none)
 
 
-@people.command("add")
+@people.command("add", examples=("kms people add alice --key alice.pub.pem --config kms.toml",))
 @click.argument("name")
 @click.option("--key", required=True, type=FILE, help="Public key (PEM).")
 @changing()
@@ -49,7 +62,7 @@ def people_add(service: AdminClient, *, name: str, key: Path, manner: Manner) ->
     _set(_now(service).with_person(name, read_input(key)), service, manner)
 
 
-@people.command("remove")
+@people.command("remove", examples=("kms people remove alice --reason 'left the team' --propose --config kms.toml",))
 @click.argument("name")
 @changing()
 @administering()
@@ -58,7 +71,7 @@ def people_remove(service: AdminClient, *, name: str, manner: Manner) -> None:
     _set(_now(service).without_person(name), service, manner)
 
 
-@quorum.command("show")
+@quorum.command("show", examples=("kms quorum show --config kms.toml",))
 @administering(AS_JSON)
 def quorum_show(service: AdminClient) -> None:
     """Show the signatures that each kind of change requires."""
@@ -76,7 +89,9 @@ def quorum_show(service: AdminClient) -> None:
         click.echo(f"{kind:12} {text}{apart}")
 
 
-@quorum.command("set")
+@quorum.command(
+    "set", examples=("kms quorum set thaw --of 2 --person alice --person bob --person carol --config kms.toml",)
+)
 @click.argument("kind")
 @click.option("--of", "threshold", type=int, required=True, metavar="M", help="Number of required signatures.")
 @click.option("--person", "names", multiple=True, required=True, metavar="NAME", help="Signer. Repeatable.")
@@ -96,7 +111,7 @@ def quorum_set(
     _set(_now(service).with_rule(rule), service, manner)
 
 
-@quorum.command("clear")
+@quorum.command("clear", examples=("kms quorum clear thaw --reason 'one owner' --propose --config kms.toml",))
 @click.argument("kind")
 @changing()
 @administering()

@@ -6,13 +6,20 @@ from pathlib import Path
 
 import click
 
+from attest.terminal import ExampleGroup
 from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.inputs import given_references, read_documents
 from kms.cli.options import AS_JSON, FILE, JsonObject, print_rows, say
 
 
-@click.group()
+@click.group(
+    cls=ExampleGroup,
+    examples=(
+        "kms references add vbios.json --config kms.toml",
+        "kms references list --config kms.toml",
+    ),
+)
 def references() -> None:
     """Add and list documents of reference values.
 
@@ -20,7 +27,9 @@ def references() -> None:
     """
 
 
-@references.command("add")
+@references.command(
+    "add", examples=("kms references add vbios.json --signature vbios.sig --key maker.pem --config kms.toml",)
+)
 @click.argument("document", type=FILE)
 @click.option("--signature", "signatures", multiple=True, type=FILE, help="Signature over it. Repeatable.")
 @click.option("--key", "keys", multiple=True, type=FILE, help="Public key of a signature (PEM). Repeatable.")
@@ -46,7 +55,7 @@ def references_add(
         say(f"warning: the key {key_id} is not released at present: {why}")
 
 
-@references.command("list")
+@references.command("list", examples=("kms references list --config kms.toml",))
 @administering(AS_JSON)
 def references_list(service: AdminClient) -> None:
     """List all documents, their states and keys.

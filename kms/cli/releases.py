@@ -9,10 +9,11 @@ from pathlib import Path
 
 import click
 
+from attest.terminal import ExampleGroup, stacked
 from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.inputs import read_evidence_input, read_hex, read_policy_input, read_time
-from kms.cli.options import AS_JSON, FILE, REASON, JsonObject, print_json, say, wants_json, with_options
+from kms.cli.options import AS_JSON, FILE, REASON, JsonObject, print_json, say, wants_json
 
 _CHIP = re.compile(r"(amd|intel):[0-9a-f]+")
 _MARK = re.compile(r"[0-9]{1,18}:.+", re.ASCII)
@@ -65,7 +66,7 @@ def _selecting(command: Callable[..., None]) -> Callable[..., None]:
         members = {name: given.pop(name) for name in _MEMBERS}
         command(wanted={**_of_key(tenant, key), **members}, **given)
 
-    return with_options(*_WHICH)(called)
+    return stacked(_WHICH)(called)
 
 
 def _of_key(tenant: str | None, key: str | None) -> dict[str, str | None]:
@@ -82,20 +83,24 @@ def _of_key(tenant: str | None, key: str | None) -> dict[str, str | None]:
 _REASON = click.option("--reason", metavar="TEXT", help="Reason, recorded permanently in the log.")
 
 
-@click.group()
+@click.group(
+    cls=ExampleGroup,
+    examples=(
+        "kms releases list --key my-model --config kms.toml",
+        "kms releases affected --advisory INTEL-SA-01192 --config kms.toml",
+    ),
+)
 def releases() -> None:
-    """List and find leases, and stop their renewal.
-
-    \b
-    Examples:
-      kms releases list --key my-model
-      kms releases affected --advisory INTEL-SA-01192
-      kms releases affected --tcb-below Genoa:snp=27 --stop-renewals --reason "AMD-SB-3023"
-      kms releases affected --policy stricter.yaml
-    """  # noqa: D301  \b is click's mark for text that is not wrapped
+    """List and find leases, and stop their renewal."""
 
 
-@releases.command("list")
+@releases.command(
+    "list",
+    examples=(
+        "kms releases list --key my-model --config kms.toml",
+        "kms releases list --product Genoa --json --config kms.toml",
+    ),
+)
 @_selecting
 @administering(AS_JSON)
 def releases_list(service: AdminClient, *, wanted: JsonObject, limit: int) -> None:
@@ -103,7 +108,13 @@ def releases_list(service: AdminClient, *, wanted: JsonObject, limit: int) -> No
     show_leases(*found_leases(service, wanted, limit))
 
 
-@releases.command("affected")
+@releases.command(
+    "affected",
+    examples=(
+        "kms releases affected --advisory INTEL-SA-01192 --config kms.toml",
+        "kms releases affected --tcb-below Genoa:snp=27 --stop-renewals --reason CVE-2025-0033 --config kms.toml",
+    ),
+)
 @click.option("--advisory", multiple=True, metavar="INTEL-SA-…", help="Affected by this Intel advisory.")
 @click.option("--tcb-below", multiple=True, metavar="PRODUCT:COMPONENT=LEVEL", help="With a TCB below this level.")
 @click.option("--policy", "policy_file", type=FILE, help="Not conforming to this policy.")
@@ -155,7 +166,7 @@ def _require_stop_options(*, stop_renewals: bool, yes: bool, reason: str | None,
         raise click.UsageError("--stop-renewals applies to all leases found: omit --after")
 
 
-@releases.command("resume")
+@releases.command("resume", examples=("kms releases resume 7f3a91 --reason 'firmware is updated' --config kms.toml",))
 @click.argument("lease_ids", nargs=-1, required=True)
 @REASON
 @administering(TELLING)
@@ -167,7 +178,7 @@ def releases_resume(service: AdminClient, *, lease_ids: tuple[str, ...], reason:
     tell_change("releases-resume", text, details={"leases": leases})
 
 
-@releases.command("try")
+@releases.command("try", examples=("kms releases try --evidence evidence.json --key my-model --config kms.toml",))
 @click.option("--evidence", required=True, type=FILE, help="File with evidence; - for stdin.")
 @click.option("--key", "keys", required=True, multiple=True, metavar="KEY", help="KEY, TENANT/KEY, or with @VERSION.")
 @click.option("--renews", multiple=True, metavar="LEASE", help="Lease to renew. Repeatable.")

@@ -9,13 +9,20 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.terminal import ExampleCommand
 from kms.cli.options import say, with_settings
 
 if TYPE_CHECKING:
     from kms.config.settings import LoadedSettings, Settings
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "kms serve --config /etc/kms/kms.toml",
+        "kms serve --workers 4 --port 8750 --config kms.toml",
+    ),
+)
 @with_settings(serving=True)
 def serve(loaded: LoadedSettings) -> None:
     """Run the service until SIGTERM or SIGINT. SIGHUP reloads endorsements, certificates, Verifiers and token keys.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from attest.terminal import ExampleCommand
 from kms.cli.inputs import checkpoint_option, expect_option, read_input
 from kms.cli.options import AS_JSON, FILE, moment, print_json, say, vault, wants_json, with_settings
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from kms.store.backup import BackupSummary
 
 
-@click.command()
+@click.command(cls=ExampleCommand, examples=("kms backup kms-2027-01-01.backup --config kms.toml",))
 @click.argument("file", type=FILE)
 @with_settings(AS_JSON)
 def backup(file: Path, loaded: LoadedSettings) -> None:
@@ -36,7 +37,13 @@ def backup(file: Path, loaded: LoadedSettings) -> None:
     say("note: store the head, the state of the log, elsewhere; 'kms restore --expect' compares it")
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "kms restore kms-2027-01-01.backup --dry-run --config kms.toml",
+        "kms restore kms-2027-01-01.backup --config kms.toml",
+    ),
+)
 @click.argument("file", type=FILE)
 @expect_option("An earlier state (SIZE:ROOT) or a receipt's decision that the backup must contain. Repeatable.")
 @checkpoint_option("Signed checkpoint stored elsewhere; the backup must not be older. Repeatable.")
@@ -89,7 +96,7 @@ def restore(
     say("note: earlier challenges are refused; repeat the changes made since the backup, such as disabled keys")
 
 
-@click.command()
+@click.command(cls=ExampleCommand, examples=("kms fsck --config kms.toml",))
 @expect_option("An earlier state (SIZE:ROOT) or a receipt's decision that the log must still contain. Repeatable.")
 @with_settings(AS_JSON)
 def fsck(*, expected: tuple[str, ...], loaded: LoadedSettings) -> None:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import click
 
+from attest.terminal import ExampleGroup
 from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.options import AS_JSON, print_rows
 
 
-@click.group()
+@click.group(
+    cls=ExampleGroup,
+    examples=(
+        "kms tenant create hospital --config kms.toml",
+        "kms tenant list --config kms.toml",
+    ),
+)
 def tenant() -> None:
     """Create and list tenants. Keys are named TENANT/KEY, or KEY for those of the tenant 'default'."""
 
 
-@tenant.command("create")
+@tenant.command("create", examples=("kms tenant create hospital --config kms.toml",))
 @click.argument("name", metavar="TENANT")
 @administering(TELLING)
 def tenant_create(service: AdminClient, name: str) -> None:
@@ -25,7 +32,7 @@ def tenant_create(service: AdminClient, name: str) -> None:
     tell_change("tenant-create", f"there is a tenant {name}", details={"tenant": name})
 
 
-@tenant.command("list")
+@tenant.command("list", examples=("kms tenant list --config kms.toml",))
 @administering(AS_JSON)
 def tenant_list(service: AdminClient) -> None:
     """List the tenants."""

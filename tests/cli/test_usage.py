@@ -137,3 +137,27 @@ def test_the_list_of_commands_says_what_each_command_says(attest: Attest) -> Non
         assert command is not None
         assert command.name == name
         assert entry.summary.endswith((".", "?"))
+
+
+def test_help_groups_options_and_ends_with_those_of_the_output(attest: Attest) -> None:
+    shown = attest("appraise", "--help").out
+    titles = [line for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert titles == [
+        "Examples:",
+        "Policies and reference values:",
+        "Result as a signed token:",
+        "Evidence and its freshness:",
+        "Endorsements and trust:",
+        "Fetching endorsements:",
+        "Tokens of other Verifiers:",
+        "Output:",
+    ]
+    for option, title in (("--nonce HEX", "Evidence"), ("--kds", "Fetching"), ("-h, --help", "Output:")):
+        assert shown.index(f"\n{title}") < shown.index(f"\n  {option}")
+    assert "INPUT..." not in shown.partition("\nPolicies")[2], "an argument is no option"
+
+
+def test_lists_of_commands_have_whole_summaries(attest: Attest) -> None:
+    for path in commands():
+        listed = attest(*path, "--help").out.partition("\nCommands:\n")[2]
+        assert "..." not in listed, path

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import shlex
 import sqlite3
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from attest.release import VerifierKey
+from attest.terminal import ExampleCommand
 from kms.cli.main import cli, main
 from kms.store.schema import REVISIONS
 from tests.kms.process import ServedProcess, command, environment
@@ -308,20 +310,59 @@ def test_help_shows_every_command_once_in_its_section(shell: Shell) -> None:
     assert "Others:" not in out
 
 
-def test_every_option_of_every_command_is_explained() -> None:
-    def commands(group: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
-        yield path, group
-        if isinstance(group, click.Group):
-            for name, one in group.commands.items():
-                yield from commands(one, f"{path} {name}")
+def _every_command(group: click.Command, path: str = "kms") -> Iterator[tuple[str, click.Command]]:
+    yield path, group
+    if isinstance(group, click.Group):
+        for name, one in group.commands.items():
+            yield from _every_command(one, f"{path} {name}")
 
+
+def test_every_option_of_every_command_is_explained() -> None:
     silent = [
         f"{path} {option.opts[0]}"
-        for path, one in commands(cli, "kms")
+        for path, one in _every_command(cli)
         for option in one.params
         if isinstance(option, click.Option) and not option.help
     ]
     assert not silent
+
+
+def test_every_command_has_an_example_and_a_whole_summary() -> None:
+    for path, one in _every_command(cli):
+        assert isinstance(one, ExampleCommand), path
+        assert one.examples, path
+        assert all(example.startswith(path) for example in one.examples), path
+        assert "..." not in one.get_short_help_str(), path
+
+
+EXAMPLES = sorted(
+    {example for _, one in _every_command(cli) if isinstance(one, ExampleCommand) for example in one.examples}
+)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_every_example_is_a_command_that_exists_with_options_that_exist(
+    example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(example.partition(" > ")[0])[1:]
+    command: click.Command = cli
+    context = click.Context(cli, info_name="kms")
+    while isinstance(command, click.Group):
+        name, found, words = command.resolve_command(context, words)
+        assert found is not None
+        command = found
+        context = click.Context(command, info_name=name, parent=context)
+    command.parse_args(context, words)
+
+
+def test_help_shows_the_settings_and_the_network_under_titles_of_their_own(shell: Shell) -> None:
+    shown = shell.run("key", "rotate", "--help")[0]
+    titles = "Options:", "Settings of the service:", "Administration over the network:", "Output:"
+    order = [shown.index(f"\n{title}") for title in titles]
+    assert order == sorted(order)
+    first = [shown.index(f"\n  {option}") for option in ("--overlap", "--config", "--server", "--json")]
+    assert sorted((*order, *first)) == [place for pair in zip(order, first, strict=True) for place in pair]
 
 
 def test_every_command_has_help(shell: Shell) -> None:
