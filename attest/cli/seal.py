@@ -13,6 +13,7 @@ import click
 from attest.cli.documents import show_document
 from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, model_key_options, signing_key, trusted_keys
 from attest.cli.option_values import hex_of, utc
+from attest.cli.place_options import PlaceOptions, place_options
 from attest.terminal.display import Display, gathered
 from attest.terminal.lazy_commands import ExampleCommand
 
@@ -147,6 +148,7 @@ class UnsealRequest:
     plaintext_keys: tuple[str, ...]
     dry_run: bool
     threads: int | None
+    access: PlaceOptions
     key_from: KeyOptions
 
 
@@ -166,6 +168,7 @@ _UNSEAL = (
     ),
     click.option("--dry-run", is_flag=True, help="Verify the signature, names and sizes, and ask for no key."),
     THREADS,
+    place_options,
     model_key_options,
 )
 
@@ -188,16 +191,20 @@ def unseal(*, request: UnsealRequest) -> int:
     Exit codes: 0 unsealed, 1 the service refused, 2 usage, 3 no sealed model, 4 something does not verify, 5 as for
     'attest release', 6 a file cannot be read or written.
     """
-    from attest.sealed.locations import connections_of, store_of
+    if not request.dry_run:
+        request.key_from.require_one()
+    with request.access.opened(request.sealed) as store:
+        return _unseal_from(store, request)
+
+
+def _unseal_from(store: FileStore, request: UnsealRequest) -> int:
+    from attest.sealed.locations import connections_of
     from attest.sealed.model_unsealer import require_memory
     from attest.sealed.staging import require_new
 
     display, target = request.key_from.display, request.target
-    if not request.dry_run:
-        request.key_from.require_one()
     trusted = trusted_keys(request.trust)
     plaintext_trusted = trusted_keys(request.plaintext_keys, what="--verify-plaintext-key") or None
-    store = store_of(request.sealed)
     threads = connections_of(store) if request.threads is None else request.threads
     verified = verify_model(
         store,

@@ -9,6 +9,7 @@ import click
 
 from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, model_key_options, signing_key, trusted_keys
 from attest.cli.option_values import hex_of
+from attest.cli.place_options import PlaceOptions, place_options
 from attest.cli.seal import THREADS, manifest_document, show, verify_model
 from attest.cli.sealed_access import cat, ls
 from attest.terminal.display import Display, display_options
@@ -45,21 +46,23 @@ sealed.add_command(cat)
 )
 @click.argument("model", metavar="DIR")
 @click.option("--trust", metavar="PEM", multiple=True, help="Verify first: the public key of the model's owner.")
+@place_options
 @display_options
-def info(*, model: str, trust: tuple[str, ...], display: Display) -> int:
+def info(*, model: str, trust: tuple[str, ...], access: PlaceOptions, display: Display) -> int:
     """Show the manifest of a sealed model. Without --trust nothing is verified.
 
     For each file: its name, its sizes, and the associated data with which any Tink library opens it.
     """
     from attest.sealed import verify_directory
     from attest.sealed.directory import unverified_manifest
-    from attest.sealed.locations import store_of
     from attest.sealed.manifest import associated_data
 
-    if trust:
-        manifest = verify_directory(store_of(model), trusted=trusted_keys(trust)).manifest
-    else:
-        manifest = unverified_manifest(store_of(model))
+    with access.opened(model) as store:
+        if trust:
+            manifest = verify_directory(store, trusted=trusted_keys(trust)).manifest
+        else:
+            manifest = unverified_manifest(store)
+    if not trust:
         display.warn("nothing is verified: --trust names the owner's key")
     files: list[JsonValue] = [_file(one, associated_data(manifest.model, one.path)) for one in manifest.files]
     document = {"schema": INFO_SCHEMA, "verified": bool(trust), **manifest_document(manifest), "list": files}
@@ -89,6 +92,7 @@ def _file(one: SealedEntry, associated_data: bytes) -> dict[str, JsonValue]:
 @MODEL_ID
 @click.option("--sizes-only", is_flag=True, help="Do not compare the bytes of the files: signature, names and sizes.")
 @THREADS
+@place_options
 @display_options
 def verify(
     *,
@@ -97,20 +101,21 @@ def verify(
     model_id: bytes | None,
     sizes_only: bool,
     threads: int | None,
+    access: PlaceOptions,
     display: Display,
 ) -> int:
     """Check a sealed model without its key: the owner's signature, and every file by name, size and digest.
 
     Exit codes: 0 verified, 2 usage, 3 no sealed model, 4 something does not verify, 6 a file cannot be read.
     """
-    from attest.sealed.locations import connections_of, store_of
+    from attest.sealed.locations import connections_of
 
     trusted = trusted_keys(trust)
-    store = store_of(model)
-    threads = connections_of(store) if threads is None else threads
-    verified = verify_model(
-        store, trusted=trusted, model_id=model_id, digests=not sizes_only, threads=threads, display=display
-    )
+    with access.opened(model) as store:
+        threads = connections_of(store) if threads is None else threads
+        verified = verify_model(
+            store, trusted=trusted, model_id=model_id, digests=not sizes_only, threads=threads, display=display
+        )
     document: dict[str, JsonValue] = {
         "schema": VERIFIED_SCHEMA,
         "outcome": "verified",
@@ -189,6 +194,7 @@ def rewrap(
 @TRUST
 @MODEL_ID
 @click.option("-o", "--output", metavar="FILE", required=True, help="Where the keyset goes; '-' is standard output.")
+@place_options
 @model_key_options
 def keyset(
     *,
@@ -196,6 +202,7 @@ def keyset(
     trust: tuple[str, ...],
     model_id: bytes | None,
     output: str,
+    access: PlaceOptions,
     key_from: KeyOptions,
 ) -> int:
     """Write the key of a model's files as a Tink keyset: it is the key, and as secret as the model.
@@ -205,11 +212,13 @@ def keyset(
     from attest.cli.files import STDIN, write_output
     from attest.files import write_file
     from attest.sealed import open_directory, tink_keyset
-    from attest.sealed.locations import store_of
 
     key_from.require_one()
     trusted = trusted_keys(trust)
-    with open_directory(store_of(model), key=key_from.for_opening, trusted=trusted, model=model_id) as directory:
+    with (
+        access.opened(model) as store,
+        open_directory(store, key=key_from.for_opening, trusted=trusted, model=model_id) as directory,
+    ):
         text = tink_keyset(directory.data_key()).encode()
     if output == STDIN:
         write_output(output, text)

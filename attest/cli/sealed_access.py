@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from attest.cli.documents import print_document
 from attest.cli.model_keys import MODEL_ID, TRUST, KeyOptions, model_key_options, trusted_keys
-from attest.terminal.display import Display, display_options, stacked
+from attest.cli.place_options import PlaceOptions, place_options
+from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleCommand
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
-    from attest.sealed import FileStore, SealedReader
+    from attest.sealed import SealedReader
 
 LISTED_SCHEMA = "attest.sealed-files/1"
-MAX_HEADERS_BYTES = 64 * 1024
-PIECE_BYTES = 32 << 20
-"""Of a range that is written: large enough for several connections, small beside any model."""
-
-_HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x20-\x7e]*?)[ \t]*")
-
-place_options = stacked(
-    (
-        click.option(
-            "--headers",
-            "headers_file",
-            metavar="FILE",
-            help="Headers for a web server, such as 'Authorization: Bearer …', a line each.",
-        ),
-        click.option("--endpoint-url", metavar="URL", help="Of object storage that is not Amazon's."),
-    ),
-    title="Access to the location",
-)
-"""Add the options for access to a location."""
 
 
 @click.command(
@@ -61,8 +40,7 @@ def ls(
     folder: str,
     trust: tuple[str, ...],
     model_id: bytes | None,
-    headers_file: str | None,
-    endpoint_url: str | None,
+    access: PlaceOptions,
     display: Display,
 ) -> int:
     """List the files of a sealed model, with their sizes. It is verified first; no key is needed.
@@ -72,7 +50,7 @@ def ls(
     from attest.errors import ConfigurationError
     from attest.sealed import verify_directory
 
-    with _store(model, headers_file=headers_file, endpoint_url=endpoint_url) as store:
+    with access.opened(model) as store:
         manifest = verify_directory(store, trusted=trusted_keys(trust), model=model_id).manifest
     prefix = f"{folder.rstrip('/')}/" if folder else ""
     files = [one for one in manifest.files if one.path.startswith(prefix) or one.path == folder]
@@ -119,8 +97,7 @@ def cat(
     length: int | None,
     trust: tuple[str, ...],
     model_id: bytes | None,
-    headers_file: str | None,
-    endpoint_url: str | None,
+    access: PlaceOptions,
     key_from: KeyOptions,
 ) -> int:
     """Write a file of a sealed model, or a range of it, to a pipe or a file; never to a terminal.
@@ -130,7 +107,6 @@ def cat(
     """
     from attest.errors import ConfigurationError
     from attest.sealed import open_directory
-    from attest.sealed.locations import connections_of
 
     key_from.require_one()
     if standard_output().isatty():
@@ -141,29 +117,12 @@ def cat(
         )
     trusted = trusted_keys(trust)
     with (
-        _store(model, headers_file=headers_file, endpoint_url=endpoint_url) as store,
-        open_directory(
-            store, key=key_from.for_opening, trusted=trusted, model=model_id, threads=connections_of(store)
-        ) as directory,
+        access.opened(model) as store,
+        open_directory(store, key=key_from.for_opening, trusted=trusted, model=model_id) as directory,
         directory.open(path) as reader,
     ):
         _write(reader, offset, length, display=key_from.display)
     return 0
-
-
-@contextmanager
-def _store(place: str, *, headers_file: str | None, endpoint_url: str | None) -> Iterator[FileStore]:
-    """Open the store of a place, and close it at the end."""
-    from attest.sealed import store_of
-
-    headers = None if headers_file is None else _headers(headers_file)
-    store = store_of(place, headers=None if headers is None else lambda: headers, endpoint_url=endpoint_url)
-    try:
-        yield store
-    finally:
-        close = getattr(store, "close", None)
-        if close is not None:
-            close()
 
 
 def _write(reader: SealedReader, offset: int, length: int | None, *, display: Display) -> None:
@@ -172,34 +131,16 @@ def _write(reader: SealedReader, offset: int, length: int | None, *, display: Di
     begin = min(offset, reader.size)
     end = reader.size if length is None else min(reader.size, begin + length)
     out = standard_output().buffer
-    buffer = memoryview(bytearray(min(PIECE_BYTES, end - begin)))
     with shown_progress("reading", end - begin, quiet=display.quiet) as progress:
-        for position in range(begin, end, PIECE_BYTES):
-            piece = buffer[: min(PIECE_BYTES, end - position)]
-            reader.read_into(position, piece)
+
+        def write(piece: memoryview) -> None:
             out.write(piece)
             progress(reader.name, piece.nbytes)
+
+        reader.stream(write, offset=begin, length=end - begin)
     out.flush()
 
 
 def standard_output() -> TextIO:
     """Return the standard output of this process."""
     return sys.stdout
-
-
-def _headers(file: str) -> Mapping[str, str]:
-    """Read headers from a file, where the system's list of processes does not show them; errors show none."""
-    from attest.cli.files import read_file
-    from attest.errors import ConfigurationError
-
-    content = read_file(file, limit=MAX_HEADERS_BYTES, what="--headers")
-    lines = [line for line in content.decode("utf-8", "replace").splitlines() if line.strip()]
-    matches = [_HEADER.fullmatch(line) for line in lines]
-    if len(content) > MAX_HEADERS_BYTES or not all(matches):
-        raise ConfigurationError(
-            f"{file} does not hold headers",
-            code="headers-invalid",
-            field="--headers",
-            expected="lines of 'Name: value', ASCII",
-        )
-    return {match[1]: match[2] for match in matches if match}

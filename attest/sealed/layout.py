@@ -172,6 +172,11 @@ class Split:
     def __len__(self) -> int:
         return self._number
 
+    @property
+    def indexes(self) -> range:
+        """The indexes of its segments."""
+        return range(self._first, self._first + self._number)
+
     def __getitem__(self, number: int) -> SegmentPart:
         if not 0 <= number < self._number:
             raise IndexError(number)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from random import SystemRandom
 from typing import Final
@@ -116,18 +116,43 @@ class RangeReader:
             ValueError: the range exceeds the file, or the source is closed.
             AttestError: as ``ask``; or the error of the last attempt.
         """
-        if not 0 <= offset <= offset + buffer.nbytes <= self._size:
-            raise ValueError(f"{buffer.nbytes} bytes from {offset} are not within {self._size}")
-        if self._closed:
-            raise ValueError(f"{self._name} is closed")
-        view = buffer.cast("B")
-        pieces = list(_cut(offset, view))
+        self._require(offset, buffer.nbytes)
+        pieces = list(_cut(offset, buffer.cast("B")))
         given_up = threading.Event()
         if len(pieces) <= 1 or self._patience.connections == 1:
             for start, part in pieces:
                 self._fill(start, part, given_up)
             return
         self._fill_together(pieces, given_up)
+
+    @contextmanager
+    def stream(self, offset: int, size: int) -> Iterator[RangeStream]:
+        """Open the stream of a range: one request, unless the answer is interrupted.
+
+        Raises:
+            ValueError: the range exceeds the file, or the source is closed.
+        """
+        self._require(offset, size)
+        with self._stream(offset, size, threading.Event()) as stream:
+            yield stream
+
+    def _require(self, offset: int, size: int) -> None:
+        if not 0 <= offset <= offset + size <= self._size:
+            raise ValueError(f"{size} bytes from {offset} are not within {self._size}")
+        if self._closed:
+            raise ValueError(f"{self._name} is closed")
+
+    def _stream(self, start: int, size: int, given_up: threading.Event) -> closing[RangeStream]:
+        return closing(
+            RangeStream(
+                name=self._name,
+                ask=self._ask,
+                patience=self._patience,
+                start=start,
+                stop=start + size,
+                given_up=given_up,
+            )
+        )
 
     def _fill_together(self, pieces: list[tuple[int, memoryview]], given_up: threading.Event) -> None:
         workers = self._started()
@@ -151,50 +176,96 @@ class RangeReader:
     def _fill(self, start: int, view: memoryview, given_up: threading.Event) -> None:
         """Fill one piece; a failure stops the other pieces of the read."""
         try:
-            self._resume(start, view, given_up)
+            with self._stream(start, view.nbytes, given_up) as stream:
+                stream.read_into(view)
         except BaseException:
             given_up.set()
             raise
 
-    def _resume(self, start: int, view: memoryview, given_up: threading.Event) -> None:
-        """Fill one piece, resuming interrupted answers."""
-        done = mark = failures = 0
-        while done < view.nbytes and not given_up.is_set():
-            done, interruption = self._receive(start, view, done)
-            if interruption is None:
+
+class RangeStream:
+    """The bytes ``[start, stop)`` in order, for one thread. An interrupted answer is resumed where it ended."""
+
+    def __init__(
+        self, *, name: str, ask: Ask, patience: RetryPolicy, start: int, stop: int, given_up: threading.Event
+    ) -> None:
+        self._name = name
+        self._ask = ask
+        self._patience = patience
+        self._position = start
+        self._stop = stop
+        self._given_up = given_up
+        self._blocks = self._resumed()
+        self._rest = memoryview(b"")
+
+    def read_into(self, view: memoryview) -> None:
+        """Fill the view with the next bytes; once given up, leave it as it is.
+
+        Raises:
+            AttestError: as ``ask``; or the error of the last attempt.
+        """
+        done = 0
+        while done < view.nbytes:
+            if not self._rest:
+                block = next(self._blocks, None)
+                if block is None:
+                    return
+                self._rest = memoryview(block)
+            taken = self._rest[: view.nbytes - done]
+            view[done : done + len(taken)] = taken
+            self._rest = self._rest[len(taken) :]
+            done += len(taken)
+        if self._position == self._stop and not self._rest:
+            next(self._blocks, None)  # the answer ends here, or is refused as too long; its connection is free again
+
+    def close(self) -> None:
+        """End the request."""
+        self._blocks.close()
+
+    def _resumed(self) -> Generator[bytes, None, None]:
+        """Yield what arrives, and ask again for the rest of an interrupted answer."""
+        mark, failures = self._position, 0
+        while self._position < self._stop and not self._given_up.is_set():
+            try:
+                yield from self._answer()
+            except Interruption as exc:
+                interruption = exc
+            else:
                 continue
-            failures = 1 if done - mark >= PROGRESS_BYTES else failures + 1
-            mark = done
+            failures = 1 if self._position - mark >= PROGRESS_BYTES else failures + 1
+            mark = self._position
             seconds = self._patience.wait_after(failures, interruption.wait)
             if seconds is None:
                 raise interruption.error from interruption
             self._patience.sleep(seconds)
 
-    def _receive(self, start: int, view: memoryview, done: int) -> tuple[int, Interruption | None]:
-        """Return the filled size of the view, and the interruption if there was one."""
+    def _answer(self) -> Iterator[bytes]:
+        """Yield the blocks of one answer.
+
+        Raises:
+            Interruption: it ended early, or takes too long; the time of the consumer does not count.
+        """
         clock = self._patience.monotonic
-        began = clock()
-        try:
-            with self._ask(start + done, start + view.nbytes) as stream:
-                for block in stream:
-                    end = done + len(block)
-                    if end > view.nbytes:
-                        raise SealedSourceError(
-                            f"{self._name} sent more than the {view.nbytes - done} bytes that it announced",
-                            code="sealed-source-answer-invalid",
-                            expected="the requested bytes",
-                            got="more",
-                        )
-                    view[done:end] = block
-                    done = end
-                    if done < view.nbytes and clock() - began > self._patience.answer_seconds:
-                        slow = f"only {done} bytes within {self._patience.answer_seconds:.0f} s"
-                        return done, Interruption(unreachable(self._name, slow))
-        except Interruption as exc:
-            return done, exc
-        if done < view.nbytes:
-            return done, Interruption(unreachable(self._name, f"the answer ended {view.nbytes - done} bytes early"))
-        return done, None
+        waited, began = 0.0, clock()
+        with self._ask(self._position, self._stop) as stream:
+            for block in stream:
+                left = self._stop - self._position
+                if len(block) > left:
+                    raise SealedSourceError(
+                        f"{self._name} sent more than the {left} bytes that it announced",
+                        code="sealed-source-answer-invalid",
+                        expected="the requested bytes",
+                        got="more",
+                    )
+                waited += clock() - began
+                self._position += len(block)
+                yield block
+                if self._position < self._stop and waited > self._patience.answer_seconds:
+                    raise Interruption(unreachable(self._name, f"no whole answer within {waited:.0f} s"))
+                began = clock()
+        if self._position < self._stop:
+            left = self._stop - self._position
+            raise Interruption(unreachable(self._name, f"the answer ended {left} bytes early"))
 
 
 def unreachable(name: str, reason: str) -> SealedSourceError:

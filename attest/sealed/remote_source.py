@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from attest.context_managers import ClosedOnExit
-from attest.sealed.ranges import RangeReader, RetryPolicy
+from attest.sealed.ranges import RangeReader, RangeStream, RetryPolicy
 from attest.sealed.sources import read_at_most
 
 
@@ -55,6 +55,10 @@ class RemoteSource(ClosedOnExit):
             SealedSourceError: ``sealed-source-…``: changed, unreachable, not-found, refused, answer-invalid.
         """
         self._reader.read_into(offset, buffer)
+
+    def stream(self, offset: int, size: int) -> AbstractContextManager[RangeStream]:
+        """Open the stream of a range, in one request; errors as ``read_into``."""
+        return self._reader.stream(offset, size)
 
     def close(self) -> None:
         """Close its own connections; repeated calls are harmless."""

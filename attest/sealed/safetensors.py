@@ -10,17 +10,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from attest.context_managers import ClosedOnExit
 from attest.errors import ConfigurationError
 from attest.sealed.arrays import ArrayMaker, Framework, array_maker, require_bools
+from attest.sealed.segment_reader import SealedReader
 from attest.sealed.sources import Readable
 from attest.sealed.tensor_header import LENGTH_BYTES, TensorHeader, TensorInfo, header_length
-
-BATCH_BYTES: Final = 16 << 20
-"""Small neighbours are read together, since each read decrypts whole segments."""
 
 Progress = Callable[[int], object]
 """Called with the number of tensor bytes read so far, in the calling thread."""
@@ -129,15 +127,13 @@ class TensorFile(ClosedOnExit):
             AttestError: as reading raises.
         """
         wanted = self.header.tensors.keys() if names is None else {self.info(name).name for name in names}
-        arrays: dict[str, Any] = {}
-        done = 0
         infos = [info for info in self.header.tensors.values() if info.name in wanted]
-        for batch in _batches(infos):
-            arrays.update(self._batch(batch))
-            done += sum(info.nbytes for info in batch)
-            if progress is not None:
-                progress(done)
-        return {name: arrays[name] for name in sorted(arrays)}
+        made = {info.name: self._maker.allocate(info, info.shape) for info in infos}
+        parts = [(self.header.data_offset + info.begin, made[info.name].memory) for info in infos]
+        _read_parts(self._plaintext, parts, progress=progress)
+        for info in infos:
+            require_bools(info, made[info.name].memory)
+        return {name: made[name].array for name in sorted(made)}
 
     def rows(self, info: TensorInfo, index: Any) -> Any:  # noqa: ANN401  see TensorSlice
         """Read the part of a tensor that an index selects; see ``TensorSlice``."""
@@ -159,20 +155,6 @@ class TensorFile(ClosedOnExit):
     def _fill(self, info: TensorInfo, start: int, memory: memoryview) -> None:
         self._plaintext.read_into(self.header.data_offset + info.begin + start, memory)
         require_bools(info, memory)
-
-    def _batch(self, infos: Sequence[TensorInfo]) -> dict[str, Any]:
-        if len(infos) == 1:
-            return {infos[0].name: self._whole(infos[0])}
-        begin = infos[0].begin
-        scratch = memoryview(bytearray(infos[-1].end - begin))
-        self._plaintext.read_into(self.header.data_offset + begin, scratch)
-        arrays = {}
-        for info in infos:
-            made = self._maker.allocate(info, info.shape)
-            made.memory[:] = scratch[info.begin - begin : info.end - begin]
-            require_bools(info, made.memory)
-            arrays[info.name] = made.array
-        return arrays
 
 
 def open_tensors(plaintext: Readable, *, framework: Framework = "numpy") -> TensorFile:
@@ -201,6 +183,18 @@ def _read_raw_header(plaintext: Readable) -> bytes:
     return bytes(raw)
 
 
+def _read_parts(plaintext: Readable, parts: Sequence[tuple[int, memoryview]], *, progress: Progress | None) -> None:
+    if isinstance(plaintext, SealedReader):
+        plaintext.read_parts(parts, progress=progress)
+        return
+    done = 0
+    for offset, memory in parts:
+        plaintext.read_into(offset, memory)
+        done += len(memory)
+        if progress is not None:
+            progress(done)
+
+
 def unknown_tensor(name: str, where: str, known: Iterable[str]) -> ConfigurationError:
     """Return the error for an unknown tensor."""
     from difflib import get_close_matches
@@ -212,18 +206,6 @@ def unknown_tensor(name: str, where: str, known: Iterable[str]) -> Configuration
         got=name[:200],
         hint=f"did you mean {near[0]!r}?" if near else "keys() lists its tensors",
     )
-
-
-def _batches(infos: Sequence[TensorInfo]) -> Iterator[list[TensorInfo]]:
-    """Group adjacent small tensors; a large tensor stays alone."""
-    batch: list[TensorInfo] = []
-    for info in infos:
-        if batch and (info.begin != batch[-1].end or info.end - batch[0].begin > BATCH_BYTES):
-            yield batch
-            batch = []
-        batch.append(info)
-    if batch:
-        yield batch
 
 
 def _covering(index: int | slice, length: int) -> tuple[int, int, int | slice]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
 from attest.context_managers import ClosedOnExit
@@ -48,6 +49,28 @@ class Source(Readable, Protocol):
             SealedSourceError: unreadable, or changed since opening.
             ValueError: the range exceeds the source, or the source is closed.
         """
+        ...
+
+
+class ByteStream(Protocol):
+    """Bytes in order, for one thread."""
+
+    def read_into(self, view: memoryview, /) -> None:
+        """Fill the view with the next bytes; errors as ``Source.read_into``."""
+        ...
+
+
+@runtime_checkable
+class StreamedSource(Source, Protocol):
+    """A source whose requests take time, such as a web server: readers ask it for long ranges at once."""
+
+    @property
+    def connections(self) -> int:
+        """Number of requests at the same time."""
+        ...
+
+    def stream(self, offset: int, size: int) -> AbstractContextManager[ByteStream]:
+        """Open the stream of a range, in one request; errors as ``Source.read_into``."""
         ...
 
 

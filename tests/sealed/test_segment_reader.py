@@ -2,7 +2,8 @@
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import given
@@ -413,3 +414,115 @@ def test_reading_ends_all_its_threads() -> None:
         reader.read(0, len(LONG))
         reader.stream(len)
         assert threading.active_count() == before
+
+
+# --- a source that answers long requests ---
+
+
+class StreamedMemory(MemorySource):
+    """A source whose requests a test counts; a stream may be read to its end and no further."""
+
+    connections = 3
+
+    def __init__(self, raw: bytes | bytearray) -> None:
+        super().__init__(raw)
+        self.streams: list[tuple[int, int]] = []
+        self.open = 0
+
+    @contextmanager
+    def stream(self, offset: int, size: int) -> Iterator["_Stream"]:
+        with self._lock:
+            self.streams.append((offset, size))
+            self.open += 1
+        yield _Stream(memoryview(self.raw)[offset : offset + size])
+        with self._lock:
+            self.open -= 1
+
+
+class _Stream:
+    def __init__(self, content: memoryview) -> None:
+        self._content = content
+
+    def read_into(self, view: memoryview) -> None:
+        assert len(view) <= len(self._content), "more than was asked for"
+        view[:] = self._content[: len(view)]
+        self._content = self._content[len(view) :]
+
+
+FAR = content(60 * SEGMENT_BYTES + 7)
+FAR_SEALED = bytes(sealed(FAR))
+
+
+def far(raw: bytes | bytearray = FAR_SEALED) -> tuple[StreamedMemory, SealedReader]:
+    source = StreamedMemory(raw)
+    return source, opened(source)
+
+
+def test_a_far_file_is_read_in_few_long_requests_that_leave_nothing_out() -> None:
+    source, reader = far()
+    got = bytearray(len(FAR))
+    source.reads.clear()
+    reader.read_into(0, got)
+    assert got == FAR
+    # The last segment is cached; eight segments a request, one request for each of the last few.
+    assert len(source.streams) + len(source.reads) == 8
+    assert sum(size for _, size in source.streams) + sum(size for _, size in source.reads) == 60 * SEGMENT_BYTES - 40
+    assert source.open == 0
+
+
+def test_a_far_file_is_passed_on_in_order_and_in_any_order() -> None:
+    source, reader = far()
+    got = bytearray()
+    reader.stream(got.extend)
+    assert got == FAR
+    assert len(source.streams) <= 8
+    assert source.open == 0
+    scattered, heard = bytearray(len(FAR)), list[int]()
+
+    def put(offset: int, piece: memoryview) -> None:
+        scattered[offset : offset + len(piece)] = piece
+
+    reader.scatter(put, progress=heard.append)
+    assert scattered == FAR
+    assert (heard, heard[-1]) == (sorted(heard), len(FAR))
+    assert len(source.streams) + len(source.reads) <= 8 + 8 + 4
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, len(FAR)), st.integers(0, 3 * SEGMENT_BYTES)), max_size=6),
+    st.booleans(),
+)
+def test_any_parts_of_a_file_are_what_was_sealed(wanted: list[tuple[int, int]], streamed: bool) -> None:
+    source = StreamedMemory(FAR_SEALED) if streamed else MemorySource(FAR_SEALED)
+    with opened(source, threads=3) as reader:
+        parts = [(offset, bytearray(min(length, len(FAR) - offset))) for offset, length in wanted]
+        reader.read_parts(parts)
+        for offset, part in parts:
+            assert part == FAR[offset : offset + len(part)]
+
+
+@pytest.mark.parametrize(("offset", "length"), [(0, 1), (5, 0), (7, 3 * SEGMENT_BYTES), (len(FAR) - 9, 9), (0, None)])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_range_is_passed_on_in_order(offset: int, length: int | None, *, streamed: bool) -> None:
+    got = bytearray()
+    with opened(StreamedMemory(FAR_SEALED) if streamed else MemorySource(FAR_SEALED)) as reader:
+        reader.stream(got.extend, offset=offset, length=length)
+    assert got == FAR[offset : None if length is None else offset + length]
+
+
+def test_an_altered_segment_of_a_far_file_gives_nothing_of_any_part() -> None:
+    raw = bytearray(FAR_SEALED)
+    raw[30 * SEGMENT_BYTES + 100] ^= 1
+    _source, reader = far(raw)
+    first, second = bytearray(b"?" * 40 * SEGMENT_BYTES), bytearray(b"?" * 100)
+    with pytest.raises(SealedTamperError) as caught:
+        reader.read_parts([(0, first), (50 * SEGMENT_BYTES, second)])
+    assert caught.value.code == "sealed-segment-invalid"
+    assert not any(first)
+    assert not any(second)
+    got = bytearray()
+    with pytest.raises(SealedTamperError):
+        reader.stream(got.extend)
+    assert FAR.startswith(got)
+    with pytest.raises(SealedTamperError):
+        reader.scatter(lambda _, piece: None)

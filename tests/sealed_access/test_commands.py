@@ -62,10 +62,7 @@ def test_ls_lists_a_folder_or_a_file(place: Place) -> None:
     assert "the model has nothing called 'token'" in ran.err
 
 
-def test_cat_writes_a_file_or_a_range_of_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    from attest.cli import sealed_access
-
-    monkeypatch.setattr(sealed_access, "PIECE_BYTES", 100_000)
+def test_cat_writes_a_file_or_a_range_of_it(place: Place) -> None:
     for name, content in FILES.items():
         assert attest("cat", place.sealed, name, *OPEN) == Ran(code=0, out=content, err="")
     content = FILES["model.safetensors"]

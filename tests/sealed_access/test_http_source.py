@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from attest.errors import ConfigurationError, SealedFileError, SealedSourceError
 from attest.sealed import SealedReader, ranges
 from attest.sealed.http_source import HttpSource, HttpStore
+from attest.sealed.locations import source_of, store_of
 from attest.sealed.ranges import Interruption, RangeReader, RetryPolicy, unreachable
+from tests.sealed.segments import sealed
 from tests.sealed_access.making import ASSOCIATED, KEY, seal
 from tests.sealed_access.servers import MODIFIED, BasicHandler, Shelf, answer, hasty, serving, validators
 
@@ -564,3 +566,46 @@ def test_an_interrupted_read_leaves_nothing_that_still_writes(monkeypatch: pytes
     with pytest.raises(KeyboardInterrupt):
         reader.read_into(0, memoryview(bytearray(8)))
     reader.close()
+
+
+def test_a_sealed_file_is_read_in_few_requests_and_an_interrupted_one_is_resumed() -> None:
+    plaintext = random.Random(3).randbytes(40 << 20)
+    raw = bytes(sealed(plaintext, key=KEY, aad=ASSOCIATED))
+
+    def interrupted(handler: BasicHandler, content: bytes, start: int, stop: int) -> bool:
+        stated = {"Content-Range": f"bytes {start}-{stop - 1}/{len(content)}", "ETag": '"one"'}
+        answer(handler, 206, content[start:stop], headers=stated, sent=(stop - start) // 2)
+        return True
+
+    shelf = Shelf(files={"/m": raw}, faults=[None, None, None, interrupted, None, interrupted])
+    with serving(shelf.handler()) as url:
+        source = HttpSource(f"{url}/m", patience=hasty())
+        with SealedReader(source, key=KEY, associated_data=ASSOCIATED) as reader:
+            opening = len(shelf.seen)
+            assert reader.read(0, reader.size) == plaintext
+            assert (opening, len(shelf.seen) - opening) == (3, 5 + 2)
+            got = bytearray()
+            reader.stream(got.extend)
+            assert got == plaintext
+            assert len(shelf.seen) == 3 + 7 + 6
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("az://models/m", "Azure Blob"),
+        ("gs://models/m", "storage.googleapis.com"),
+        ("oci://registry.example/m", "oras pull"),
+        ("ftp://models.example/m", "check the spelling"),
+        ("htps://models.example/m", "check the spelling"),
+    ],
+)
+def test_an_address_of_another_kind_says_what_can_be_read(place: str, said: str) -> None:
+    for opened in (source_of, store_of):
+        with pytest.raises(ConfigurationError) as caught:
+            opened(place)
+        assert (caught.value.code, caught.value.expected) == (
+            "sealed-url-invalid",
+            "a path, https://, http:// or s3://",
+        )
+        assert said in (caught.value.hint or "")

@@ -13,9 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attest.errors import ConfigurationError, SealedFileError
+from attest.sealed import SealedReader
+from attest.sealed.layout import segment_count
 from attest.sealed.safetensors import TensorFile, load_tensors, open_tensors
 from attest.sealed.tensor_header import DTYPE_BITS, MAX_HEADER_BYTES, header_length
 from attest.sealed.tensor_set import INDEX_NAME, load_model, open_model
+from tests.sealed.segments import AAD, KEY, MemorySource, sealed
 from tests.sealed_access.making import Arrays, Plain, deserialize, reader_of, safetensors_bytes
 from tests.sealed_access.strangers import compare
 
@@ -67,26 +70,34 @@ def test_a_large_tensor_is_decrypted_over_many_segments_into_its_own_memory() ->
     assert loaded["w"].base.nbytes == arrays["w"].nbytes
 
 
-def test_small_neighbours_are_read_together_and_their_gaps_are_not() -> None:
+def test_only_the_tensors_that_are_wanted_are_read() -> None:
     arrays: Arrays = {f"t{at}": np.full(100, at, np.uint8) for at in range(10)}
     content = safetensors.numpy.save(arrays)
     plain = Plain(content)
     same(load_tensors(plain), arrays)
-    assert len(plain.asked) == 3
     assert plain.closed
     plain = Plain(content)
     same(load_tensors(plain, names=["t1", "t5", "t6"]), {name: arrays[name] for name in ("t1", "t5", "t6")})
     assert sum(size for _, size in plain.asked[2:]) == 300
 
 
-def test_progress_is_told_up_to_the_last_byte(monkeypatch: pytest.MonkeyPatch) -> None:
-    from attest.sealed import safetensors as module
+def test_each_segment_is_read_once_however_many_tensors_share_it() -> None:
+    arrays: Arrays = {f"t{at}": np.full(30_000, at, np.uint8) for at in range(100)}
+    source = MemorySource(sealed(safetensors.numpy.save(arrays)))
+    heard: list[int] = []
+    reader = SealedReader(source, key=KEY, associated_data=AAD, threads=3)
+    source.reads.clear()
+    same(load_tensors(reader, progress=heard.append), arrays)
+    assert len(source.reads) == len(set(source.reads)) == segment_count(source.size)
+    assert heard == sorted(heard)
+    assert heard[-1] == 3_000_000
 
-    monkeypatch.setattr(module, "BATCH_BYTES", 250)
+
+def test_progress_is_told_up_to_the_last_byte() -> None:
     arrays: Arrays = {f"t{at}": np.full(100, at, np.uint8) for at in range(5)}
     heard: list[int] = []
     load_tensors(Plain(safetensors.numpy.save(arrays)), progress=heard.append)
-    assert heard == [200, 400, 500]
+    assert heard == [100, 200, 300, 400, 500]
 
 
 @pytest.mark.parametrize(
