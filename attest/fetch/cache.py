@@ -25,6 +25,7 @@ from attest.endorsements.requests import EndorsementRequest, NvidiaOcspRequest
 from attest.errors import ConfigurationError, EndorsementError, EvidenceError, OutputError
 from attest.fetch.answers import CheckedAnswer, kind_of_request, max_answer_bytes, read_answer
 from attest.files import write_file
+from attest.user_folders import user_folder
 
 _FORMAT = "attest.cache/1"
 _DIRECTORY_MODE = 0o700
@@ -35,14 +36,12 @@ _OVERHEAD_BYTES = 8192
 def default_cache_directory(environ: Mapping[str, str]) -> Path:
     """Return ``$XDG_CACHE_HOME/attest/endorsements``, by default below ``~/.cache``.
 
-    A relative XDG_CACHE_HOME is ignored, as the XDG Base Directory Specification asks.
-
     Raises:
         ConfigurationError: ``endorsement-cache-unusable``, neither variable names an absolute path.
     """
-    for base in (Path(environ.get("XDG_CACHE_HOME", "")), Path(environ.get("HOME", "")) / ".cache"):
-        if base.is_absolute():
-            return base / "attest" / "endorsements"
+    base = user_folder("XDG_CACHE_HOME", ".cache", environ)
+    if base is not None:
+        return base / "attest" / "endorsements"
     raise ConfigurationError(
         "there is no place for a cache of endorsements",
         code="endorsement-cache-unusable",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attest.errors import ConfigurationError
+from attest.user_folders import user_folder
 
 PINNED = ("nv-attestation-sdk==2.7.3", "nv-local-gpu-verifier==2.7.3")
 """The versions in ``specs/nvidia-gpu.md``. They pin only part of their dependencies."""
@@ -35,17 +36,15 @@ class NvsdkEnvironment:
 def installation_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder that ATTEST_NVSDK names, or ``attest/nvsdk`` in the user's data directory.
 
-    A relative XDG_DATA_HOME is ignored, as the XDG Base Directory Specification requires.
-
     Raises:
         ConfigurationError: ``nvsdk-missing``, none of the variables names an absolute path.
     """
     named = environ.get(VARIABLE)
     if named:
         return Path(named)
-    for base in (Path(environ.get("XDG_DATA_HOME", "")), Path(environ.get("HOME", "")) / ".local" / "share"):
-        if base.is_absolute():
-            return base / "attest" / "nvsdk"
+    base = user_folder("XDG_DATA_HOME", ".local/share", environ)
+    if base is not None:
+        return base / "attest" / "nvsdk"
     raise ConfigurationError(
         "there is no place for NVIDIA's Python SDK",
         code="nvsdk-missing",
