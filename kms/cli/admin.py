@@ -10,7 +10,7 @@ from attest.terminal import ExampleGroup
 from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.inputs import read_input
-from kms.cli.options import AS_JSON, FILE, JsonObject, print_rows, say
+from kms.cli.options import AS_JSON, FILE, JsonObject, print_rows, say, with_name
 
 
 @click.group(
@@ -89,4 +89,5 @@ def _line(grant: JsonObject) -> str:
 
 
 def _about(grant: JsonObject) -> str:
-    return "{number:4}  {identity}  {role}  for {tenant}  by {granted_by}".format(**grant)
+    shown = {member: with_name(str(grant[member])) for member in ("identity", "granted_by")}
+    return "{number:4}  {identity}  {role}  for {tenant}  by {granted_by}".format(**{**grant, **shown})

@@ -6,6 +6,7 @@ it as problem details, and the client raises the same error.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from functools import cached_property, wraps
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from attest.errors import ConfigurationError
 from attest.terminal import stacked
 from kms.cli.options import FILE, SETTINGS, JsonObject, load, vault
 
@@ -30,9 +32,11 @@ SERVER = stacked(
         click.option("--client-cert", type=FILE, help="Your client certificate (PEM)."),
         click.option("--client-key", type=FILE, help="Private key of your client certificate (PEM)."),
         click.option("--token-file", type=FILE, help="File that contains your bearer token."),
+        click.option("--context", metavar="NAME", help="Context, in place of the current one; see 'kms context'."),
     ),
     title="Administration over the network",
 )
+_REMOTE = ("server", "ca", "client_cert", "client_key", "token_file", "context")
 _PLACES = ("database", "database_password_file", "database_connections", "kek_file", "origin", "anchors_file")
 
 
@@ -112,7 +116,7 @@ def administering(
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def called(*, config: Path | None, **given: object) -> None:
-            remote = {name: given.pop(name) for name in ("server", "ca", "client_cert", "client_key", "token_file")}
+            remote = {name: given.pop(name) for name in _REMOTE}
             flags = {name: given.pop(name) for name in _PLACES if name in given}
             service = _client(remote, config, flags)
             click.get_current_context().call_on_close(service.close)
@@ -124,17 +128,43 @@ def administering(
 
 
 def _client(remote: dict[str, Any], config: Path | None, flags: dict[str, object]) -> AdminClient:  # Any: click's own
+    stated = remote["server"] is not None or remote["context"] is not None
+    has_settings = config is not None or any(value is not None for value in flags.values())
+    if stated and has_settings:
+        raise click.UsageError("the server has its own settings: omit --config and other settings with --server")
+    if not stated and any(value is not None for value in remote.values()):
+        raise click.UsageError("--ca, --client-cert, --client-key and --token-file require --server")
+    context = remote.pop("context")
+    if remote["server"] is None and not has_settings:
+        remote = _of_context(context, remote)
+    elif context is not None:
+        raise click.UsageError("give --server or --context, not both")
     if remote["server"] is None:
         from kms.cli.local_admin import in_this_process
 
-        if any(value is not None for value in remote.values()):
-            raise click.UsageError("--ca, --client-cert, --client-key and --token-file require --server")
         return AdminClient(lambda: in_this_process(load(config, flags).settings), is_remote=False)
     from kms.cli.remote_admin import at_server
 
-    if config is not None or any(value is not None for value in flags.values()):
-        raise click.UsageError("the server has its own settings: omit --config and other settings with --server")
     return AdminClient(at_server(**remote), is_remote=True)
+
+
+def _of_context(name: str | None, remote: dict[str, Any]) -> dict[str, Any]:
+    """Return the server of the context with this name, or of the current one where KMS_CONFIG names no service."""
+    from kms.cli.contexts_file import read_contexts, token_path
+    from kms.config.settings import CONFIG_VARIABLE, CONTEXT_VARIABLE
+
+    contexts = read_contexts(os.environ)
+    name = name or os.environ.get(CONTEXT_VARIABLE) or (None if os.environ.get(CONFIG_VARIABLE) else contexts.current)
+    if name is None:
+        return remote
+    chosen = contexts.context(name)
+    token = chosen.token_file if chosen.issuer is None else token_path(name, os.environ)
+    if chosen.issuer is not None and (token is None or not Path(token).is_file()):
+        raise ConfigurationError(
+            f"you are not signed in to {name}", code="login-required", hint=f"kms login --context {name}"
+        )
+    files = {"ca": chosen.ca, "client_cert": chosen.client_cert, "client_key": chosen.client_key, "token_file": token}
+    return {"server": chosen.server, **{one: None if path is None else Path(path) for one, path in files.items()}}
 
 
 def local(loaded: LoadedSettings) -> tuple[AdminClient, Vault]:

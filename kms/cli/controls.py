@@ -10,7 +10,7 @@ import click
 from attest.terminal import ExampleGroup
 from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change
-from kms.cli.options import AS_JSON, REASON, JsonObject, print_rows, say
+from kms.cli.options import AS_JSON, REASON, JsonObject, print_rows, say, with_name
 
 
 @click.group(
@@ -125,4 +125,4 @@ def freeze_list(service: AdminClient) -> None:
 
 def _line(one: JsonObject) -> str:
     target = f"{one['scope']} {one['name']}".rstrip()
-    return f"{target}  since {one['frozen_at']}  by {one['actor']['name']}  {one['reason']}"
+    return f"{target}  since {one['frozen_at']}  by {with_name(one['actor']['name'])}  {one['reason']}"

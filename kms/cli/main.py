@@ -20,6 +20,7 @@ from kms.cli.anchors import anchors
 from kms.cli.break_glass import break_glass
 from kms.cli.changes import TELLING, tell_change
 from kms.cli.config import config
+from kms.cli.context import context, login, logout
 from kms.cli.controls import freeze, thaw
 from kms.cli.endorsements import endorsements
 from kms.cli.floor import floor
@@ -216,7 +217,7 @@ _SECTIONS: dict[str, tuple[click.Command, ...]] = {
     "The service": (init, serve, config, endorsements),
     "Keys and their holders": (key, tenant, references, releases),
     "Emergency controls": (freeze, thaw, floor, break_glass),
-    "Access and approval": (admin, people, quorum, proposal, anchors),
+    "Access and approval": (context, login, logout, admin, people, quorum, proposal, anchors),
     "Log and storage": (log, backup, restore, fsck, guard, migrate, kek),
 }
 for part in (*IMPORTS, *LIFE, limits, policy):

@@ -56,6 +56,13 @@ def print_rows(
         say(f"note: {none}")
 
 
+def with_name(identity: str) -> str:
+    """Return an identity with the name that this user gave it by ``kms context name``."""
+    from kms.cli.contexts_file import read_contexts
+
+    return read_contexts(os.environ).named(identity)
+
+
 def path(*parts: object) -> str:
     """Return a path of the administration API; each part is one segment of it."""
     return "/v1/" + "/".join(quote(str(part), safe="") for part in parts)

@@ -134,7 +134,7 @@ def _problem(answer: httpx.Response) -> JsonObject | None:
 
 def _hint(answer: httpx.Response, problem: JsonObject) -> str | None:
     if problem.get("code") == "authentication-required":
-        return "authenticate with --token-file, or with --client-cert and --client-key"
+        return "authenticate with --token-file, or with --client-cert and --client-key; or sign in: 'kms login'"
     if answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
         return f"repeat the command in {answer.headers.get('retry-after', 'a few')} s"
     return _text(problem, "hint")

@@ -28,6 +28,8 @@ __all__ = ["ENVIRONMENT_PREFIX", "MAX_BODY_BYTES", "LoadedSettings", "Settings",
 
 ENVIRONMENT_PREFIX: Final = "KMS_"
 CONFIG_VARIABLE: Final = "KMS_CONFIG"
+CONTEXT_VARIABLE: Final = "KMS_CONTEXT"
+"""Of the command line; no setting of a service."""
 MAX_FILE_BYTES: Final = 64 * 1024
 
 _SERVICE_LINKS = re.compile(r"KMS_(?:SERVICE|PORT)_.*")
@@ -147,7 +149,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, object]:
     """Read ``KMS_…`` variables, and convert text to the type of the setting."""
     values: dict[str, object] = {}
     for variable, text in environ.items():
-        if not variable.startswith(ENVIRONMENT_PREFIX) or variable == CONFIG_VARIABLE:
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in {CONFIG_VARIABLE, CONTEXT_VARIABLE}:
             continue
         if _SERVICE_LINKS.fullmatch(variable):
             continue
