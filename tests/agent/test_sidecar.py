@@ -73,6 +73,17 @@ def test_the_rules_mean_the_containers_of_the_pod_and_not_the_agent(pod: Parsed,
     assert [str(one.reference) for one in rules.keys] == ["llama-70b"]
 
 
+def test_the_agent_owns_what_it_asks_for_reports_and_has_no_capability_beside_that(pod: Parsed) -> None:
+    (sidecar,) = pod["initContainers"]
+    (mount,) = [one for one in sidecar["volumeMounts"] if one["mountPath"] == "/sys/kernel/config"]
+    assert mount.get("readOnly", False) is False
+    assert sidecar["securityContext"]["runAsUser"] == 0, "configfs is root's"
+    assert all(one["securityContext"].get("runAsUser") for one in pod["containers"])
+    assert not any(
+        mount["mountPath"] == "/sys/kernel/config" for one in pod["containers"] for mount in one["volumeMounts"]
+    )
+
+
 def test_mc_33_the_pod_may_do_little_and_holds_no_secret_in_its_environment(pod: Parsed) -> None:
     assert (pod["automountServiceAccountToken"], pod["securityContext"]["runAsNonRoot"]) == (False, True)
     for one in (*pod["initContainers"], *pod["containers"]):
