@@ -159,6 +159,7 @@ def test_intels_profile_gives_td_enclave_and_registers(values: dict[int, Any], f
     [
         {-83: CBORTag(60020, [6, []])},
         {-83: CBORTag(60020, [7, [[7, A]]])},
+        {-83: CBORTag(60020, [6, []]), 14: {0: [[7, A]]}},
         {-83: CBORTag(60010, [2, 5])},
         {-83: [[7, A], [7, B]]},
         {-83: [[9, b"x"]]},

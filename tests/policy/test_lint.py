@@ -335,6 +335,12 @@ def test_a_branch_that_an_other_one_implies_is_unreachable() -> None:
     assert rules(branches(branch(), SMT, SMT)) == {("branch-implied", "any_of[1]"), ("branch-implied", "any_of[2]")}
 
 
+def test_the_branch_that_implies_an_other_one_is_named() -> None:
+    for order, outer in (((branch(), SMT), "any_of[0]"), ((SMT, branch()), "any_of[1]")):
+        (finding,) = (one for one in linted(branches(*order)) if one.rule == "branch-implied")
+        assert f"{outer} accepts too" in finding.why
+
+
 def test_choices_of_one() -> None:
     assert rules(branches(branch())) == {("choice-of-one", "any_of")}
     assert ("choice-of-one", "at_least.count") in rules(some(1, branch(), VMPL_1))

@@ -443,6 +443,13 @@ def test_devices_and_the_cpu_that_must_come_with_them() -> None:
     without_references = gpus | {"reference_values": STRICT["reference_values"]}
     assert ("devices.cpu", "stricter") in differences(without_references, with_cpu)
     assert ("devices.cpu", "looser") in differences(with_cpu, without_references)
+    for old, new, said in (
+        (without_references, with_cpu, "a CPU must come along"),
+        (with_cpu, without_references, "a CPU need not come along any more"),
+    ):
+        assert said in {
+            one.text for one in diff_policies(decoded(old), decoded(new)).changes if one.path == "devices.cpu"
+        }
 
 
 # -- branches

@@ -333,6 +333,10 @@ def test_a_missing_answer_hides_no_revocation() -> None:
     assert refused(GPU, pool, NO_OCSP).code == "certificate-revoked"
 
 
+def test_the_source_of_a_status_is_shown() -> None:
+    assert "good by OCSP of" in told(judge(GPU, POOL), "nvidia.revocation")[1]
+
+
 def test_a_revocation_list_answers_too() -> None:
     device = MadeDevice()
     crl = parse_crl(made_der.crl(issuer=ROOT, signer=ROOT_KEY))
