@@ -14,6 +14,7 @@ from attest.checks import Outcome
 from attest.errors import ConfigurationError
 from attest.policy import Policy, load_policy
 from attest.policy.foreign.convert import Conversion, convert_nvidia, convert_skr, export_skr, recognised
+from attest.policy.foreign.conversion import finish_policy
 from attest.policy.foreign.nvidia_json import leaves, parse_nvidia
 from attest.policy.foreign.skr import claim_tests, parse_skr
 from attest.policy.model import decode_policy
@@ -531,6 +532,13 @@ def test_documents_of_reference_values_are_lost_by_name() -> None:
     conversion = export_skr(replace(decode_policy(snp_document()), references=(row,)), authority=ISSUER)
     assert "references.kata" in {loss.name for loss in conversion.losses}
     assert conversion.document is None
+
+
+def test_a_policy_that_our_language_refuses_is_not_written() -> None:
+    for body in ({}, {"snp": {}}, {"colour": "blue"}):
+        with pytest.raises(ConfigurationError) as caught:
+            finish_policy(body, name="x", source="a test", parts=(), carried=(), losses=())
+        assert caught.value.code == "policy-invalid"
 
 
 def of_many_issuers() -> Conversion:

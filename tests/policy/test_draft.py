@@ -431,6 +431,7 @@ def test_what_a_stranger_wrote_cannot_leave_its_quotes_or_its_comment() -> None:
 
     assert YAML(typ="safe", pure=True).load(text) == document
     assert text.isascii()
+    assert yaml_text({"n": " ~\x7f\uffff\U00010000"}, {}).endswith('"n": " ~\\u007f\\uffff\\U00010000"\n')
     assert list(comment_lines("")) == ["#"]
     assert list(comment_lines(f"{'a' * 50} {'b' * 49}")) == [f"# {'a' * 50} {'b' * 49}"]
     assert list(comment_lines(f"{'a' * 50} {'b' * 50}")) == [f"# {'a' * 50}", f"# {'b' * 50}"]

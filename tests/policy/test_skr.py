@@ -234,6 +234,7 @@ def test_http_is_refused_on_the_loop_back_too() -> None:
         ("https://a.example:8443", "https://a.example", False),
         ("https://a.example:0443", "https://a.example:443", True),
         ("https://a.example:65535", "https://a.example:65535/", True),
+        ("https://a.example:1", "https://a.example:01", True),
         ("http://a.example", "https://a.example", False),
         ("https://a.example/%78", "https://a.example/x", False),
     ],

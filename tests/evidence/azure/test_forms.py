@@ -156,6 +156,12 @@ def test_what_no_form_allows_is_refused(document: Any) -> None:  # noqa: ANN401
     assert outcome.value.exit_code == 3
 
 
+def test_a_vcek_beside_a_td_quote_is_called_that() -> None:
+    with pytest.raises(EvidenceError) as outcome:
+        parsed(V1 | {"td_quote": TD["td_quote"]})
+    assert outcome.value.expected == "either vcek or td_quote"
+
+
 @pytest.mark.parametrize("document", [{"platform": "az-tdx", "evidence": V1}, {"platform": "az-snp", "evidence": TD}])
 def test_evidence_relabelled_as_of_the_other_platform_is_called_that(document: Any) -> None:  # noqa: ANN401
     with pytest.raises(EvidenceError) as outcome:

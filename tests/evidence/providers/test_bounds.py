@@ -224,6 +224,20 @@ def test_a_machine_that_differs_in_a_member_with_a_meaning_is_no_copy(name: str)
     assert [machine.name for machine in found.machines] == ["0", "1"]
 
 
+def test_a_list_of_actions_needs_the_quote_of_its_manager() -> None:
+    plain, managed = (
+        dstack.read_machine(document).machines[0].commitment
+        for document in (made.machine(), made.machine(compose_manager_attestation=made.manager()))
+    )
+    presented = PresentedMachine(report_data=bytes(32) + made.NONCE, cpu=b"x")
+    witnessed = replace(presented, witness=presented)
+    for commitment, machine in ((plain, presented), (plain, witnessed), (managed, presented)):
+        facts = commitment.construct(machine, None).comparisons["statements"]()
+        assert facts.got == "request_nonce, quote"
+    with pytest.raises(BindingError):
+        managed.construct(witnessed, None).comparisons["statements"]()
+
+
 def signing(algorithm: str, address: str, **more: Value) -> Value:
     return {"signing_algo": algorithm, "signing_address": address, **more}
 
