@@ -13,8 +13,8 @@ from attest.appraisal import appraise
 from attest.checks import Outcome
 from attest.errors import ConfigurationError
 from attest.policy import Policy, load_policy
+from attest.policy.foreign.conversion import Loss, finish_policy
 from attest.policy.foreign.convert import Conversion, convert_nvidia, convert_skr, export_skr, recognised
-from attest.policy.foreign.conversion import finish_policy
 from attest.policy.foreign.nvidia_json import leaves, parse_nvidia
 from attest.policy.foreign.skr import claim_tests, parse_skr
 from attest.policy.model import decode_policy
@@ -539,6 +539,20 @@ def test_a_policy_that_our_language_refuses_is_not_written() -> None:
         with pytest.raises(ConfigurationError) as caught:
             finish_policy(body, name="x", source="a test", parts=(), carried=(), losses=())
         assert caught.value.code == "policy-invalid"
+
+
+@pytest.mark.parametrize(("length", "whole"), [(4096, True), (4097, False)])
+def test_a_long_list_of_losses_is_counted(length: int, *, whole: bool) -> None:
+    def description(reason: str) -> str:
+        loss = Loss(name="x", demand="y", why="z", remedy="w", accepted=reason)
+        body = {name: value for name, value in snp_document().items() if name not in ("schema", "name", "version")}
+        conversion = finish_policy(body, name="x", source="a", parts=(), carried=(), losses=(loss,))
+        assert conversion.document is not None
+        return str(conversion.document["description"])
+
+    more = length - len(description("r")) + 1
+    assert (len(description("r" * more)) == length) is whole
+    assert ("1 demands were not carried" in description("r" * more)) is not whole
 
 
 def of_many_issuers() -> Conversion:

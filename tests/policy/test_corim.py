@@ -196,6 +196,9 @@ def test_validity_becomes_issue_and_end() -> None:
     document = imported(corim(tag, validity={0: CBORTag(1, 1_700_000_000), 1: CBORTag(1, 1_800_000_000)})).document
     assert document.issued == datetime.fromtimestamp(1_700_000_000, UTC)
     assert document.expires.value == datetime.fromtimestamp(1_800_000_000, UTC)
+    document = imported(corim(tag, validity={0: CBORTag(1, 0), 1: CBORTag(1, 253402300799)})).document
+    assert document.issued == datetime.fromtimestamp(0, UTC)
+    assert document.expires.value == datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
     document = imported(corim(tag)).document
     assert (document.issued, document.expires.value) == (AT, RelaxedDemand(reason="the CoRIM names no end"))
 
@@ -229,7 +232,7 @@ def test_validity_becomes_issue_and_end() -> None:
         corim(comid([CLASS, [MEASUREMENT]]), validity={1: CBORTag(1, "x")}),
         corim(comid([CLASS, [MEASUREMENT]]), validity={1: CBORTag(1, True)}),
         corim(comid([CLASS, [MEASUREMENT]]), validity={1: CBORTag(1, -1)}),
-        corim(comid([CLASS, [MEASUREMENT]]), validity={1: CBORTag(1, 1 << 60)}),
+        corim(comid([CLASS, [MEASUREMENT]]), validity={1: CBORTag(1, 253402300800)}),
         bytes(MAX_CORIM_BYTES + 1),
     ],
     ids=range(28),

@@ -341,6 +341,11 @@ def test_the_branch_that_implies_an_other_one_is_named() -> None:
         assert f"{outer} accepts too" in finding.why
 
 
+def test_four_levels_at_once_are_not_too_many() -> None:
+    policy = snp(exact_tcb={"Genoa": [GENOA | {"snp": 27 + more} for more in range(4)]})
+    assert "over-broad" not in {rule for rule, _, _ in found(policy)}
+
+
 def test_choices_of_one() -> None:
     assert rules(branches(branch())) == {("choice-of-one", "any_of")}
     assert ("choice-of-one", "at_least.count") in rules(some(1, branch(), VMPL_1))

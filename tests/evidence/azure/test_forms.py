@@ -86,6 +86,12 @@ def test_certificates_behind_the_vcek_are_its_issuers() -> None:
     assert [certificate.common_name for certificate in found.issuers] == ["SEV-Genoa", "ARK-Genoa"]
 
 
+def test_eight_certificates_may_come_with_the_report() -> None:
+    found = parsed(old(SNP) | {"vcek": pem_text([VCEK] * 8)}).cpu
+    assert isinstance(found, ParsedSnpEvidence)
+    assert len(found.issuers) == 7
+
+
 @pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
 @pytest.mark.parametrize("strip", [b"", b"="])
 def test_base64_of_either_alphabet_padded_or_not(encode: Callable[[bytes], bytes], strip: bytes) -> None:
