@@ -535,7 +535,8 @@ def test_documents_of_reference_values_are_lost_by_name() -> None:
 
 
 def test_a_policy_that_our_language_refuses_is_not_written() -> None:
-    for body in ({}, {"snp": {}}, {"colour": "blue"}):
+    bodies: tuple[Json, ...] = ({}, {"snp": {}}, {"colour": "blue"})
+    for body in bodies:
         with pytest.raises(ConfigurationError) as caught:
             finish_policy(body, name="x", source="a test", parts=(), carried=(), losses=())
         assert caught.value.code == "policy-invalid"

@@ -44,7 +44,7 @@ def test_the_tee_of_a_quote_is_told_by_its_header(quote: Value, tee: str | None)
 )
 def test_a_request_to_maa_has_data_beside_its_quote(document: Value, known: bool) -> None:
     assert quote_forms.is_maa_quote("tdx", document) is known
-    report = {"report" if name == "quote" else name: one for name, one in dict.fromkeys(document, "x").items()}
+    report: Value = {"report" if name == "quote" else name: one for name, one in dict.fromkeys(document, "x").items()}
     assert quote_forms.is_maa_report(report if isinstance(document, dict) else document) is known
 
 
@@ -94,7 +94,8 @@ def test_the_log_of_a_quote_is_an_item_of_its_own() -> None:
 
 
 def test_data_of_maa_that_are_not_there_commit_to_nothing() -> None:
-    for empty in (None, {"data": "", "dataType": "JSON"}):
+    nothing: tuple[Value, ...] = (None, {"data": "", "dataType": "JSON"})
+    for empty in nothing:
         assert len(quote_forms.read_maa_request({"quote": TDX, "runtimeData": empty}).items) == 1
     _, committed = quote_forms.read_maa_request({"quote": TDX, "runtimeData": {"data": b64(b"x")}}).items
     assert (committed.name, committed.media_type) == ("committed-data", MEDIA_COMMITTED_DATA)

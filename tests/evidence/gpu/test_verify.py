@@ -563,14 +563,15 @@ def test_a_held_rim_signer_refuses_unless_that_is_tolerated_by_name() -> None:
 
 def test_of_several_issues_one_good_one_without_a_mismatch_suffices() -> None:
     issue = firmware_rim(GPU.product, GPU.vbios, issued=signed_in(AT))
-    orders = set()
-    for fill in range(8):  # a pool has its RIMs in the order of their digests
-        changed = dict.fromkeys(range(7), (bytes([fill]) * 48,))
-        other = replace(issue, values={**issue.values, **changed}).document()
-        pool = replace(POOL, rims=(DRIVER, other, VBIOS))
-        orders.add(pool.rims.index(other) < pool.rims.index(VBIOS))
+    changes = [dict.fromkeys(range(7), (bytes([fill]) * 48,)) for fill in range(8)]
+    others = [replace(issue, values={**issue.values, **changed}).document() for changed in changes]
+    pools = [replace(POOL, rims=(DRIVER, other, VBIOS)) for other in others]
+    for pool in pools:
         assert there(judge(pool=pool).vbios_rim).parsed.document == VBIOS
+    # A pool has its RIMs in the order of their digests.
+    orders = {pool.rims.index(other) < pool.rims.index(VBIOS) for pool, other in zip(pools, others, strict=True)}
     assert orders == {True, False}
+    other = others[0]
     assert refused(GPU, replace(POOL, rims=(DRIVER, other))).code == "gpu-measurement-mismatch"
     assert refused(GPU, replace(POOL, rims=(DRIVER, other, other))).code == "gpu-measurement-mismatch"
 

@@ -219,7 +219,7 @@ OTHERS: dict[str, object] = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_machine_that_differs_in_a_member_with_a_meaning_is_no_copy(name: str) -> None:
-    listed = [made.machine(extra=1), made.machine(**{name: OTHERS[name]})]
+    listed = [made.machine(extra=1), made.machine() | {name: OTHERS[name]}]
     found = dstack.read_machine(made.machine(all_attestations=listed))
     assert [machine.name for machine in found.machines] == ["0", "1"]
 
