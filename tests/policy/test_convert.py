@@ -742,6 +742,9 @@ def test_a_branch_of_which_nothing_can_be_written_does_not_count_as_met() -> Non
     assert {loss.name for loss in lost.losses} >= {"any_of", "gpu", "devices", "all_of[1].at_least"}
     many = exported({**head, **snp, "at_least": {"count": 4, "of": [snp] * 8}})
     assert {loss.name: loss.why for loss in many.losses}["at_least"] == "too many combinations"
+    assert {loss.name: loss.why for loss in lost.losses}["any_of"] == "too few of them are about Azure's guests"
+    most = exported({**head, "at_least": {"count": 1, "of": [snp] * 64}})
+    assert "at_least" not in {loss.name for loss in most.losses}
     with refusal("policy-conversion-impossible"):
         exported({**head, "any_of": [gpu]})
 
