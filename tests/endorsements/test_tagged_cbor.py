@@ -125,10 +125,22 @@ def test_what_two_readers_could_read_in_two_ways_is_refused(data: str, said: str
     assert caught.value.code == "cbor-invalid"
 
 
-def test_depth_and_number_of_items_are_bounded() -> None:
-    read_tagged(b"\x81" * MAX_DEPTH + b"\x00", what="x")
-    for data in (b"\x81" * (MAX_DEPTH + 1) + b"\x00", b"\xc1" * 100_000):
+@pytest.mark.parametrize("around", [b"\x81", b"\x9f", b"\xc1", b"\xa1\x00"], ids=["array", "open array", "tag", "map"])
+def test_items_nest_to_a_limit(around: bytes) -> None:
+    end = b"\xff" if around == b"\x9f" else b""
+    read_tagged(around * MAX_DEPTH + b"\x00" + end * MAX_DEPTH, what="x")
+    for depth in (MAX_DEPTH + 1, 100_000):
         with pytest.raises(EvidenceError, match="deeper"):
-            read_tagged(data, what="x")
+            read_tagged(around * depth + b"\x00" + end * depth, what="x")
+
+
+def test_the_number_of_items_is_bounded() -> None:
+    read_tagged(b"\x9f" + bytes(MAX_ITEMS - 1) + b"\xff", what="x")
     with pytest.raises(EvidenceError, match="items"):
         read_tagged(b"\x9f" + bytes(MAX_ITEMS) + b"\xff", what="x")
+
+
+def test_the_place_of_an_error_is_named() -> None:
+    with pytest.raises(EvidenceError) as caught:
+        read_tagged(b"\x82\x00\xf7", what="x")
+    assert (caught.value.field, caught.value.offset) == ("x", 3)

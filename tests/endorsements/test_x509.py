@@ -224,6 +224,22 @@ def test_an_entry_that_differs_is_read_or_refused_as_the_decoder_does(
     assert numbers_of(whole) == entry_by_entry(whole)
 
 
+@pytest.mark.parametrize("entries", [b"", b"\x00", b"\x05"], ids=["none", "a NUL", "a byte"])
+def test_a_long_list_whose_entries_have_no_head_is_read_or_refused_as_the_decoder_does(entries: bytes) -> None:
+    padding = (Extension(oid="1.2.3.4", critical=False, value=bytes(600)),)
+    tbs = der.sequence(
+        der.integer(1),
+        made.ECDSA_SHA384,
+        made.ROOT_NAME,
+        der.time(made.BEGINS),
+        der.time(made.ENDS),
+        der.tlv(0x30, entries),
+        der.context(0, der.sequence(*map(made.extension, padding))),
+    )
+    whole = made.signed(tbs, made.ROOT_KEY, outer=made.ECDSA_SHA384)
+    assert numbers_of(whole) == entry_by_entry(whole)
+
+
 def name_of(*common_names: bytes) -> bytes:
     oid = der.object_identifier("2.5.4.3")
     return der.sequence(*(der.tlv(0x31, der.sequence(oid, der.tlv(0x0C, text))) for text in common_names))

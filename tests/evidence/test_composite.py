@@ -119,6 +119,9 @@ def test_several_refusals_are_all_told() -> None:
         "binding-context-mismatch",
     ]
     assert found.freshness is Freshness.MISMATCHED
+    told = [(check.expected, check.got) for check in found.checks if check.outcome is Outcome.FAIL]
+    assert told == [(failure.expected, failure.got) for failure in found.failures]
+    assert all(expected and got for expected, got in told)
 
 
 def test_without_a_binding_nothing_ties_the_devices_and_the_check_says_so() -> None:

@@ -126,6 +126,11 @@ def test_the_json_form_is_that_of_another_writer() -> None:
     }
 
 
+def test_the_json_form_has_a_line_for_each_value() -> None:
+    written = Evidence(items=(EXAMPLE.items[2],)).to_json()
+    assert written == b'{\n "__cmwc_t": "%b",\n "other": [\n  "text/plain",\n  ""\n ]\n}\n' % COLLECTION_TYPE.encode()
+
+
 def test_a_stated_collection_type_is_kept() -> None:
     stated = replace(EXAMPLE, collection_type="tag:example.org,2026:mine")
     assert parse_envelope(stated.to_json()).collection_type == "tag:example.org,2026:mine"

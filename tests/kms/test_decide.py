@@ -160,6 +160,8 @@ def test_a_key_for_another_purpose_is_refused() -> None:
 
 def test_a_state_of_another_key_is_refused() -> None:
     assert codes(decided(keys={"a": state("b")})) == ["key-mismatch"]
+    assert codes(decided(keys={"a": state(asked="b")})) == ["key-mismatch"]
+    assert codes(decided(keys={"a": state(name=KeyName.parse("b"))})) == ["key-mismatch"]
 
 
 def test_mc_22_without_a_result_nothing_is_released() -> None:

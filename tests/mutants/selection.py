@@ -74,7 +74,7 @@ class Selection:
             )
         else:
             others |= reaching
-            naming = self._naming(statement_names(source, line)) if others else set()
+            naming = self._naming(statement_names(source, line))
             near = _nearest(path, self._seconds.keys() - naming) if others else frozenset()
             beside = {one for one in self._seconds.keys() - naming if _file(one) in near}
             stages = ((naming, 10.0), (beside, 10.0), (others - naming - beside, 15.0))

@@ -142,6 +142,13 @@ def test_a_constant_that_a_test_imports_first_is_judged_by_the_tests_that_name_i
     ]
 
 
+def test_a_constant_of_a_module_without_functions_is_judged_by_the_tests_that_name_it(tmp_path: Path) -> None:
+    naming = "tests/else/test_naming_it.py"
+    (tmp_path / naming).write_text("assert thing.LIMIT == 3\n")
+    found = selection(tmp_path, {"": [1], f"{naming}::test_limit|run": [], f"{NEAR}::test_near|run": []})
+    assert [batch.tests for batch in found.batches("things/thing.py", 1, SOURCE)] == [(f"{naming}::test_limit",)]
+
+
 def test_tests_of_files_that_are_gone_are_not_asked(tmp_path: Path) -> None:
     gone = {"tests/gone/test_gone.py::test_gone|run": [11]}
     assert selection(tmp_path, gone).batches("things/thing.py", 11, SOURCE) == ()

@@ -13,6 +13,7 @@ from attest.appraisal import appraise
 from attest.checks import Outcome
 from attest.errors import ConfigurationError
 from attest.policy import Policy, load_policy
+from attest.policy.foreign.conversion import Loss, finish_policy
 from attest.policy.foreign.convert import Conversion, convert_nvidia, convert_skr, export_skr, recognised
 from attest.policy.foreign.nvidia_json import leaves, parse_nvidia
 from attest.policy.foreign.skr import claim_tests, parse_skr
@@ -533,6 +534,28 @@ def test_documents_of_reference_values_are_lost_by_name() -> None:
     assert conversion.document is None
 
 
+def test_a_policy_that_our_language_refuses_is_not_written() -> None:
+    bodies: tuple[Json, ...] = ({}, {"snp": {}}, {"colour": "blue"})
+    for body in bodies:
+        with pytest.raises(ConfigurationError) as caught:
+            finish_policy(body, name="x", source="a test", parts=(), carried=(), losses=())
+        assert caught.value.code == "policy-invalid"
+
+
+@pytest.mark.parametrize(("length", "whole"), [(4096, True), (4097, False)])
+def test_a_long_list_of_losses_is_counted(length: int, *, whole: bool) -> None:
+    def description(reason: str) -> str:
+        loss = Loss(name="x", demand="y", why="z", remedy="w", accepted=reason)
+        body = {name: value for name, value in snp_document().items() if name not in ("schema", "name", "version")}
+        conversion = finish_policy(body, name="x", source="a", parts=(), carried=(), losses=(loss,))
+        assert conversion.document is not None
+        return str(conversion.document["description"])
+
+    more = length - len(description("r")) + 1
+    assert (len(description("r" * more)) == length) is whole
+    assert ("1 demands were not carried" in description("r" * more)) is not whole
+
+
 def of_many_issuers() -> Conversion:
     listed = [{"authority": f"https://{'x' * 60}{n}.example", "allOf": [IS_SNP]} for n in range(20)]
     return convert_skr(parse_skr(json.dumps({"version": "1.0.0", "anyOf": listed}).encode()), name="x")
@@ -719,6 +742,9 @@ def test_a_branch_of_which_nothing_can_be_written_does_not_count_as_met() -> Non
     assert {loss.name for loss in lost.losses} >= {"any_of", "gpu", "devices", "all_of[1].at_least"}
     many = exported({**head, **snp, "at_least": {"count": 4, "of": [snp] * 8}})
     assert {loss.name: loss.why for loss in many.losses}["at_least"] == "too many combinations"
+    assert {loss.name: loss.why for loss in lost.losses}["any_of"] == "too few of them are about Azure's guests"
+    most = exported({**head, "at_least": {"count": 1, "of": [snp] * 64}})
+    assert "at_least" not in {loss.name for loss in most.losses}
     with refusal("policy-conversion-impossible"):
         exported({**head, "any_of": [gpu]})
 

@@ -362,6 +362,31 @@ def test_choices_beyond_the_number_of_branches_are_lost_by_their_place() -> None
     assert len(document_of(converted(IS_SNP, choice("familyId", MAX_BRANCHES)))["any_of"]) == MAX_BRANCHES
 
 
+@pytest.mark.parametrize(("count", "exact"), [(8, True), (9, False)])
+def test_exact_levels_are_combined_up_to_sixty_four(count: int, *, exact: bool) -> None:
+    def levels(part: str, number: int) -> Json:
+        return of("anyOf", *(equals(SNP + TCB_CLAIMS[part], GENOA_TCB[part] + more) for more in range(number)))
+
+    parts = [
+        levels("bootloader", 8),
+        levels("snp", count),
+        *tcb({name: GENOA_TCB[name] for name in ("tee", "microcode")}),
+    ]
+    found = converted(IS_SNP, *parts)
+    assert ("snp.exact_tcb" in {one.target for one in found.carried}) is exact
+
+
+def test_what_never_holds_within_a_lost_choice_is_lost_with_it() -> None:
+    never = of("allOf", vmpl(0), vmpl(1))
+
+    def refused(count: int) -> set[str]:
+        conversion = converted(IS_SNP, COMPLIANT, of("anyOf", *choice("familyId", count)["anyOf"], never))
+        return {one.source for one in conversion.carried if one.target.startswith("refused")}
+
+    assert refused(MAX_BRANCHES) == {f"{SNP}vmpl"}
+    assert refused(MAX_BRANCHES + 1) == set()
+
+
 def test_of_a_lost_choice_the_first_thousand_characters_are_shown() -> None:
     claims = [f"claim-{number:03}" for number in range(MAX_BRANCHES + 1)]
     many = [of("allOf", host(number), equals(claim * 2, 1)) for number, claim in enumerate(claims)]

@@ -35,6 +35,7 @@ def entries(data: bytes) -> dict[str, tuple[str, tuple[bytes, ...]]]:
 
 
 MEASUREMENT = launch_measurement(A)
+NO_DIGEST = "no digest of an algorithm that the evidence has"
 
 
 def test_a_launch_measurement_is_carried_as_digest_or_as_raw_value() -> None:
@@ -72,28 +73,91 @@ def test_conditions_beside_a_value_are_told_and_not_carried() -> None:
 
 
 @pytest.mark.parametrize(
-    "measurement",
+    ("measurement", "why"),
     [
-        {0: 641, 1: {2: []}},
-        {0: 641, 1: {2: [[7, A], [7, A]]}},
-        {0: 641, 1: {2: [[1, C]]}},
-        {0: 641, 1: {2: [[7, C]]}},
-        {0: 641, 1: {2: [[True, C]]}},
-        {0: 641, 1: {2: [[7, "x"]]}},
-        {0: 641, 1: {2: 5}},
-        {0: 641, 1: {4: CBORTag(560, C)}},
-        {0: 641, 1: {4: CBORTag(560, "x")}},
-        {0: 641, 1: {2: [[7, A]], 4: CBORTag(560, B)}},
-        {0: 641, 1: {2: [[7, A]], 99: 1}},
-        {0: 641, 1: {2: [[7, A]], -83: [7, A]}},
-        {0: 641, 1: {2: [[7, A]]}, 3: 1},
+        ({0: 641, 1: {2: []}}, NO_DIGEST),
+        ({0: 641, 1: {2: [[7, A], [7, A]]}}, "algorithm 7 twice in one list of digests"),
+        ({0: 641, 1: {2: [[1, C]]}}, NO_DIGEST),
+        ({0: 641, 1: {2: [[7, C]]}}, "a digest of 32 bytes under algorithm 7"),
+        ({0: 641, 1: {2: [[True, C]]}}, "a digest that is no pair of algorithm and bytes"),
+        ({0: 641, 1: {2: [[7, "x"]]}}, "a digest that is no pair of algorithm and bytes"),
+        ({0: 641, 1: {2: 5}}, NO_DIGEST),
+        ({0: 641, 1: {4: CBORTag(560, C)}}, "a measurement that has not 48 bytes"),
+        ({0: 641, 1: {4: CBORTag(560, "x")}}, "a measurement that has not 48 bytes"),
+        ({0: 641, 1: {2: [[7, A]], 4: CBORTag(560, B)}}, "two different measurements at once"),
+        ({0: 641, 1: {2: [[7, A]], 12: 1}}, "12 is not known"),
+        ({0: 641, 1: {2: [[7, A]], 16: 1, 99: 1}}, "16, 99 is not known"),
+        ({0: 641, 1: {2: [[7, A]], -83: [7, A]}}, "-83 is not known"),
+        ({0: 641, 1: {2: [[7, A]]}, 3: 1}, "a member is not known"),
     ],
 )
-def test_a_triple_that_never_matches_is_not_carried_and_says_why(measurement: dict[int, Any]) -> None:
+def test_a_triple_that_never_matches_is_not_carried_and_says_why(measurement: dict[int, Any], why: str) -> None:
     other = comid([CLASS, [{0: 641, 1: {2: [[7, B]]}}]], name="other")
     found = imported(corim(comid([CLASS, [{0: 641, 1: {2: [[7, A]]}}, measurement]]), other))
     assert set(found.document.entries) == {"other"}
-    assert "nothing of this triple is carried over" in found.left_out[0]
+    place = "comid[0].reference[0].measurement[1]"
+    assert found.left_out == (f"{place}: {why}; nothing of this triple is carried over",)
+
+
+@pytest.mark.parametrize("field", [one for one in range(16) if one not in (2, 4, 5, 12)])
+def test_fields_of_the_draft_are_told_by_their_number(field: int) -> None:
+    found = imported(amd({0: 641, 1: {2: [[7, A]], field: 1}}))
+    assert found.left_out == (f"comid[0].reference[0].measurement[0]: field {field} of mkey 641",)
+
+
+@pytest.mark.parametrize("field", [-73, -82, -85, -86])
+def test_fields_of_intels_profile_are_told_by_their_number(field: int) -> None:
+    assert imported(intel({-83: [7, A], field: 1})).left_out == (
+        f"comid[0].reference[0].measurement[0]: field {field}",
+    )
+    with pytest.raises(EvidenceError, match=f"{field - 1000} is not known"):
+        imported(intel({-83: [7, A], field - 1000: 1}))
+
+
+@pytest.mark.parametrize(
+    ("key", "meaning"),
+    [
+        (2, "policy"),
+        (6, "current TCB"),
+        (7, "platform info"),
+        (640, "report data"),
+        (645, "report id"),
+        (646, "report id of the migration agent"),
+        (647, "reported TCB"),
+        (3328, "chip id"),
+        (3329, "committed TCB"),
+        (3330, "current version"),
+        (3936, "committed version"),
+        (3968, "launch TCB"),
+        (1, "field 1"),
+        ("policy", "field 1"),
+    ],
+)
+def test_values_of_amds_profile_are_told_by_their_meaning(key: int | str, meaning: str) -> None:
+    found = imported(amd(MEASUREMENT, {0: key, 1: {1: 5}}))
+    assert found.left_out == (f"comid[0].reference[0].measurement[1]: {meaning} of mkey {key}",)
+
+
+@pytest.mark.parametrize(
+    ("number", "meaning"),
+    [
+        (1, "endorsed values"),
+        (2, "identity keys"),
+        (3, "attestation keys"),
+        (4, "dependencies"),
+        (5, "memberships"),
+        (6, "CoSWID tags"),
+        (8, "conditional endorsement series"),
+        (10, "conditional endorsements"),
+        (7, "triples 7"),
+        (9, "triples 9"),
+        (11, "triples 11"),
+        ("endorsed", "triples endorsed"),
+    ],
+)
+def test_other_triples_are_told_by_their_meaning(number: int | str, meaning: str) -> None:
+    found = imported(corim(comid([CLASS, [MEASUREMENT]], others={number: []})))  # type: ignore[dict-item]  # a wrong key
+    assert found.left_out == (f"comid[0]: {meaning}",)
 
 
 def test_a_raw_value_under_a_mask_is_left_out() -> None:
@@ -155,24 +219,33 @@ def test_intels_profile_gives_td_enclave_and_registers(values: dict[int, Any], f
 
 
 @pytest.mark.parametrize(
-    "values",
+    ("values", "why"),
     [
-        {-83: CBORTag(60020, [6, []])},
-        {-83: CBORTag(60020, [7, [[7, A]]])},
-        {-83: CBORTag(60010, [2, 5])},
-        {-83: [[7, A], [7, B]]},
-        {-83: [[9, b"x"]]},
-        {14: {}},
-        {14: {4: [[7, A]]}},
-        {14: {b"0": [[7, A]]}},
-        {14: {0: [[1, C]]}},
-        {-84: [7, A]},
+        ({-83: CBORTag(60020, [6, []])}, "an empty set"),
+        ({-83: CBORTag(60020, [6, []]), 14: {0: [[7, A]]}}, "an empty set"),
+        ({-83: CBORTag(60020, [7, [[7, A]]])}, NO_DIGEST),
+        ({-83: CBORTag(60021, [6, [[7, A]]])}, NO_DIGEST),
+        ({-83: CBORTag(60010, [2, 5])}, NO_DIGEST),
+        ({-83: [[7, A], [7, B]]}, "algorithm 7 twice"),
+        ({-83: [[9, b"x"]]}, NO_DIGEST),
+        ({14: {}}, "no integrity register"),
+        ({14: {4: [[7, A]]}}, "integrity register 4, which a TD does not have"),
+        ({14: {-1: [[7, A]]}}, "integrity register -1, which a TD does not have"),
+        ({14: {b"0": [[7, A]]}}, "which a TD does not have"),
+        ({14: {0: [[1, C]]}}, NO_DIGEST),
+        ({-84: [7, A]}, "field -84"),
     ],
 )
-def test_what_equals_no_quote_is_not_carried(values: dict[int, Any]) -> None:
+def test_what_equals_no_quote_is_not_carried(values: dict[int, Any], why: str) -> None:
     with pytest.raises(EvidenceError) as caught:
         imported(intel(values))
-    assert caught.value.code == "corim-empty"
+    assert (caught.value.code, why in (caught.value.got or "")) == ("corim-empty", True)
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_register_is_named_by_its_number_or_its_name(number: int) -> None:
+    for name in (number, str(number), f"rtmr{number}", f"RTMR{number}"):
+        assert entries(intel({14: {name: [[7, A]]}})) == {"image": (f"tdx-rtmr{number}", (A,))}
 
 
 def test_the_tdx_module_is_told_from_a_td_and_the_quoting_enclave_is_left_out() -> None:
@@ -195,6 +268,9 @@ def test_validity_becomes_issue_and_end() -> None:
     document = imported(corim(tag, validity={0: CBORTag(1, 1_700_000_000), 1: CBORTag(1, 1_800_000_000)})).document
     assert document.issued == datetime.fromtimestamp(1_700_000_000, UTC)
     assert document.expires.value == datetime.fromtimestamp(1_800_000_000, UTC)
+    document = imported(corim(tag, validity={0: CBORTag(1, 0), 1: CBORTag(1, 253402300799)})).document
+    assert document.issued == datetime.fromtimestamp(0, UTC)
+    assert document.expires.value == datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
     document = imported(corim(tag)).document
     assert (document.issued, document.expires.value) == (AT, RelaxedDemand(reason="the CoRIM names no end"))
 
@@ -228,7 +304,7 @@ def test_validity_becomes_issue_and_end() -> None:
         corim(comid([CLASS, [MEASUREMENT]]), validity={1: CBORTag(1, "x")}),
         corim(comid([CLASS, [MEASUREMENT]]), validity={1: CBORTag(1, True)}),
         corim(comid([CLASS, [MEASUREMENT]]), validity={1: CBORTag(1, -1)}),
-        corim(comid([CLASS, [MEASUREMENT]]), validity={1: CBORTag(1, 1 << 60)}),
+        corim(comid([CLASS, [MEASUREMENT]]), validity={1: CBORTag(1, 253402300800)}),
         bytes(MAX_CORIM_BYTES + 1),
     ],
     ids=range(28),

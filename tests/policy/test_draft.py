@@ -423,6 +423,27 @@ def test_choices_follow_the_default_only_where_versions_are_meant() -> None:
     assert choose(["sgx"], default="or-newer")["sgx.enclave"] == "exactly"
 
 
+def test_what_fits_a_line_stands_on_one_and_what_does_not_on_many() -> None:
+    def lines(length: int) -> list[str]:
+        return yaml_text({"top": {"list": ["aa", "b" * length]}}, {}).strip().splitlines()
+
+    room = 110 - len('  list: [aa, ""]')
+    assert lines(room) == ["top:", f'  list: [aa, "{"b" * room}"]']
+    assert lines(room + 1) == ["top:", "  list:", "    - aa", f'    - "{"b" * (room + 1)}"']
+    assert yaml_text({"top": ["aa"]}, {}).strip().splitlines() == ["top:", "  - aa"]
+    commented = yaml_text({"top": {"one": {"two": 3}}}, {("top", "one", "two"): ("why",)})
+    assert commented.strip().splitlines() == ["top:", "  one:", "    # why", "    two: 3"]
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [("ab", True), ("a", False), ("a" * 40, True), ("a" * 41, False), ("1a", False), ("a b", False)]
+    + [(word, False) for word in ("true", "False", "YES", "no", "on", "off", "null")],
+)
+def test_only_words_that_yaml_reads_as_text_stand_without_quotes(text: str, plain: bool) -> None:
+    assert yaml_text({"key": text}, {}) == (f"key: {text}\n" if plain else f'key: "{text}"\n')
+
+
 def test_what_a_stranger_wrote_cannot_leave_its_quotes_or_its_comment() -> None:
     hostile = 'a"\\ \n# b: c\u2028\U0001f600'
     document: dict[str, JsonValue] = {"simple": {hostile: hostile, "null": ["no", "1"], "n": 3}, "plain": "word"}
@@ -431,6 +452,7 @@ def test_what_a_stranger_wrote_cannot_leave_its_quotes_or_its_comment() -> None:
 
     assert YAML(typ="safe", pure=True).load(text) == document
     assert text.isascii()
+    assert yaml_text({"n": " ~\x7f\uffff\U00010000"}, {}).endswith('"n": " ~\\u007f\\uffff\\U00010000"\n')
     assert list(comment_lines("")) == ["#"]
     assert list(comment_lines(f"{'a' * 50} {'b' * 49}")) == [f"# {'a' * 50} {'b' * 49}"]
     assert list(comment_lines(f"{'a' * 50} {'b' * 50}")) == [f"# {'a' * 50}", f"# {'b' * 50}"]

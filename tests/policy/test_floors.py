@@ -70,6 +70,27 @@ def test_a_floor_judges_the_components_of_the_products_that_it_names(text: str, 
     assert below(verified_of(scene()), text) == (set() if meets else {MINIMUM})
 
 
+@pytest.mark.parametrize(
+    ("component", "good", "bad"),
+    [
+        ("genoa:snp", ("0", "255", "000000255"), ("256", "-1", "0000000255", "\u0661", "1.0", "")),
+        (
+            "tdx:tcb_evaluation_data_number",
+            ("1", "2147483648", "0000000001"),
+            ("0", "2147483649", "02147483648", "-1", "\u0661", ""),
+        ),
+    ],
+)
+def test_a_level_is_a_decimal_number_within_its_bounds(
+    component: str, good: tuple[str, ...], bad: tuple[str, ...]
+) -> None:
+    for text in good:
+        assert demand(f"{component}={text}").value == int(text)
+    for text in bad:
+        with pytest.raises(ConfigurationError):
+            demand(f"{component}={text}")
+
+
 def test_a_floor_demands_nothing_but_its_levels() -> None:
     """A simulated guest of any measurement meets it: the key's own policy judges the rest."""
     result = appraise(verified_of(scene()), policy=floor("genoa:snp=27"), at=AT)

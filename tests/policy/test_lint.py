@@ -335,6 +335,30 @@ def test_a_branch_that_an_other_one_implies_is_unreachable() -> None:
     assert rules(branches(branch(), SMT, SMT)) == {("branch-implied", "any_of[1]"), ("branch-implied", "any_of[2]")}
 
 
+def test_the_branch_that_implies_an_other_one_is_named() -> None:
+    for order, outer in (((branch(), SMT), "any_of[0]"), ((SMT, branch()), "any_of[1]")):
+        (finding,) = (one for one in linted(branches(*order)) if one.rule == "branch-implied")
+        assert f"{outer} accepts too" in finding.why
+
+
+@pytest.mark.parametrize(("number", "plausible"), [(255, True), (256, False)])
+def test_evaluations_of_intel_have_plausible_numbers(number: int, plausible: bool) -> None:
+    rules = {rule for rule, _, _ in found(tdx(minimum_tcb_evaluation_data_number=number))}
+    assert ("never-matches" not in rules) is plausible
+
+
+@pytest.mark.parametrize(("seconds", "reached"), [(0, True), (1, False)])
+def test_a_tcb_of_the_present_moment_is_reached(seconds: int, reached: bool) -> None:
+    first = rfc3339_text(AT + timedelta(seconds=seconds))
+    rules = {rule for rule, _, _ in found(tdx(minimum_tcb_date=first))}
+    assert ("never-matches" not in rules) is reached
+
+
+def test_four_levels_at_once_are_not_too_many() -> None:
+    policy = snp(exact_tcb={"Genoa": [GENOA | {"snp": 27 + more} for more in range(4)]})
+    assert "over-broad" not in {rule for rule, _, _ in found(policy)}
+
+
 def test_choices_of_one() -> None:
     assert rules(branches(branch())) == {("choice-of-one", "any_of")}
     assert ("choice-of-one", "at_least.count") in rules(some(1, branch(), VMPL_1))

@@ -126,6 +126,7 @@ def test_keys_with_dots_and_paths_that_lead_nowhere() -> None:
     text = '{\n"a.b": {"c": [1,\n2]},\n"a": {"b": {"d": 3}}}'
     root = json_places(text)
     assert root.find("a.b.c[1]", key=False) == TextPosition(line=3, column=1)
+    assert root.find("a.b.c[2]", key=False) == TextPosition(line=2, column=9)
     assert root.find("a.b.c[7]", key=False) == TextPosition(line=2, column=9)
     assert root.find("a.b.c.x", key=False) == TextPosition(line=2, column=9)
     assert root.find("a.b.c[x]", key=False) == TextPosition(line=2, column=9)

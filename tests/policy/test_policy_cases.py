@@ -47,6 +47,10 @@ def test_a_case_is_read_with_everything_that_it_says() -> None:
     assert not tests.cases[0].allow_simulated
 
 
+def test_a_nonce_may_have_sixty_four_bytes() -> None:
+    assert case_of(nonce="11" * 64, unchecked={"rim": "x"}).nonce == b"\x11" * 64
+
+
 @pytest.mark.parametrize(
     ("changes", "path"),
     [

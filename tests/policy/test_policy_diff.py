@@ -443,6 +443,13 @@ def test_devices_and_the_cpu_that_must_come_with_them() -> None:
     without_references = gpus | {"reference_values": STRICT["reference_values"]}
     assert ("devices.cpu", "stricter") in differences(without_references, with_cpu)
     assert ("devices.cpu", "looser") in differences(with_cpu, without_references)
+    for old, new, said in (
+        (without_references, with_cpu, "a CPU must come along"),
+        (with_cpu, without_references, "a CPU need not come along any more"),
+    ):
+        assert said in {
+            one.text for one in diff_policies(decoded(old), decoded(new)).changes if one.path == "devices.cpu"
+        }
 
 
 # -- branches
@@ -481,6 +488,63 @@ def test_a_branch_of_a_new_kind() -> None:
     old, new = (branches(branch("a"), *more, key="all_of", **references) for more in ((), ({"name": "b"} | tdx,)))
     assert differences(old, new) == [("all_of[1]", "changed")]
     assert differences(new, old) == [("all_of[1]", "changed")]
+
+
+def said(old: Json, new: Json) -> dict[str, str]:
+    """The words about each path."""
+    return {one.path: one.text for one in diff_policies(decoded(old), decoded(new)).changes}
+
+
+def test_branches_of_two_names_are_two_branches() -> None:
+    found = said(branches(branch("a"), SMT), branches(branch("b", vmpl=[1]), SMT))
+    assert found["any_of[0]"] in ("branch added: b", "branch removed: a")
+    changes = diff_policies(decoded(branches(branch("a"), SMT)), decoded(branches(branch("b", vmpl=[1]), SMT))).changes
+    assert [(one.path, one.text) for one in changes if one.path != "version"] == [
+        ("any_of[0]", "branch added: b"),
+        ("any_of[0]", "branch removed: a"),
+    ]
+
+
+def test_a_branch_without_a_name_may_get_one() -> None:
+    for old, new, text in (
+        (branch(), branch("a", vmpl=[0, 1]), "'', now 'a'"),
+        (branch("a"), branch(vmpl=[0, 1]), "'a', now ''"),
+    ):
+        assert set(said(branches(old), branches(new))) == {"any_of[0].snp.vmpl", "any_of[0].name", "version"}
+        assert said(branches(old), branches(new))["any_of[0].name"] == text
+
+
+def test_the_words_about_branches() -> None:
+    chosen = copy.deepcopy(STRICT) | {"any_of": [branch("a"), branch(vmpl=[1])]}
+    assert said(STRICT, chosen)["any_of"] == "demanded now: a, branch 1"
+    assert said(chosen, STRICT)["any_of"] == "not demanded any more: a, branch 1"
+    assert said(branches(SMT), branches(SMT, VMPL_1))["any_of[1]"] == "branch added"
+
+
+def test_the_words_about_versions_and_names() -> None:
+    older, newer = STRICT | {"version": 2}, STRICT | {"version": 3}
+    assert said(older, newer) == {"version": "from 2 to 3"}
+    assert said(newer, older) == {"version": "went back from 3 to 2"}
+    assert said(STRICT, STRICT | {"name": "other"}) == {
+        "name": "'test', now 'other'",
+        "version": "still 1, though the document differs: raise it with every change",
+    }
+
+
+def test_the_words_about_sections_and_demands() -> None:
+    gpus = {name: value for name, value in gpu_document().items() if name != "nvswitch"}
+    with_gpu = copy.deepcopy(STRICT) | {"gpu": gpus["gpu"]}
+    assert said(STRICT, with_gpu)["gpu"] == "evidence of this kind is accepted now, under the demands here"
+    assert said(with_gpu, STRICT)["gpu"] == "evidence of this kind is refused now"
+    counted = with_gpu | {"devices": {"gpus": 8}}
+    assert said(with_gpu, counted)["devices.gpus"] == "at most any number, now at most 8"
+    relaxed, other = (document(vmpl={"unchecked": reason}) for reason in ("x", "y"))
+    assert said(document(vmpl=[0]), relaxed)["snp.vmpl"] == "0, now unchecked (x)"
+    assert said(relaxed, document(vmpl=[0]))["snp.vmpl"] == "unchecked (x), now 0"
+    assert said(relaxed, other)["snp.vmpl"] == "reason 'x', now 'y'"
+    assert said(document(), document(host_data=["00" * 32]))["snp.host_data"] == f"not demanded, now {'00' * 32}"
+    waived = document(host_data={"unchecked": "x"})
+    assert said(document(), waived)["snp.host_data"] == "not demanded, now unchecked (x)"
 
 
 def test_the_differences_stand_in_the_order_of_the_new_branches() -> None:

@@ -253,6 +253,13 @@ def test_a_signature_file_is_closed() -> None:
     assert len(signature) == 64
 
 
+def test_a_signature_file_may_have_sixteen_kibibytes() -> None:
+    written = json.dumps(signature_json(signed())).encode()
+    assert read_signature(written.ljust(16384)) == signed()
+    with pytest.raises(ConfigurationError):
+        read_signature(written.ljust(16385))
+
+
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_signature_a_key_or_a_documented_error(data: bytes) -> None:
     for read in (read_signature, read_public_key, read_private_key):

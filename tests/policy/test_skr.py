@@ -98,33 +98,33 @@ def test_what_the_grammar_does_not_say_is_refused_with_its_path(document: object
 
 
 @pytest.mark.parametrize(
-    "test",
+    ("test", "member"),
     [
-        {"claim": "a"},
-        {"claim": "", "equals": "x"},
-        {"claim": 1, "equals": "x"},
-        {"claim": "a", "equals": "x", "notEquals": "y"},
-        {"claim": "a", "matches": "x"},
-        {"claim": "a", "equals": "x", "comment": "no"},
-        {"claim": "a", "equals": None},
-        {"claim": "a", "equals": ["x"]},
-        {"claim": "a", "equals": {"b": "x"}},
-        {"claim": "a", "equals": 1.5},
-        {"claim": "a", "equals": 1.0},
-        {"claim": "a", "equals": LARGEST_INTEGER + 1},
-        {"claim": "a", "equals": -LARGEST_INTEGER - 1},
-        {"claim": "a", "exists": "yes"},
-        {"claim": "a", "exists": 1},
-        {"claim": "a", "condition": "equals"},
-        {"claim": "a", "value": "x"},
-        {"claim": "a", "condition": "like", "value": "x"},
-        {"claim": "a", "condition": 1, "value": "x"},
-        {"claim": "a", "condition": "equals", "value": "x", "equals": "x"},
-        {"claim": "a", "allOf": [equals("b", "x")]},
+        ({"claim": "a"}, ""),
+        ({"claim": "", "equals": "x"}, ".claim"),
+        ({"claim": 1, "equals": "x"}, ".claim"),
+        ({"claim": "a", "equals": "x", "notEquals": "y"}, ""),
+        ({"claim": "a", "matches": "x"}, ".matches"),
+        ({"claim": "a", "equals": "x", "comment": "no"}, ".comment"),
+        ({"claim": "a", "equals": None}, ".equals"),
+        ({"claim": "a", "equals": ["x"]}, ".equals"),
+        ({"claim": "a", "equals": {"b": "x"}}, ".equals"),
+        ({"claim": "a", "equals": 1.5}, ".equals"),
+        ({"claim": "a", "equals": 1.0}, ".equals"),
+        ({"claim": "a", "equals": LARGEST_INTEGER + 1}, ".equals"),
+        ({"claim": "a", "equals": -LARGEST_INTEGER - 1}, ".equals"),
+        ({"claim": "a", "exists": "yes"}, ".exists"),
+        ({"claim": "a", "exists": 1}, ".exists"),
+        ({"claim": "a", "condition": "equals"}, ""),
+        ({"claim": "a", "value": "x"}, ""),
+        ({"claim": "a", "condition": "like", "value": "x"}, ".condition"),
+        ({"claim": "a", "condition": 1, "value": "x"}, ".condition"),
+        ({"claim": "a", "condition": "equals", "value": "x", "equals": "x"}, ".equals"),
+        ({"claim": "a", "allOf": [equals("b", "x")]}, ".allOf"),
     ],
 )
-def test_a_test_that_is_none_is_refused(test: Json) -> None:
-    refused(skr(test), extended=True)
+def test_a_test_that_is_none_is_refused_with_its_path(test: Json, member: str) -> None:
+    assert refused(skr(test), extended=True).field == f"anyOf[0].allOf[0]{member}"
 
 
 def test_two_members_of_one_name_are_refused() -> None:
@@ -234,6 +234,7 @@ def test_http_is_refused_on_the_loop_back_too() -> None:
         ("https://a.example:8443", "https://a.example", False),
         ("https://a.example:0443", "https://a.example:443", True),
         ("https://a.example:65535", "https://a.example:65535/", True),
+        ("https://a.example:1", "https://a.example:01", True),
         ("http://a.example", "https://a.example", False),
         ("https://a.example/%78", "https://a.example/x", False),
     ],

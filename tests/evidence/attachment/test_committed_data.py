@@ -165,6 +165,13 @@ def test_an_item_that_is_not_of_the_form_is_refused(data: bytes, code: str) -> N
     assert (caught.value.code, caught.value.exit_code) == (code, 3)
 
 
+def test_an_item_may_have_as_many_bytes_as_are_allowed() -> None:
+    head = len(committed_data_bytes({"open-enclave": (bytes(MAX_COMMITTED_BYTES - 100),)})) - MAX_COMMITTED_BYTES + 100
+    full = {"open-enclave": (bytes(MAX_COMMITTED_BYTES - head),)}
+    assert len(committed_data_bytes(full)) == MAX_COMMITTED_BYTES
+    assert parse_committed_data(committed_data_bytes(full)) == full
+
+
 def test_what_is_written_is_read() -> None:
     data = {"ita-tdx": (b"a", b"b", b"c"), "maa-init-time-data": (b"d",)}
     assert parse_committed_data(committed_data_bytes(data)) == data

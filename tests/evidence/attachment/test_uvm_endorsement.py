@@ -4,7 +4,7 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import cbor2
 import pytest
@@ -21,6 +21,8 @@ from attest.errors import AttestError
 from attest.evidence.attachment import uvm_endorsement as module
 from attest.evidence.attachment.record import Attested
 from attest.evidence.attachment.uvm_endorsement import (
+    MAX_CHAIN,
+    MAX_TEXT_CHARACTERS,
     MAX_UVM_ENDORSEMENT_BYTES,
     parse_uvm_endorsement,
     verify_uvm_endorsement,
@@ -174,6 +176,60 @@ def test_what_is_not_of_the_form_is_malformed(data: bytes) -> None:
     with pytest.raises(AttestError) as caught:
         parse_uvm_endorsement(data)
     assert (caught.value.code, caught.value.exit_code) == ("uvm-endorsement-malformed", 3)
+
+
+def refusal(data: bytes) -> str | None:
+    with pytest.raises(AttestError) as caught:
+        parse_uvm_endorsement(data)
+    assert caught.value.code in ("uvm-endorsement-malformed", "hex-invalid")
+    return caught.value.field
+
+
+@pytest.mark.parametrize("name", ["iss", "feed"])
+def test_texts_of_the_header_have_one_to_4096_characters(name: str) -> None:
+    for length in (1, MAX_TEXT_CHARACTERS):
+        parsed = parse_uvm_endorsement(made({name: "x" * length}))
+        assert len({"iss": parsed.issuer, "feed": parsed.feed}[name]) == length
+    for length in (0, MAX_TEXT_CHARACTERS + 1):
+        assert refusal(made({name: "x" * length})) == name
+
+
+def test_a_chain_has_two_to_eight_certificates() -> None:
+    for count in (2, MAX_CHAIN):
+        assert len(parse_uvm_endorsement(made({33: (SIGNER,) * count})).chain) == count
+    for count in (1, MAX_CHAIN + 1):
+        assert refusal(made({33: (SIGNER,) * count})) == "x5chain"
+
+
+def statement(svn: object, measurement: str = MEASUREMENT.hex()) -> bytes:
+    members = {"x-ms-sevsnpvm-guestsvn": svn, "x-ms-sevsnpvm-launchmeasurement": measurement}
+    return made(payload=json.dumps(members).encode())
+
+
+def test_the_number_of_a_utility_vm_has_at_most_ten_digits() -> None:
+    for svn in ("0", "9" * 10, 9999999999):
+        assert parse_uvm_endorsement(statement(svn)).svn == str(svn)
+    for svn in ("", "9" * 11, 99999999999, -1, " 1", "1.0"):
+        assert refusal(statement(svn)) == "x-ms-sevsnpvm-guestsvn"
+
+
+@pytest.mark.parametrize("size", [0, 47, 49])
+def test_the_measurement_has_48_bytes(size: int) -> None:
+    assert refusal(statement("1", "ab" * size)) == "x-ms-sevsnpvm-launchmeasurement"
+
+
+def test_an_endorsement_has_a_largest_size() -> None:
+    room = MAX_UVM_ENDORSEMENT_BYTES - len(made({"more": bytes(60_000 - 1)})) + 60_000 - 1
+    full = made({"more": bytes(room)})
+    assert len(full) == MAX_UVM_ENDORSEMENT_BYTES
+    assert parse_uvm_endorsement(full).measurement == MEASUREMENT
+    assert refusal(made({"more": bytes(room + 1)})) == "endorsement"
+
+
+def test_certificates_that_are_valid_together_for_one_moment_suffice() -> None:
+    moment = parse_certificate(ISSUER).not_before
+    early = replace(uvm_template("signer"), not_before=moment - timedelta(days=9), not_after=moment)
+    assert refused(made({33: (early.issue(uvm_key("issuer")), ISSUER, ROOT), "iss": "x"})).code == "uvm-issuer-mismatch"
 
 
 def test_a_chain_under_rsa_with_pkcs_1_as_microsoft_has_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,6 +86,12 @@ def test_certificates_behind_the_vcek_are_its_issuers() -> None:
     assert [certificate.common_name for certificate in found.issuers] == ["SEV-Genoa", "ARK-Genoa"]
 
 
+def test_eight_certificates_may_come_with_the_report() -> None:
+    found = parsed(old(SNP) | {"vcek": pem_text([VCEK] * 8)}).cpu
+    assert isinstance(found, ParsedSnpEvidence)
+    assert len(found.issuers) == 7
+
+
 @pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
 @pytest.mark.parametrize("strip", [b"", b"="])
 def test_base64_of_either_alphabet_padded_or_not(encode: Callable[[bytes], bytes], strip: bytes) -> None:
@@ -154,6 +160,12 @@ def test_what_no_form_allows_is_refused(document: Any) -> None:  # noqa: ANN401
     with pytest.raises(EvidenceError) as outcome:
         parsed(document)
     assert outcome.value.exit_code == 3
+
+
+def test_a_vcek_beside_a_td_quote_is_called_that() -> None:
+    with pytest.raises(EvidenceError) as outcome:
+        parsed(V1 | {"td_quote": TD["td_quote"]})
+    assert outcome.value.expected == "either vcek or td_quote"
 
 
 @pytest.mark.parametrize("document", [{"platform": "az-tdx", "evidence": V1}, {"platform": "az-snp", "evidence": TD}])

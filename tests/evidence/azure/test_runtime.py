@@ -43,6 +43,12 @@ def test_a_key_has_2048_to_4096_bits(bits: int, accepted: bool) -> None:
             parsed(keys=keys)
 
 
+def test_the_key_may_be_one_of_sixteen() -> None:
+    assert parsed(keys=[{}] * 15 + [AK]).ak.key_size == 2048
+    with pytest.raises(EvidenceError):
+        parsed(keys=[{}] * 16 + [AK])
+
+
 def small() -> dict[str, Any]:
     return jwk(rsa.generate_private_key(public_exponent=65537, key_size=1024))  # noqa: S505
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from attest.errors import EvidenceError, UnsupportedError
-from attest.evidence.dstack.forms import parse_statements, read_quote_answer, statements_json
+from attest.evidence.dstack.forms import is_packed_attestation, parse_statements, read_quote_answer, statements_json
 from attest.evidence.envelope import MEDIA_DSTACK_LOG, MEDIA_DSTACK_STATEMENTS, MEDIA_INTEL_QUOTE, Evidence
 from attest.evidence.input_files import read_evidence
 from tests.evidence.dstack.made import APP_COMPOSE, GUEST
@@ -87,6 +87,19 @@ def test_what_proves_nothing_alone_or_is_not_read_is_refused_by_name(file: bytes
     error = refused(file)
     assert isinstance(error, UnsupportedError)
     assert (error.code, label in error.message) == ("evidence-unsupported", True)
+
+
+@pytest.mark.parametrize(
+    ("data", "packed"),
+    [
+        (b"\x81\xa5stack\xa6dstack", True),
+        (b"\x81\xa5stack\xa5other", False),
+        (b"\x81\x65stack\x66dstack", False),
+        (b"dstack", False),
+    ],
+)
+def test_a_packed_attestation_is_a_map_of_msgpack_that_names_its_stack(data: bytes, packed: bool) -> None:
+    assert is_packed_attestation(data) is packed
 
 
 @pytest.mark.parametrize("document", [{"quote": 3}, {"quote": "zz"}, {"quote": None}])

@@ -13,6 +13,7 @@ from attest.evidence.eventlog.content import (
     event_text,
     grub_text,
     require_data,
+    stub_text,
     tag_of,
     uefi_variable,
     verification,
@@ -115,6 +116,37 @@ def test_a_text_of_grub_ends_at_its_nul() -> None:
 )
 def test_a_variable_whose_lengths_or_name_are_wrong_is_none(data: bytes) -> None:
     assert uefi_variable(data) is None
+
+
+def test_a_variable_may_be_its_head_alone() -> None:
+    found = uefi_variable(bytes(32))
+    assert found is not None
+    assert (found.guid.int, found.name, found.value) == (0, "", b"")
+
+
+def test_a_tag_stands_in_front_of_a_length() -> None:
+    assert tag_of(the(w.event(3, w.TAG, bytes(range(1, 9))))) == 0x04030201
+    assert tag_of(the(w.event(3, w.TAG, bytes(7)))) is None
+    assert tag_of(the(w.event(3, w.IPL, bytes(8)))) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("a\0".encode("utf-16-le"), "a"),
+        ("\0".encode("utf-16-le"), None),
+        ("é \0".encode("utf-16-le"), "é "),
+        ("a".encode("utf-16-le"), None),
+        ("a\0b\0".encode("utf-16-le"), None),
+        ("a\0\0".encode("utf-16-le"), None),
+        (b"a\0\0", None),
+        (b"\x00\xd8\0\0", None),
+    ],
+)
+def test_a_text_of_the_stub_is_utf_16_with_one_nul_at_its_end(data: bytes, text: str | None) -> None:
+    assert stub_text(the(w.event(3, w.IPL, data))) == text
+    assert stub_text(the(w.event(3, w.ACTION, data))) is None
+    assert how(w.event(3, w.IPL, data)) is (UNVERIFIED if text is None else VERIFIED)
 
 
 def test_a_variable_has_a_name_and_a_value() -> None:

@@ -130,6 +130,11 @@ def test_a_log_cut_anywhere_is_refused_unless_it_is_cut_between_records() -> Non
             refused(whole[:size])
 
 
+def test_a_header_may_name_sixteen_algorithms() -> None:
+    listed = ((w.SHA384, 48), *((number, 1) for number in range(100, 115)))
+    assert parse_event_log(w.header(*listed)).spec_id.algorithms == listed
+
+
 def test_the_limits_on_size_and_count() -> None:
     smallest = w.record(1, 1, b"", [DIGEST])
     full = w.CCEL_HEADER + smallest * MAX_EVENTS

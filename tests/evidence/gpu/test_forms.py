@@ -207,6 +207,14 @@ def test_another_media_type_in_a_collection_is_not_understood_and_named(name: st
     assert caught.value.field == f"'gpu_0'.{name}"
 
 
+@pytest.mark.parametrize("wrong", [bytes(32), made.NONCE[:-1]])
+def test_of_a_long_label_the_first_forty_characters_are_named(wrong: bytes) -> None:
+    document = collection(**{"g" * 41: collected(nonce=record("application/octet-stream", wrong))})
+    with pytest.raises(EvidenceError) as caught:
+        split_nvidia_json(document)
+    assert caught.value.field == f"'{'g' * 40}'.nonce"
+
+
 def test_base64_of_a_collection_is_that_of_urls() -> None:
     device = collected(evidence=["application/vnd.nvidia.spdm-measurement-transcript", made.b64(made.GPU)])
     with pytest.raises(EvidenceError) as caught:

@@ -165,6 +165,45 @@ def test_gpus_of_different_modes_are_refused() -> None:
     assert "single GPU pass-through" in errors[0].message
 
 
+def got(devices: Set, check: str) -> str:
+    checks, _ = judge_set(devices, unchecked=())
+    return next(one.got for one in checks if one.id == check)
+
+
+def test_what_was_found_in_a_set_is_told() -> None:
+    one, two, other = (("a", alone("a")), ("b", alone("b")), ("c", alone("c", "mpt", b"\1" * 32)))
+    identity = one[1].chain.identity.text
+    assert got([one, two], "device.unique") == "2 different devices"
+    assert got([one, two, ("d", one[1])], "device.unique") == f"2 different devices, a and d are {identity}"
+    assert got([one, two], "device.nonce") == f"{NONCE.hex()} in all"
+    assert got([one, two, other], "device.nonce") == f"{'01' * 32} in c"
+    assert got([one, two], "device.mode") == "single GPU pass-through"
+    assert got([one, other], "device.mode") == "a: single GPU pass-through, c: multi GPU pass-through"
+    assert got(simulated()[:2], "device.mode") == "protected PCIe"
+    assert got(simulated()[8:], "device.mode") == "no GPU"
+    assert (
+        got([("a", edited(alone("a"), 34, 36)), ("b", edited(alone("b"), 34, 36))], "device.mode")
+        == "not protected PCIe"
+    )
+
+
+def topology(devices: Set) -> str:
+    _, errors = judge_set(devices, unchecked=())
+    return next(error.message for error in errors if error.check == "topology")
+
+
+def test_what_is_wrong_with_a_board_is_told() -> None:
+    board, whole = simulated(), "of a protected board of 8 GPUs and 4 NVSwitches"
+    assert topology(board[1:]) == f"{whole} 7 GPUs and 4 NVSwitches are there"
+    assert topology(board[:1]) == f"gpu-0 is 1 GPU {whole}, and no other device is there"
+    assert topology(board[8:9]) == f"nvswitch-0 is 1 NVSwitch {whole}, and no other device is there"
+    assert topology([*board, ("more", alone())]) == f"{whole} 9 GPUs and 4 NVSwitches are there"
+    assert topology(with_edit(board, 3, t22=bytes(144))) == "gpu-3 names other NVSwitches than gpu-0"
+    assert topology(with_edit(board, 9, t26=board_gpus(board, 7))) == "nvswitch-1 names other GPUs than nvswitch-0"
+    assert topology(with_edit(board, 0, 22)) == "gpu-0 names no NVSwitches"
+    assert topology(with_edit(board, 8, 26)) == "nvswitch-0 names no GPUs"
+
+
 # -- a board that is none
 
 

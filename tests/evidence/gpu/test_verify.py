@@ -333,6 +333,10 @@ def test_a_missing_answer_hides_no_revocation() -> None:
     assert refused(GPU, pool, NO_OCSP).code == "certificate-revoked"
 
 
+def test_the_source_of_a_status_is_shown() -> None:
+    assert "good by OCSP of" in told(judge(GPU, POOL), "nvidia.revocation")[1]
+
+
 def test_a_revocation_list_answers_too() -> None:
     device = MadeDevice()
     crl = parse_crl(made_der.crl(issuer=ROOT, signer=ROOT_KEY))
@@ -558,11 +562,16 @@ def test_a_held_rim_signer_refuses_unless_that_is_tolerated_by_name() -> None:
 
 
 def test_of_several_issues_one_good_one_without_a_mismatch_suffices() -> None:
-    changed = dict.fromkeys(range(7), (b"\xab" * 48,))
     issue = firmware_rim(GPU.product, GPU.vbios, issued=signed_in(AT))
-    other = replace(issue, values={**issue.values, **changed}).document()
-    for rims in ((DRIVER, other, VBIOS), (DRIVER, VBIOS, other)):
-        assert there(judge(pool=replace(POOL, rims=rims)).vbios_rim).parsed.document == VBIOS
+    changes = [dict.fromkeys(range(7), (bytes([fill]) * 48,)) for fill in range(8)]
+    others = [replace(issue, values={**issue.values, **changed}).document() for changed in changes]
+    pools = [replace(POOL, rims=(DRIVER, other, VBIOS)) for other in others]
+    for pool in pools:
+        assert there(judge(pool=pool).vbios_rim).parsed.document == VBIOS
+    # A pool has its RIMs in the order of their digests.
+    orders = {pool.rims.index(other) < pool.rims.index(VBIOS) for pool, other in zip(pools, others, strict=True)}
+    assert orders == {True, False}
+    other = others[0]
     assert refused(GPU, replace(POOL, rims=(DRIVER, other))).code == "gpu-measurement-mismatch"
     assert refused(GPU, replace(POOL, rims=(DRIVER, other, other))).code == "gpu-measurement-mismatch"
 

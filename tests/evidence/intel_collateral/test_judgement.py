@@ -180,6 +180,10 @@ def test_what_is_tolerated_is_told_only_when_it_was_needed() -> None:
         ((INFO, qe_document(version=1)), "qe-identity-missing"),
         ((info_document(issueDate="2026-01-15T00:00:01Z"), IDENTITY), "tcb-info-not-yet-valid"),
         ((info_document(nextUpdate="2026-01-14T23:59:59Z"), IDENTITY), "tcb-info-expired"),
+        (
+            (info_document(issueDate="2026-01-15T00:00:00Z", nextUpdate="2026-01-14T00:00:00Z"), IDENTITY),
+            "tcb-info-expired",
+        ),
         ((INFO, qe_document(issueDate="2026-01-15T00:00:01Z")), "qe-identity-not-yet-valid"),
         ((INFO, qe_document(nextUpdate="2026-01-14T23:59:59Z")), "qe-identity-expired"),
     ],

@@ -441,6 +441,7 @@ def changed(**fields: int | bytes | None) -> bytes:
         ({"f28": None}, "signature"),
         ({"f1": b"\5"}, "version"),
         ({"f1": b""}, "version"),
+        ({"f1": 1 << 32}, "version"),
         ({"f2": 1 << 32}, "guest_svn"),
         ({"f21": 256}, "current_build"),
         ({"f18": bytes(8)}, "reported_tcb"),

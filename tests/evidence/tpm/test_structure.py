@@ -59,6 +59,15 @@ def test_every_quote_is_read_as_it_was_written(quote: ParsedTpmQuote) -> None:
     assert parsed.to_bytes() == parsed.raw == data
 
 
+def test_a_quote_has_at_most_sixteen_selections() -> None:
+    quote = parse_tpm_quote(DATA)
+    most = replace(quote, selections=quote.selections[:1] * 16)
+    assert len(parse_tpm_quote(most.to_bytes()).selections) == 16
+    with pytest.raises(EvidenceError) as caught:
+        parse_tpm_quote(replace(quote, selections=quote.selections[:1] * 17).to_bytes())
+    assert caught.value.field == "selections"
+
+
 def test_what_has_a_length_has_a_limit_and_nothing_else_has_one() -> None:
     limits = {field.name: field.limit for field in (*ATTEST, *SIGNATURE) if field.limit != 0}
     assert limits == {"qualified_signer": 68, "extra_data": 66, "pcr_digest": 64, "signature": 512}
