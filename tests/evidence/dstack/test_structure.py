@@ -142,3 +142,8 @@ def test_a_log_is_limited_in_events_and_bytes() -> None:
 def test_any_bytes_give_a_log_or_a_documented_refusal(data: bytes) -> None:
     with contextlib.suppress(EvidenceError):
         assert parse_dstack_log(data).form in ("dstack", "dstack-stripped")
+
+
+def test_only_an_event_of_dstack_s_own_has_its_type() -> None:
+    log = parse_dstack_log(as_json(GUEST.entries))
+    assert {(e.is_runtime, e.type_name == "dstack") for e in log.events} == {(True, True), (False, False)}

@@ -253,3 +253,11 @@ def test_the_raw_answers_hold_what_the_bundles_hold(vectors_dir: Path) -> None:
         bundle = json.loads((folder / f"tdx-{fmspc}-2026-03.json").read_bytes())
         assert answer.body == bundle["tcb_info"].encode()
         assert answer.signature.hex() == bundle["tcb_info_signature"]
+
+
+def test_a_product_number_has_sixteen_bits() -> None:
+    assert parse_qe_identity(made.raw(made.qe_identity(isvprodid=0xFFFF))).isv_prod_id == 0xFFFF
+    for number in (0x10000, -1):
+        with pytest.raises(EvidenceError) as caught:
+            parse_qe_identity(made.raw(made.qe_identity(isvprodid=number)))
+        assert "isvprodid" in caught.value.message
