@@ -58,6 +58,11 @@ def require_named(unknown: Iterable[UnknownValue], named: tuple[AcceptedValue, .
     return tuple(found)
 
 
+def value_names(accepted: tuple[AcceptedValue, ...]) -> tuple[str, ...] | None:
+    """Return the names of accepted values as a claim; None without any."""
+    return tuple(one.value for one in accepted) or None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaivedMeasurement:
     """One index whose mismatch is shown and does not refuse; it never counts as matched.

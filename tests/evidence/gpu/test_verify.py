@@ -1,8 +1,8 @@
 """Is a GPU's report genuine, and does it measure what NVIDIA published? Every check, alone and together."""
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -59,6 +59,7 @@ from tests.evidence.gpu.made_chain import (
     name,
     verify,
 )
+from tests.unknown_values import extended_gpu, opaque_neighbours
 
 T = TypeVar("T")
 AT = datetime(2026, 7, 1, tzinfo=UTC)
@@ -473,32 +474,8 @@ def test_waived_measurements_are_shown_and_do_not_match() -> None:
     assert verified.tolerances == waived
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtendedGpu(SimulatedGpu):
-    """A GPU of a driver that writes values of no known meaning."""
-
-    values: Mapping[int, bytes]
-
-    def opaque_entries(self) -> tuple[tuple[int, bytes], ...]:
-        return tuple((kind, self.values.get(kind, value)) for kind, value in super(ExtendedGpu, self).opaque_entries())
-
-
-def extended(**values: bytes) -> ExtendedGpu:
-    """Return the ordinary GPU with other values (``t36``)."""
-    kinds = {int(name[1:]): value for name, value in values.items()}
-    return ExtendedGpu(**{one.name: getattr(GPU, one.name) for one in fields(GPU)}, values=kinds)
-
-
 def named(*values: str) -> GpuTolerances:
     return GpuTolerances(accepted_opaque=tuple(AcceptedValue(value=value, reason="reason") for value in values))
-
-
-def neighbours(kind: int, value: bytes) -> set[str]:
-    """Return names that are near those of a value: every other bit, byte and type."""
-    bits = {(int.from_bytes(value, "big") ^ 1 << bit).to_bytes(len(value), "big") for bit in range(8 * len(value))}
-    near = {one.hex() for one in bits | {value + b"\0", b"\0" + value, value[:-1], value[1:], value[::-1]} - {value}}
-    types = {str(other) for other in range(64)} - {str(kind)}
-    return {f"{kind}:{one}" for one in near} | {f"{other}:{value.hex()}" for other in types} | {value.hex(), f"{kind}"}
 
 
 @pytest.mark.parametrize(
@@ -509,12 +486,12 @@ def neighbours(kind: int, value: bytes) -> set[str]:
     ],
 )
 def test_a_value_of_no_known_meaning_passes_only_where_its_exact_bytes_are_named(kind: int, value: bytes) -> None:
-    device, name = extended(**{f"t{kind}": value}), f"{kind}:{value.hex()}"
-    for tolerances in (GpuTolerances(), *map(named, sorted(neighbours(kind, value)))):
+    device, name = extended_gpu({kind: value}), f"{kind}:{value.hex()}"
+    for tolerances in (GpuTolerances(), *map(named, sorted(opaque_neighbours(kind, value)))):
         error = refused(device, tolerances=tolerances)
         assert (error.code, error.check, error.exit_code) == ("gpu-opaque-unsupported", "nvidia.format", 3)
         assert outcomes(error)["nvidia.format"] is Outcome.FAIL
-    assert refused(device, tolerances=named(*neighbours(kind, value))).code == "gpu-opaque-unsupported"
+    assert refused(device, tolerances=named(*opaque_neighbours(kind, value))).code == "gpu-opaque-unsupported"
     verified = judge(device, tolerances=named("36:0900", name))
     assert [one.value for one in verified.accepted] == [name]
     assert told(verified, "nvidia.format") == (
@@ -524,7 +501,7 @@ def test_a_value_of_no_known_meaning_passes_only_where_its_exact_bytes_are_named
 
 
 def test_every_value_of_no_known_meaning_has_to_be_named() -> None:
-    device, both = extended(t11=b"\x57", t36=b"\7\0"), ("11:57", "36:0700")
+    device, both = extended_gpu({11: b"\x57", 36: b"\7\0"}), ("11:57", "36:0700")
     for one_of_them in both:
         assert refused(device, tolerances=named(one_of_them)).code == "gpu-opaque-unsupported"
     assert [one.value for one in judge(device, tolerances=named(*both)).accepted] == list(both)
@@ -543,7 +520,7 @@ def test_a_value_named_for_gpus_is_not_accepted_of_a_switch() -> None:
 
 def test_naming_a_value_hides_nothing_else() -> None:
     """A status of protected PCIe beside a mode that is not understood contradicts it; RIMs and chains count on."""
-    device = replace(extended(t36=b"\3\0"), changed={7: bytes(48)})
+    device = replace(extended_gpu({36: b"\3\0"}), changed={7: bytes(48)})
     assert refused(device, tolerances=named("36:0300")).code == "gpu-measurement-mismatch"
     with pytest.raises(ValueError, match="needs a reason"):
         AcceptedValue(value="36:0300", reason=" ")
