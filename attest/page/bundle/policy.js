@@ -1,1 +1,1 @@
-import{a as s,b as o,c as r,d as a,e as p,f as i,g as e}from"./chunk-ZUWIOHBW.js";import"./chunk-OOZ2CIGX.js";import"./chunk-4VMIMIOV.js";import"./chunk-RE75LEB5.js";export{s as appraise,r as filesOf,a as loadPolicy,e as oldFirmware,i as propose,p as rows,o as together};
+import{a as s,b as o,c as r,d as a,e as p,f as i,g as t}from"./chunk-G7K4VE4Z.js";import"./chunk-LCYB5CED.js";import"./chunk-YWY6GRJA.js";import"./chunk-3LMGUK3D.js";import"./chunk-RE75LEB5.js";export{s as appraise,r as filesOf,a as loadPolicy,t as oldFirmware,i as propose,p as rows,o as together};

@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-ZW3BLPDY.js";import"./chunk-DSE26FBA.js";import"./chunk-OOZ2CIGX.js";import"./chunk-RE75LEB5.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-KD3TKPWM.js";import"./chunk-JLLH4LN4.js";import"./chunk-LCYB5CED.js";import"./chunk-YWY6GRJA.js";import"./chunk-RE75LEB5.js";export{r as verifyEvidence};
