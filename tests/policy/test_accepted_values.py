@@ -1,20 +1,13 @@
 """Values without a known meaning: a policy accepts exactly those that it names, and every result shows them."""
 
-import copy
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from attest.appraisal import AttestationResult, appraise
 from attest.checks import Check, Outcome
-from attest.endorsements.anchors import TrustAnchors
-from attest.endorsements.pool import Endorsements
 from attest.errors import AttestError, ConfigurationError
-from attest.evidence.envelope import MEDIA_NVIDIA_DEVICE, MEDIA_SNP_REPORT, Evidence, EvidenceItem
-from attest.evidence.freshness import ExpectedFreshness
-from attest.evidence.snp.tcb import SnpProduct
 from attest.evidence.tolerances import DeviceTolerances
 from attest.policy import Policy, load_policy
 from attest.policy.accepted_values import accepted_of
@@ -23,51 +16,13 @@ from attest.policy.authoring.lint import lint_policy
 from attest.policy.document import read_document
 from attest.policy.model import decode_policy
 from attest.results.document import appraised_document
-from attest.verification import VerifiedEvidence, verify
-from attest_simulator import SimulatedChip, SimulatedGuest
 from tests.evidence.azure.made import CHIP as AZURE_CHIP
 from tests.evidence.azure.made import AzureVm
 from tests.evidence.azure.made import judged as judged_vm
+from tests.policy.accepted_documents import AT, OPAQUE, gpus, verified
 from tests.policy.documents import document, policy_of
-from tests.policy.gpu_documents import NONCE, gpu_document, switch_document
-from tests.unknown_values import extended_chip, extended_gpu, opaque_neighbours, spl_neighbours
-
-AT = datetime(2026, 6, 1, tzinfo=UTC)
-GPU = extended_gpu({36: b"\3\0"})
-CHIP = extended_chip(SimulatedChip.of(SnpProduct.GENOA), {"spl4": 3})
-SNP = document(accepted_spls={"spl4:3": "AMD told us"})
-OPAQUE = {"36:0300": "the mode of driver 600"}
-
-
-def gpus(**opaque: Any) -> dict[str, Any]:  # noqa: ANN401  any JSON
-    """A policy on SEV-SNP and GPUs, which need not be bound."""
-    policy = {**gpu_document(**opaque), "devices": {"bound": {"unchecked": "one nonce"}}}
-    del policy["nvswitch"]
-    return {**policy, **{name: copy.deepcopy(SNP[name]) for name in ("snp", "reference_values")}}
-
-
-def evidence() -> Evidence:
-    report = SimulatedGuest(chip=CHIP).report(NONCE.ljust(64, b"\0"))
-    return Evidence(
-        items=(
-            EvidenceItem(name="cpu", media_type=MEDIA_SNP_REPORT, value=report),
-            EvidenceItem(name="gpu0", media_type=MEDIA_NVIDIA_DEVICE, value=GPU.device_item(NONCE)),
-        )
-    )
-
-
-POOL: Endorsements = CHIP.endorsements(at=AT).merged(GPU.endorsements(at=AT))
-
-
-def verified(tolerances: DeviceTolerances) -> VerifiedEvidence:
-    return verify(
-        evidence(),
-        endorsements=POOL,
-        anchors=TrustAnchors.simulation(),
-        at=AT,
-        expected=ExpectedFreshness(nonce=NONCE),
-        tolerances=tolerances,
-    )
+from tests.policy.gpu_documents import gpu_document, switch_document
+from tests.unknown_values import extended_chip, opaque_neighbours, spl_neighbours
 
 
 def judged(policy: Policy) -> AttestationResult:
