@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from operator import attrgetter
 from typing import TypedDict
 
 from attest.checks import Check, Outcome, Unchecked
@@ -205,8 +206,11 @@ class _Findings:
         """Verify each device, and judge those beside the CPU as a set, whatever else is wrong with them."""
         if cpu is not None:
             self._add_cpu(cpu, logs, given, tolerances)
+        before = len(self.failures)
         for device in peripherals:
             self._add_peripheral(device, given, tolerances)
+        # Devices have no order: of several that are refused, the code decides, not the order of their files.
+        self.failures[before:] = sorted(self.failures[before:], key=attrgetter("code"))
         for judge_set in dict.fromkeys(device.format.judge_set for device in peripherals):
             self._judge_set(judge_set, [d for d in peripherals if d.format.judge_set is judge_set], given)
 

@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-KD3TKPWM.js";import"./chunk-JLLH4LN4.js";import"./chunk-LCYB5CED.js";import"./chunk-YWY6GRJA.js";import"./chunk-RE75LEB5.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-6LSZ53EC.js";import"./chunk-JLLH4LN4.js";import"./chunk-LCYB5CED.js";import"./chunk-YWY6GRJA.js";import"./chunk-RE75LEB5.js";export{r as verifyEvidence};
