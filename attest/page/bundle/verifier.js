@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-6LSZ53EC.js";import"./chunk-JLLH4LN4.js";import"./chunk-LCYB5CED.js";import"./chunk-YWY6GRJA.js";import"./chunk-RE75LEB5.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-NA6YNQKH.js";import"./chunk-ACHMOE6Q.js";import"./chunk-LCYB5CED.js";import"./chunk-7GAYRXCY.js";import"./chunk-IUOU7EIO.js";import"./chunk-RE75LEB5.js";export{r as verifyEvidence};

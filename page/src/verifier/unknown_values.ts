@@ -14,8 +14,9 @@ export type NamedValues = ReadonlyMap<string, string>;
 /** Require every value to be named exactly; return what is told of those that were accepted, or nothing. */
 export function requireNamed(values: readonly UnknownValue[], named: NamedValues): string | undefined {
   for (const { name, refuse } of values) if (!named.has(name)) refuse();
-  const told = values.map(({ name }) => `${name} (${named.get(name) ?? ""})`);
-  return told.length ? `not understood, and accepted: ${told.join("; ")}` : undefined;
+  return values.length
+    ? `not understood, and accepted: ${values.map(({ name }) => `${name} (${named.get(name)!})`).join("; ")}`
+    : undefined;
 }
 
 /** The names of values as a claim, which is absent without any. */

@@ -129,7 +129,7 @@ function uncheckedOf(unchecked: readonly UncheckedReason[]): UncheckedReason[] {
 }
 
 function namedValues(values: Readonly<Record<string, string>> = {}): NamedValues {
-  usable(Object.values(values).every(isVisible), "an accepted value needs a reason");
+  usable(Object.values(values).every(isVisible), "a tolerance needs a reason");
   return new Map(Object.entries(values));
 }
 
