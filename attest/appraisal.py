@@ -14,6 +14,8 @@ from attest.evidence.dstack.facts import DstackFacts, dstack_facts_of
 from attest.evidence.eventlog.facts import EventLogFacts, facts_of
 from attest.evidence.gpu.device_set import DeviceSet
 from attest.evidence.gpu.verify import VerifiedGpu
+from attest.evidence.snp.verify import VerifiedSnpReport
+from attest.evidence.tolerances import DeviceTolerances
 from attest.policy.loader import Policy
 from attest.policy.rule_tree import SET, AllBranch, AnyBranch, AtLeast, Leaf, Node, paths_of
 from attest.policy.rules import Rule, Subject
@@ -138,12 +140,32 @@ def appraise(verified: VerifiedEvidence, *, policy: Policy, at: datetime) -> Att
         policy_checks=(
             freshness_check(verified.freshness, reasons.get("freshness")),
             simulation_check(simulated=verified.simulated, tolerated=policy.simulated),
+            *_values_not_named(verified, policy.tolerances),
             *checks,
         ),
         categories=policy.categories,
         unchecked=unchecked,
         set_aside=set_aside,
     )
+
+
+def _values_not_named(verified: VerifiedEvidence, named: DeviceTolerances) -> Iterator[Check]:
+    """Refuse values without a known meaning that verification accepted and this policy does not name."""
+    by_kind = {"nvidia-gpu": named.gpus.accepted_opaque, "nvidia-switch": named.switches.accepted_opaque}
+    for item in verified.items:
+        part = item.silicon
+        accepted = part.accepted if isinstance(part, VerifiedGpu | VerifiedSnpReport) else ()
+        allowed = {one.value for one in by_kind.get(item.kind, named.spls)}
+        extra = [one.value for one in accepted if one.value not in allowed]
+        if extra:
+            yield Check(
+                id="policy.not_understood",
+                outcome=Outcome.FAIL,
+                expected=f"only {', '.join(sorted(allowed))}" if allowed else "no value without a known meaning",
+                got=", ".join(extra),
+                clause="docs/policy.md, values without a known meaning",
+                item=item.name,
+            )
 
 
 def reasons_of(unchecked: Iterable[Unchecked]) -> Mapping[str, str]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
+from operator import attrgetter
 from typing import TypedDict
 
 from attest.checks import Check, Outcome, Unchecked
@@ -75,7 +77,7 @@ def verify(
         expected: the challenge: a nonce or report data, or a whole binding. None leaves freshness
             not evaluated, which appraisal refuses.
         unchecked: named relaxations, each with its reason.
-        tolerances: deviations of GPUs and switches that a policy names, each with its reason.
+        tolerances: deviations that a policy names, each with its reason.
         formats: known kinds of evidence; a program with its own format merges it with ``FORMATS``.
 
     Raises:
@@ -203,9 +205,12 @@ class _Findings:
     ) -> None:
         """Verify each device, and judge those beside the CPU as a set, whatever else is wrong with them."""
         if cpu is not None:
-            self._add_cpu(cpu, logs, given)
+            self._add_cpu(cpu, logs, given, tolerances)
+        before = len(self.failures)
         for device in peripherals:
             self._add_peripheral(device, given, tolerances)
+        # Devices have no order: of several that are refused, the code decides, not the order of their files.
+        self.failures[before:] = sorted(self.failures[before:], key=attrgetter("code"))
         for judge_set in dict.fromkeys(device.format.judge_set for device in peripherals):
             self._judge_set(judge_set, [d for d in peripherals if d.format.judge_set is judge_set], given)
 
@@ -223,9 +228,11 @@ class _Findings:
         self.checks += checks
         self.failures += failures
 
-    def _add_cpu(self, cpu: ParsedCpu, logs: ParsedLogs, given: _Given) -> None:
+    def _add_cpu(self, cpu: ParsedCpu, logs: ParsedLogs, given: _Given, tolerances: DeviceTolerances) -> None:
         """Verify the CPU's evidence, that the event log replays to its registers, and what is attached to it."""
-        verified = self._attempt(cpu.item.name, lambda: cpu.format.verify(cpu.parsed, **given))
+        tolerant = cpu.format.verify_tolerant
+        verify_cpu = cpu.format.verify if tolerant is None else partial(tolerant, tolerances=tolerances)
+        verified = self._attempt(cpu.item.name, lambda: verify_cpu(cpu.parsed, **given))
         replayed, registers, td_report = None, cpu.format.registers, cpu.format.td_report
         if registers is not None and logs.log is not None and logs.dstack is None:
             replayed = self._judge_log(logs.log, registers.read(cpu.parsed), given["unchecked"])

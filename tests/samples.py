@@ -11,6 +11,7 @@ from attest.evidence.envelope import MEDIA_BINDING, MEDIA_SNP_REPORT, Evidence, 
 from attest.evidence.snp.evidence import ParsedSnpEvidence, parse_snp_evidence
 from attest.evidence.snp.tcb import SnpProduct
 from attest.evidence.snp.verify import VerifiedSnpReport, verify_snp_evidence
+from attest.evidence.tolerances import AcceptedValue, DeviceTolerances
 from attest_simulator import SimulatedChip, SimulatedGuest
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
@@ -39,6 +40,7 @@ class Scene:
         anchors: TrustAnchors | None = None,
         unchecked: tuple[Unchecked, ...] = (),
         at: datetime | None = None,
+        spls: tuple[str, ...] = (),
     ) -> VerifiedSnpReport:
         """Verify a report, by default the guest's own."""
         evidence = self.report if report is None else report
@@ -48,6 +50,7 @@ class Scene:
             anchors=TrustAnchors.simulation() if anchors is None else anchors,
             at=at or self.at,
             unchecked=unchecked,
+            tolerances=DeviceTolerances(spls=tuple(AcceptedValue(value=spl, reason="reason") for spl in spls)),
         )
 
     def without(self, *common_names: str) -> Endorsements:

@@ -37,9 +37,10 @@ def claim_rows(claims: _Claims, *, verbose: bool) -> Iterator[tuple[str, Text]]:
 
 def _bound(claims: _Claims) -> Iterator[tuple[str, Text]]:
     """Describe what the report of a machine in a service's document commits to."""
-    for name, value in mapping_of(claims["binding"]).items():
+    keys = mapping_of(claims["binding"])
+    for name, value in keys.items():
         yield name.replace("_", " "), plain(value, "bold")
-    yield "keys", plain(f"of the {claims.get('key_scope')}")
+    yield "keys", plain(f"of the {claims.get('key_scope')}" if keys else "none is bound")
     yield "GPUs bound by", plain(str(claims.get("gpu_binding")))
 
 

@@ -316,6 +316,8 @@ def _leaf(certificate: Certificate) -> _Facts:
         return {"unreadable": exc.message}
     facts: _Facts = {"kind": str(leaf.kind), "product": str(leaf.product), "product_name": leaf.product_name}
     facts["tcb"] = {**leaf.tcb.components()}
+    if leaf.unknown_values:
+        facts["not_understood"] = [value.name for value in leaf.unknown_values]
     if leaf.hwid is not None:
         facts["hwid"] = leaf.hwid.hex()
     if leaf.csp_id is not None:

@@ -24,6 +24,8 @@ def nvidia_facts(parsed: ParsedGpuEvidence) -> _Facts:
         "measurements": {str(index): value.hex() for index, value in enumerate(report.measurements)},
         "signature": (report.signature_r + report.signature_s).hex(),
     }
+    if report.unknown_values:
+        facts["not_understood"] = [value.name for value in report.unknown_values]
     if parsed.arch is not None:
         facts["arch"] = parsed.arch
     if parsed.uuid is not None:

@@ -29,6 +29,18 @@ def table(properties: dict[str, JsonSchema]) -> JsonSchema:
     return {"type": "object", "properties": {**properties}, "minProperties": 1, "additionalProperties": False}
 
 
+def named_table(grammar: str, value: JsonSchema, description: str = "") -> JsonSchema:
+    """Return the schema of an object with at least one member, whose names have a grammar."""
+    names: JsonSchema = {"pattern": f"^{grammar}$"}
+    found: JsonSchema = {
+        "type": "object",
+        "minProperties": 1,
+        "propertyNames": names,
+        "additionalProperties": value,
+    }
+    return {**found, "description": description} if description else found
+
+
 def bit_table(bits: tuple[tuple[str, int], ...], description: str) -> JsonSchema:
     """Return the schema of named bits, each true, false or relaxed."""
     flag: JsonSchema = {"anyOf": [{"type": "boolean"}, _REASON]}

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from attest.cli.json_schema import JsonSchema, array, bit_table, demanded, hex_text, integer, mapping, table
+from attest.cli.json_schema import (
+    JsonSchema,
+    array,
+    bit_table,
+    demanded,
+    hex_text,
+    integer,
+    mapping,
+    named_table,
+    table,
+)
 from attest.evidence.intel.status import TcbStatus
 from attest.evidence.sgx.structure import ATTRIBUTE_BITS
 from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
 from attest.evidence.snp.tcb import SnpProduct
 from attest.evidence.tdx.structure import TD_ATTRIBUTE_BITS
+from attest.policy.accepted_values import OPAQUE_NAME, SPL_NAME
 from attest.policy.azure import PCR_KEYS, VM_SWITCHES
 from attest.policy.devices import MAX_DEVICES
 from attest.policy.dstack import APP_ID_BYTES, COMPOSE_HASH_BYTES, OS_IMAGE_BYTES
@@ -115,6 +126,9 @@ def _nvidia_device(measurements: int) -> dict[str, JsonSchema]:
         "device_identities": demanded(identities, "devices that are accepted"),
         "denied_device_identities": identities,
         "waived_measurements": {**waivers, "description": "RIM index to why its measurement may differ"},
+        "accepted_opaque": named_table(
+            OPAQUE_NAME, _TEXT, "type and bytes of a value without a known meaning to why it is accepted"
+        ),
         "held_rim_signers": _fixed(False, "signers of RIMs that are on hold; refused when left out"),
     }
 
@@ -184,18 +198,16 @@ _SNP = mapping(
         "minimum_guest_svn": integer(0, 2**32 - 1),
         "mitigations_at_launch": integer(1, 2**53 - 1, "bits that must be set in LAUNCH_MIT_VECTOR"),
         "mitigations_now": integer(1, 2**53 - 1, "bits that must be set in CURRENT_MIT_VECTOR"),
+        "accepted_spls": named_table(
+            SPL_NAME, _TEXT, "level of a spare component without a known meaning to why it is accepted"
+        ),
     },
     required=["products", "measurement"],
 )
 SNP: JsonSchema = {**_SNP, "anyOf": [{"required": ["minimum_tcb"]}, {"required": ["exact_tcb"]}]}
 
 _DIGESTS = array(hex_text(48))
-_MODULES: JsonSchema = {
-    "type": "object",
-    "minProperties": 1,
-    "propertyNames": {"pattern": "^[0-9]{1,3}$"},
-    "additionalProperties": integer(0, 255),
-}
+_MODULES = named_table("[0-9]{1,3}", integer(0, 255))
 TDX: JsonSchema = mapping(
     {
         "mr_td": _NAMES,

@@ -32,7 +32,13 @@ if TYPE_CHECKING:
     from attest.evidence.registry import FORMATS
     from attest.evidence.snp.tcb import SnpProduct
     from attest.evidence.snp.verify import VerifiedSnpReport
-    from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, NO_TOLERANCES, DeviceTolerances, GpuTolerances
+    from attest.evidence.tolerances import (
+        NO_DEVICE_TOLERANCES,
+        NO_TOLERANCES,
+        AcceptedValue,
+        DeviceTolerances,
+        GpuTolerances,
+    )
 
 __all__ = [
     "FORMATS",
@@ -53,6 +59,7 @@ __all__ = [
     "NONCE_BYTES",
     "NO_DEVICE_TOLERANCES",
     "NO_TOLERANCES",
+    "AcceptedValue",
     "Binding",
     "ClaimTree",
     "DeviceTolerances",
@@ -92,7 +99,13 @@ __getattr__ = lazy_names(
             "MEDIA_SNP_REPORT",
         ),
         "attest.evidence.gpu.device_set": ("stated_devices",),
-        "attest.evidence.tolerances": ("DeviceTolerances", "GpuTolerances", "NO_DEVICE_TOLERANCES", "NO_TOLERANCES"),
+        "attest.evidence.tolerances": (
+            "AcceptedValue",
+            "DeviceTolerances",
+            "GpuTolerances",
+            "NO_DEVICE_TOLERANCES",
+            "NO_TOLERANCES",
+        ),
         "attest.evidence.gpu.verify": ("VerifiedGpu",),
         "attest.evidence.intel.verify": ("VerifiedIntelQuote",),
         "attest.evidence.providers.connection": ("connection_of",),

@@ -67,8 +67,8 @@ class AuthenticatePeripheral(Protocol):
         ...
 
 
-class VerifyPeripheral(Protocol):
-    """A procedure likewise, for a device that reference manifests of its vendor vouch for."""
+class VerifyTolerant(Protocol):
+    """A procedure likewise, for a device of which a policy can name deviations."""
 
     def __call__(
         self,
@@ -138,12 +138,14 @@ class CpuFormat(DeviceFormat):
         nonce: the field of its own in which such evidence carries the nonce, of what was parsed; None for a kind that
             carries it in its report data, left-aligned.
         registers: those to which an event log can replay; None for a kind without any.
+        verify_tolerant: the procedure in place of ``verify`` where a policy can name deviations of such evidence.
         td_report: the report that dstack's log and statements are compared with, of what was parsed, as
             ``attest.evidence.tdx`` reads it; None for a kind that carries none.
     """
 
     report_data: Callable[[Any], bytes]  # Any: each row is about the parsed and verified types of its own package
     verify: VerifyDevice
+    verify_tolerant: VerifyTolerant | None = None
     nonce: Callable[[Any], bytes] | None = None
     registers: MeasuredRegisters | None = None
     td_report: Callable[[Any], Any] | None = None
@@ -170,7 +172,7 @@ class PeripheralFormat:
 
     parse: Callable[[bytes], Any]
     nonce: Callable[[Any], bytes]
-    verify: VerifyPeripheral
+    verify: VerifyTolerant
     kind_of: Callable[[Any], DeviceFormat]
     judge_set: JudgeSet
     authenticate: AuthenticatePeripheral | None = None

@@ -11,6 +11,7 @@ from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin
 from attest.evidence.gpu.claims import gpu_claim, switch_claim
 from attest.evidence.gpu.verify import VerifiedGpu
 from attest.evidence.tolerances import GpuTolerances, WaivedMeasurement
+from attest.policy.accepted_values import accepted_of
 from attest.policy.decoder import (
     OFF,
     ON,
@@ -101,6 +102,7 @@ def tolerances_of(demands: DeviceDemands) -> GpuTolerances:
     held = demands.held_rim_signers.value
     return GpuTolerances(
         waived_measurements=tuple(WaivedMeasurement(index=int(index), reason=reason) for index, reason in waived),
+        accepted_opaque=accepted_of(demands.accepted_opaque),
         held_rim_signers=held.reason if isinstance(held, RelaxedDemand) else None,
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin, StatedClaims
 from attest.evidence.gpu.measurements import NVDEC_WAIVER
 from attest.evidence.gpu.verify import VerifiedGpu
+from attest.policy.accepted_values import accepted_opaque, accepted_rules
 from attest.policy.decoder import OFF, STRICT_OFF, Demand, RelaxedDemand, demand, hex_list, hex_of, key, list_of
 from attest.policy.rules import Rule, RuleMaker, Test, is_, one_of
 from attest.policy.versions import Numbering, VersionRange, ranges_of
@@ -35,6 +36,7 @@ class DeviceDemands:
     device_identities: Demand[tuple[bytes, ...]] | None = field(default=None, metadata=key(demand(_IDENTITIES)))
     denied_device_identities: tuple[bytes, ...] = field(default=(), metadata=key(_IDENTITIES))
     waived_measurements: Mapping[str, str]
+    accepted_opaque: Mapping[str, str] = field(default_factory=dict[str, str], metadata=key(accepted_opaque))
     held_rim_signers: Demand[bool] = field(default=OFF, metadata=STRICT_OFF)
 
 
@@ -61,6 +63,7 @@ def measurement_rules(make: RuleMaker, demands: DeviceDemands, rims: tuple[str, 
         waived: Demand[bool] = Demand(RelaxedDemand(reason=reason))
         claim = _waived(make.claim_of, int(index))
         yield from make.rule(f"waived_measurements.{index}", waived, is_, category="executables", claim=claim)
+    yield from accepted_rules(make, "accepted_opaque", demands.accepted_opaque)
     if tolerated.held:
         claim = _revocation(make.claim_of, rims)
         yield from make.rule("held_rim_signers", held, is_, category="executables", claim=claim)

@@ -8,14 +8,14 @@ from hashlib import sha256
 
 from attest.checks import Unchecked
 from attest.errors import InvalidValueError
-from attest.evidence.tolerances import NO_TOLERANCES, DeviceTolerances, GpuTolerances
+from attest.evidence.tolerances import NO_TOLERANCES, AcceptedValue, DeviceTolerances, GpuTolerances
 from attest.policy.azure import rules_of_cpu
 from attest.policy.decoder import RelaxedDemand
 from attest.policy.document import canonical_json, placed, read_document
 from attest.policy.gpu import BASELINE_GPU_RULES, BASELINE_SWITCH_RULES
 from attest.policy.intel import BASELINE_SGX_RULES, BASELINE_TDX_RULES
 from attest.policy.model import decode_policy
-from attest.policy.preparation import prepared, tolerated
+from attest.policy.preparation import prepared, tolerated, tolerated_spls
 from attest.policy.reference_values.reference_documents import NO_REFERENCE_DOCUMENTS, ReferenceDocument
 from attest.policy.references import reference_digest
 from attest.policy.rule_tree import SET, AllBranch, Leaf, PlacedRule, kinds_of, placed_rules
@@ -50,6 +50,7 @@ class Policy:
         unchecked: what verification need not judge, each with its reason.
         gpu_tolerances: what verification is to let pass in GPUs by name; shown in every result.
         switch_tolerances: likewise in NVSwitches, whose measurements have other meanings.
+        accepted_spls: likewise in the certificate of a SEV-SNP report's key.
         verifiers: the Verifiers whose tokens it accepts in the place of evidence.
         production: False for the built-in baseline, which is no production policy.
         reference_digest: SHA-256 over the reference values that its rules use, 32 bytes; see ``reference_digest``.
@@ -65,6 +66,7 @@ class Policy:
     unchecked: tuple[Unchecked, ...]
     gpu_tolerances: GpuTolerances = NO_TOLERANCES
     switch_tolerances: GpuTolerances = NO_TOLERANCES
+    accepted_spls: tuple[AcceptedValue, ...] = ()
     verifiers: tuple[AcceptedVerifier, ...] = ()
     production: bool = True
     reference_digest: bytes = NO_REFERENCES
@@ -79,7 +81,7 @@ class Policy:
     @property
     def tolerances(self) -> DeviceTolerances:
         """The tolerances of a policy for verification, by kind of device."""
-        return DeviceTolerances(gpus=self.gpu_tolerances, switches=self.switch_tolerances)
+        return DeviceTolerances(gpus=self.gpu_tolerances, switches=self.switch_tolerances, spls=self.accepted_spls)
 
     @property
     def rules(self) -> Mapping[str, tuple[Rule, ...]]:
@@ -136,7 +138,7 @@ def load_policy(
     try:
         policy = decode_policy(document, documents=references)
         tree = prepared(policy)
-        tolerances = tolerated(policy, "gpu"), tolerated(policy, "nvswitch")
+        tolerances = tolerated(policy, "gpu"), tolerated(policy, "nvswitch"), tolerated_spls(policy)
     except InvalidValueError as exc:
         raise placed(exc, data, name=name) from exc
     simulated = policy.simulated.value
@@ -150,5 +152,6 @@ def load_policy(
         verifiers=policy.verifiers,
         gpu_tolerances=tolerances[0],
         switch_tolerances=tolerances[1],
+        accepted_spls=tolerances[2],
         reference_digest=reference_digest(policy.reference_values),
     )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from attest.evidence.tolerances import NO_TOLERANCES, GpuTolerances
+from attest.errors import InvalidValueError
+from attest.evidence.tolerances import NO_TOLERANCES, AcceptedValue, GpuTolerances
+from attest.policy.accepted_values import accepted_of
 from attest.policy.azure import azure_rules, rules_of_cpu
 from attest.policy.decoder import refuse
 from attest.policy.devices import cpu_rule, device_set_rules
@@ -17,7 +19,7 @@ from attest.policy.model import AtLeastOf, PolicyBody, PolicyDocument
 from attest.policy.references import ReferenceValues
 from attest.policy.rule_tree import SET, AllBranch, AnyBranch, AtLeast, Leaf, Node
 from attest.policy.rules import Rule
-from attest.policy.snp import snp_rules
+from attest.policy.snp import SnpDemands, snp_rules
 
 CPU_KINDS = ("sev-snp", "tdx", "sgx", "azure-snp", "azure-tdx")
 _References = Mapping[str, ReferenceValues]
@@ -110,16 +112,33 @@ def tolerated(policy: PolicyDocument, kind: Literal["gpu", "nvswitch"]) -> GpuTo
     found = [(path, tolerances_of(demands)) for path, demands in _demands(policy, "", kind)]
     for path, one in found[1:]:
         if not _alike(one, found[0][1]):
-            same = f"the same waived_measurements and held_rim_signers as in {found[0][0]}"
-            why = "evidence is verified once, and what one branch tolerates all would"
-            raise refuse(path, f"{same} ({why})", "others", at_key=True)
+            raise _different(path, "waived_measurements, accepted_opaque and held_rim_signers", found[0][0])
     return found[0][1] if found else NO_TOLERANCES
+
+
+def tolerated_spls(policy: PolicyDocument) -> tuple[AcceptedValue, ...]:
+    """Return the levels that verification accepts in the certificate of a SEV-SNP report's key, likewise.
+
+    Raises:
+        ConfigurationError: ``policy-invalid``, two bodies accept different levels.
+    """
+    found = [(path, accepted_of(snp.accepted_spls)) for path, snp in _snp_demands(policy, "")]
+    for path, one in found[1:]:
+        if set(one) != set(found[0][1]):
+            raise _different(path, "accepted_spls", found[0][0])
+    return found[0][1] if found else ()
+
+
+def _different(path: str, keys: str, first: str) -> InvalidValueError:
+    why = "evidence is verified once, and what one branch tolerates all would"
+    return refuse(path, f"the same {keys} as in {first} ({why})", "others", at_key=True)
 
 
 def _alike(one: GpuTolerances, other: GpuTolerances) -> bool:
     """Return True if two bodies tolerate the same things for the same reasons, in any order."""
     waived = set(one.waived_measurements) == set(other.waived_measurements)
-    return waived and one.held_rim_signers == other.held_rim_signers
+    accepted = set(one.accepted_opaque) == set(other.accepted_opaque)
+    return waived and accepted and one.held_rim_signers == other.held_rim_signers
 
 
 def _demands(body: PolicyBody, path: str, kind: Literal["gpu", "nvswitch"]) -> Iterator[tuple[str, DeviceDemands]]:
@@ -129,3 +148,11 @@ def _demands(body: PolicyBody, path: str, kind: Literal["gpu", "nvswitch"]) -> I
         yield f"{path}.{kind}" if path else kind, found
     for _, place, branch in body.branches(path):
         yield from _demands(branch, place, kind)
+
+
+def _snp_demands(body: PolicyBody, path: str) -> Iterator[tuple[str, SnpDemands]]:
+    """Yield the section ``snp`` of each body, likewise."""
+    if body.snp is not None:
+        yield f"{path}.snp" if path else "snp", body.snp
+    for _, place, branch in body.branches(path):
+        yield from _snp_demands(branch, place)

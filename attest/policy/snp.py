@@ -11,6 +11,7 @@ from attest.evidence.claims import Claim, ClaimType, Origin
 from attest.evidence.snp.claims import snp_claim
 from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
 from attest.evidence.snp.tcb import SnpProduct
+from attest.policy.accepted_values import accepted_rules, accepted_spls
 from attest.policy.decoder import (
     OFF,
     ON,
@@ -107,6 +108,7 @@ class SnpDemands:
     minimum_guest_svn: int | None = field(default=None, metadata=key(integer(0, 2**32 - 1)))
     mitigations_at_launch: int | None = field(default=None, metadata=key(integer(1, _LARGEST_EXACT)))
     mitigations_now: int | None = field(default=None, metadata=key(integer(1, _LARGEST_EXACT)))
+    accepted_spls: Mapping[str, str] = field(default_factory=dict[str, str], metadata=key(accepted_spls))
 
 
 _STRICT_GUEST_POLICY = {"debug": False, "migrate_ma": False}
@@ -198,6 +200,7 @@ def _firmware_rules(snp: SnpDemands) -> Iterator[Rule]:
             failure_text=shortfall,
         )
         yield from _SNP.rule(exact, listed, is_one_of, category="hardware", claim=claim, expected=exact_tcbs_text)
+    yield from accepted_rules(_SNP, "accepted_spls", snp.accepted_spls)
     yield from _SNP.rule("provisional_firmware", snp.provisional_firmware, is_, category="hardware")
     yield from _SNP.rule("firmware_rollback_protected", snp.rollback_protection, is_, category="hardware")
     yield from _SNP.rule("rolled_back_since_launch", snp.rolled_back_since_launch, is_, category="hardware")

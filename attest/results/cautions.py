@@ -6,13 +6,16 @@ from collections.abc import Iterator
 
 from attest.appraisal import AttestationResult
 from attest.checks import Caution
+from attest.evidence.gpu.verify import VerifiedGpu
 from attest.evidence.snp.verify import VerifiedSnpReport
+from attest.evidence.tolerances import value_names
 from attest.policy.snp import EXTRACTED_PRODUCTS
 from attest.verification import Freshness, VerifiedEvidence
 
 _KEYS_EXTRACTED = (
     "report keys of {product} were extracted in public, by software (arXiv 2605.12990): any report of it may be forged"
 )
+_NOT_UNDERSTOOD = "values without a known meaning were accepted, because the policy names them: {named}"
 _NO_FRESHNESS = Caution(
     code="freshness-not-evaluated",
     message="no nonce was compared: the evidence may be of any age, or sent a second time",
@@ -51,6 +54,13 @@ def _of_evidence(verified: VerifiedEvidence) -> Iterator[Caution]:
         if isinstance(report, VerifiedSnpReport) and report.product in EXTRACTED_PRODUCTS:
             message = _KEYS_EXTRACTED.format(product=report.product)
             yield Caution(code="report-keys-extracted", message=message)
+    named = "; ".join(
+        f"{item.name}: {', '.join(names)}"
+        for item in verified.items
+        if isinstance(item.silicon, VerifiedGpu | VerifiedSnpReport) and (names := value_names(item.silicon.accepted))
+    )
+    if named:
+        yield Caution(code="value-not-understood", message=_NOT_UNDERSTOOD.format(named=named))
     yield from _of_freshness(verified.freshness)
 
 

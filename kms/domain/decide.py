@@ -16,7 +16,7 @@ from typing import NoReturn, TypeAlias
 
 from attest.appraisal import AttestationResult
 from attest.checks import Check
-from attest.evidence import GpuTolerances
+from attest.evidence import AcceptedValue, GpuTolerances
 from attest.release import KeyName
 from attest.verification import Freshness
 from kms.domain.devices import products_of
@@ -284,6 +284,7 @@ def _demands_on(
     relaxed = sorted({entry.check for entry in verified.unchecked} - allowed)
     relaxed += _tolerated_beyond("GPU", verified.tolerances.gpus, policy.gpu_tolerances)
     relaxed += _tolerated_beyond("switch", verified.tolerances.switches, policy.switch_tolerances)
+    relaxed += _named_beyond("level", verified.tolerances.spls, policy.accepted_spls)
     return (
         (
             hmac.compare_digest(policy.digest, state.policy_digest),
@@ -313,7 +314,16 @@ def _tolerated_beyond(kind: str, given: GpuTolerances, allowed: GpuTolerances) -
     waived = {entry.index for entry in given.waived_measurements}
     extra = waived - {entry.index for entry in allowed.waived_measurements}
     held = given.held_rim_signers is not None and allowed.held_rim_signers is None
-    return [f"{kind} measurement {index}" for index in sorted(extra)] + [f"{kind} RIM signers on hold"] * held
+    return [
+        *(f"{kind} measurement {index}" for index in sorted(extra)),
+        *_named_beyond(f"{kind} value", given.accepted_opaque, allowed.accepted_opaque),
+        *[f"{kind} RIM signers on hold"] * held,
+    ]
+
+
+def _named_beyond(what: str, given: tuple[AcceptedValue, ...], allowed: tuple[AcceptedValue, ...]) -> list[str]:
+    """Name the values that verification accepted without a known meaning and the policy does not name."""
+    return [f"{what} {value}" for value in sorted({one.value for one in given} - {one.value for one in allowed})]
 
 
 def _is_bound(result: Result, demand: ReleaseTerms) -> bool:

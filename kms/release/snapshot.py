@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from attest import Policy, Unchecked
-from attest.evidence import NO_TOLERANCES, DeviceTolerances, GpuTolerances
+from attest.evidence import NO_TOLERANCES, AcceptedValue, DeviceTolerances, GpuTolerances
 from kms.auth.authorisation import within_reach
 from kms.controls.break_glass import BreakGlassService
 from kms.controls.floors import floor_state, floors_of
@@ -142,11 +142,19 @@ def relaxed_by_all(policies: Mapping[str, Policy]) -> tuple[Unchecked, ...]:
 
 
 def tolerated_by_all(policies: Mapping[str, Policy]) -> DeviceTolerances:
-    """Return the tolerances for GPUs and switches that every policy grants, since the strictest of them governs."""
+    """Return the tolerances that every policy grants, since the strictest of them governs."""
     return DeviceTolerances(
         gpus=_common([policy.gpu_tolerances for policy in policies.values()]),
         switches=_common([policy.switch_tolerances for policy in policies.values()]),
+        spls=_named_by_all([policy.accepted_spls for policy in policies.values()]),
     )
+
+
+def _named_by_all(each: list[tuple[AcceptedValue, ...]]) -> tuple[AcceptedValue, ...]:
+    if not each:
+        return ()
+    values = set.intersection(*({entry.value for entry in given} for given in each))
+    return tuple(entry for entry in each[0] if entry.value in values)
 
 
 def _common(each: list[GpuTolerances]) -> GpuTolerances:
@@ -156,5 +164,6 @@ def _common(each: list[GpuTolerances]) -> GpuTolerances:
     held = all(given.held_rim_signers is not None for given in each)
     return GpuTolerances(
         waived_measurements=tuple(entry for entry in each[0].waived_measurements if entry.index in indices),
+        accepted_opaque=_named_by_all([given.accepted_opaque for given in each]),
         held_rim_signers=each[0].held_rim_signers if held else None,
     )

@@ -12,7 +12,7 @@
  */
 
 import { el, put } from "./ui/dom";
-import { together } from "./policy/index";
+import { together } from "./policy/kept";
 import { Memory } from "./ui/memory";
 import { type Place, Session, problemOf } from "./ui/session";
 import { BEGINNING, type State } from "./ui/state";

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Attest
 from tests.evidence.providers import made
 
@@ -57,3 +59,22 @@ def test_the_page_for_people_shows_bound_keys_and_what_is_not_proven(attest: Att
     assert ran.code == 0
     for text in ("0/cpu: tdx (gateway)", "1/cpu: tdx (model)", "tls spki sha256", "warnings", "gpus-by-nonce"):
         assert text in ran.out
+
+
+@pytest.mark.parametrize("command", ["verify", "appraise"])
+def test_keys_that_nothing_binds_without_a_nonce_are_named_beside_the_verdict(
+    attest: Attest, tmp_path: Path, command: str
+) -> None:
+    document = written(tmp_path, "evidence.json", made.chutes(made.instance("a")))
+    keys = written(tmp_path, "instances.json", made.instances("a"))
+    relaxed = ["tcb", "revocation", "rim", *(["freshness"] if command == "appraise" else [])]
+    options = [option for name in relaxed for option in ("--unchecked", f"{name}=a test")]
+    asked = (command, document, keys, "--offline", "--allow-simulated", *options)
+    result = json.loads(attest(*asked, "--json").out)
+    assert {"keys-not-bound", "freshness-not-evaluated"} <= {warning["code"] for warning in result["warnings"]}
+    assert result["freshness"] == "not evaluated"
+    cpu = next(item for item in result["items"] if item["name"] == "a/cpu")
+    assert (cpu["claims"]["binding"], "key_scope" in cpu["claims"]) == ({}, False)
+    shown = attest(*asked).out
+    for text in ("keys-not-bound", "none is bound"):
+        assert text in shown

@@ -17,7 +17,13 @@ from attest import (
     load_policy,
     verify,
 )
-from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, GpuTolerances, WaivedMeasurement
+from attest.evidence.tolerances import (
+    NO_DEVICE_TOLERANCES,
+    AcceptedValue,
+    DeviceTolerances,
+    GpuTolerances,
+    WaivedMeasurement,
+)
 from attest.release import KeyName
 from attest.verification import Freshness
 from kms.domain.decide import (
@@ -194,18 +200,22 @@ def test_mc_42_what_the_policy_does_not_relax_must_have_been_checked() -> None:
 
 WAIVED = GpuTolerances(waived_measurements=(WaivedMeasurement(index=7, reason="somebody said so"),))
 HELD = GpuTolerances(held_rim_signers="somebody said so")
+NAMED = GpuTolerances(accepted_opaque=(AcceptedValue(value="36:0300", reason="somebody said so"),))
 
 
 def granting(tolerances: dict[str, Any]) -> Policy:
     return replace(POLICY, **tolerances)
 
 
-@pytest.mark.parametrize(("given", "shown"), [(WAIVED, "measurement 7"), (HELD, "RIM signers on hold")])
+@pytest.mark.parametrize(
+    ("given", "shown"), [(WAIVED, "measurement 7"), (HELD, "RIM signers on hold"), (NAMED, "value 36:0300")]
+)
 @pytest.mark.parametrize(("kind", "granted"), [("gpus", "gpu_tolerances"), ("switches", "switch_tolerances")])
 def test_mc_42_a_tolerance_for_devices_must_be_granted_for_that_kind_of_device(
     given: GpuTolerances, shown: str, kind: str, granted: str
 ) -> None:
-    verified = replace(RESULT.verified, tolerances=replace(NO_DEVICE_TOLERANCES, **{kind: given}))
+    one_kind = DeviceTolerances(gpus=given) if kind == "gpus" else DeviceTolerances(switches=given)
+    verified = replace(RESULT.verified, tolerances=one_kind)
     result = replace(RESULT, verified=verified)
     refused = decided(results={"a": result})
     assert codes(refused) == ["relaxed-beyond-policy"]
@@ -214,6 +224,18 @@ def test_mc_42_a_tolerance_for_devices_must_be_granted_for_that_kind_of_device(
     elsewhere = replace(result, policy=granting({other: given}))
     assert codes(decided(results={"a": elsewhere})) == ["relaxed-beyond-policy"]
     allowed = replace(result, policy=granting({granted: given}))
+    assert decided(results={"a": allowed}).outcome is ReleaseOutcome.ALLOW
+
+
+def test_mc_42_a_level_without_a_known_meaning_must_be_named_by_the_policy() -> None:
+    spls = (AcceptedValue(value="spl4:3", reason="somebody said so"),)
+    result = replace(RESULT, verified=replace(RESULT.verified, tolerances=replace(NO_DEVICE_TOLERANCES, spls=spls)))
+    refused = decided(results={"a": result})
+    assert codes(refused) == ["relaxed-beyond-policy"]
+    assert "level spl4:3" in refused.reasons[0].text
+    other = (AcceptedValue(value="spl4:4", reason="x"),)
+    assert codes(decided(results={"a": replace(result, policy=granting({"accepted_spls": other}))})) == codes(refused)
+    allowed = replace(result, policy=granting({"accepted_spls": spls}))
     assert decided(results={"a": allowed}).outcome is ReleaseOutcome.ALLOW
 
 

@@ -13,7 +13,7 @@ from attest.evidence.dstack.structure import is_dstack_log
 from attest.evidence.endorsement_files import read_endorsements
 from attest.evidence.envelope import MEDIA_DSTACK_LOG, MEDIA_EVENT_LOG, Evidence, EvidenceItem
 from attest.evidence.input_files import read_evidence
-from attest.evidence.tolerances import DeviceTolerances, GpuTolerances, WaivedMeasurement
+from attest.evidence.tolerances import AcceptedValue, DeviceTolerances, GpuTolerances, WaivedMeasurement
 from attest.results.document import refused_document, verified_document
 from attest.verification import ExpectedFreshness, verify
 from tests.page.browser import Question
@@ -42,13 +42,22 @@ def answer(question: Question, files: Mapping[str, bytes]) -> dict[str, Any]:
 
 def _tolerances(question: Question) -> DeviceTolerances:
     given: Mapping[str, Mapping[str, Any]] = question.tolerances or {}
-    return DeviceTolerances(gpus=_tolerance(given.get("gpus", {})), switches=_tolerance(given.get("switches", {})))
+    return DeviceTolerances(
+        gpus=_tolerance(given.get("gpus", {})),
+        switches=_tolerance(given.get("switches", {})),
+        spls=_accepted(given.get("spls", {})),
+    )
+
+
+def _accepted(named: Mapping[str, str]) -> tuple[AcceptedValue, ...]:
+    return tuple(AcceptedValue(value=value, reason=reason) for value, reason in named.items())
 
 
 def _tolerance(given: Mapping[str, Any]) -> GpuTolerances:
     waived = given.get("waivedMeasurements", {}).items()
     return GpuTolerances(
         waived_measurements=tuple(WaivedMeasurement(index=int(index), reason=reason) for index, reason in waived),
+        accepted_opaque=_accepted(given.get("acceptedOpaque", {})),
         held_rim_signers=given.get("heldRimSigners"),
     )
 

@@ -163,6 +163,7 @@ def test_what_a_policy_tolerates_is_shown_and_nothing_else_passes(in_browser: Ve
         {"waivedMeasurements": {"07": "x"}},
         {"waivedMeasurements": {"7": " "}},
         {"heldRimSigners": ""},
+        {"acceptedOpaque": {"36:0300": " "}},
     ],
 )
 def test_a_tolerance_without_a_reason_or_a_place_is_the_callers_mistake(

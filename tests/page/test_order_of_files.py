@@ -5,7 +5,7 @@ import pytest
 from attest.encoding import rfc3339_text
 from tests.page.browser import Question, Verifier
 from tests.page.reference import answer, differences
-from tests.property.test_order_of_files import AT, MAKERS, scene
+from tests.property.test_order_of_files import AT, MAKERS, REASON, scene
 
 pytestmark = pytest.mark.loopback
 
@@ -17,14 +17,25 @@ def test_damaged_copies_in_any_order_change_no_verdict(kind: str, in_browser: Ve
     in_browser.hold(files)
     evidence, endorsements = ([name for name in files if part in name] for part in ("evidence", "endorsements"))
     answers = []
-    for order in (endorsements, endorsements[::-1], endorsements[1::2] + endorsements[::2]):
-        question = Question(input=evidence, at=rfc3339_text(AT), endorsements=order, anchors="simulation")
+    unchecked = dict.fromkeys(made.unchecked, REASON)
+    for number, order in enumerate((endorsements, endorsements[::-1], endorsements[1::2] + endorsements[::2])):
+        question = Question(
+            input=evidence[::-1] if number % 2 else evidence,
+            at=rfc3339_text(AT),
+            endorsements=order,
+            anchors="simulation",
+            unchecked=unchecked,
+        )
         got = in_browser.ask(question)
         assert differences(answer(question, files), got) == []
         answers.append(got)
     assert [got["outcome"] for got in answers] == ["verified"] * 3
     missing = Question(
-        input=evidence, at=rfc3339_text(AT), endorsements=endorsements[: len(made.damaged)], anchors="simulation"
+        input=evidence,
+        at=rfc3339_text(AT),
+        endorsements=endorsements[: len(made.damaged)],
+        anchors="simulation",
+        unchecked=unchecked,
     )
     assert differences(answer(missing, files), in_browser.ask(missing)) == []
 

@@ -153,6 +153,19 @@ def test_from_amber_to_an_answer_to_red_and_nothing_is_sent_before_or_after(
     assert all(one.split()[1].startswith(site.url) for one in visit.asked), "somebody else was asked"
 
 
+def test_warnings_stand_beside_the_verdict_until_the_policy_answers_them(
+    context: BrowserContext, site: PagedSite
+) -> None:
+    visit = Visit(context, site.url)
+    visit.is_in("unknown")
+    warnings = visit.page.locator("#status #warnings")
+    expect(warnings.locator("li")).to_have_count(1)
+    assert "! warning no policy was applied" in visit.text("#warnings")
+    assert "policy-not-judged" in visit.text("#warnings")
+    visit.accept()
+    expect(warnings).to_be_hidden()
+
+
 def test_the_machine_is_checked_anew_before_each_upload(context: BrowserContext, site: PagedSite) -> None:
     visit = Visit(context, site.url)
     visit.is_in("unknown")

@@ -13,12 +13,16 @@ import pytest
 from attest import Evidence, ExpectedBinding, TrustAnchors, VerifiedEvidence, appraise, load_policy, verify
 from attest.encoding import rfc3339_text
 from attest.evidence.binding import Binding
+from attest.evidence.dstack.facts import dstack_facts_of
 from attest.evidence.endorsement_files import read_endorsements
-from attest.evidence.envelope import MEDIA_EVENT_LOG, MEDIA_INTEL_QUOTE, EvidenceItem
+from attest.evidence.envelope import MEDIA_DSTACK_LOG, MEDIA_EVENT_LOG, MEDIA_INTEL_QUOTE, EvidenceItem
+from attest.policy.authoring.draft_sections import dstack_sections
 from attest_simulator.intel import SimulatedEnclave, SimulatedPlatform, SimulatedTd
 from attest_simulator.machines import MachineKind, SimulatedMachine
 from attest_simulator.nvidia import bound_evidence
+from tests.evidence.dstack.made import GUEST, Guest, event
 from tests.page.browser import REPOSITORY, Question, Verifier
+from tests.page.test_dstack import td
 
 pytestmark = pytest.mark.loopback
 AT = datetime(2026, 6, 10, tzinfo=UTC)
@@ -59,6 +63,24 @@ class _LoggedTd:
 
 
 @dataclass(frozen=True, kw_only=True)
+class _DstackTd:
+    """A TD that shows the events of dstack."""
+
+    guest: Guest
+
+    def __call__(self, binding: Binding) -> Evidence:
+        def items(report_data: bytes) -> tuple[EvidenceItem, ...]:
+            log = json.dumps(self.guest.entries).encode()
+            quote = EvidenceItem(name="cpu", media_type=MEDIA_INTEL_QUOTE, value=td(self.guest).quote(report_data))
+            return (quote, EvidenceItem(name="eventlog", media_type=MEDIA_DSTACK_LOG, value=log))
+
+        return bound_evidence(binding, (), items)
+
+    def endorsement_files(self, *, at: datetime) -> Mapping[str, bytes]:
+        return {"intel.json": td(self.guest).platform.collateral("tdx", at=at).to_json()}
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Enclave:
     """An SGX enclave that answers for itself, as a simulated machine does."""
 
@@ -80,7 +102,7 @@ class _Enclave:
 class _Seen:
     """A machine's evidence, verified in the page and in Python."""
 
-    def __init__(self, in_browser: Verifier, machine: SimulatedMachine | _Enclave | _LoggedTd) -> None:
+    def __init__(self, in_browser: Verifier, machine: SimulatedMachine | _Enclave | _LoggedTd | _DstackTd) -> None:
         self._page = in_browser.page
         evidence, files = machine(BINDING), machine.endorsement_files(at=AT)
         name = f"page policy {next(_NUMBERS)}"
@@ -187,6 +209,39 @@ def test_what_a_log_tells_is_accepted_as_it_is(in_browser: Verifier) -> None:
     assert log["secure_boot"] is True
     assert seen.failed(found["text"]) == []
     assert "unchecked" not in json.dumps(log)
+
+
+def test_what_dstack_measured_has_rows_and_is_demanded_as_policy_init_writes_it(in_browser: Verifier) -> None:
+    seen = _Seen(in_browser, _DstackTd(guest=GUEST))
+    found = seen.proposed("exact")
+    keys = ["compose_hashes", "os_images", "app_ids", "key_providers"]
+    assert [row["id"] for row in found["rows"] if row["id"].startswith("dstack.")] == [f"dstack.{key}" for key in keys]
+    assert seen.failed(found["text"]) == []
+    (item,) = seen.verified.items
+    facts = dstack_facts_of(item.eventlog)  # type: ignore[arg-type]  # the log came along
+    (section,) = dstack_sections(facts)
+    drafted: Any = section.demands
+    written = json.loads(found["text"])["dstack"]
+    assert written == {key: drafted[key] for key in keys}
+    for key in keys:
+        changed = json.loads(found["text"])
+        other = [{"name": "another"}] if key == "key_providers" else ["00" * len(bytes.fromhex(written[key][0]))]
+        changed["dstack"][key] = other
+        assert seen.failed(json.dumps(changed)) == [f"policy.dstack.{key}"]
+        again = seen.proposed("exact", json.dumps(changed))
+        assert [row["id"] for row in again["rows"] if row["outcome"] == "fail"] == [f"dstack.{key}"]
+        assert json.loads(again["text"])["dstack"] == written
+
+
+def test_a_provider_without_an_id_is_accepted_by_its_name(in_browser: Verifier) -> None:
+    provider = event("key-provider", b'{"name":"none","id":""}')
+    guest = replace(
+        GUEST, runtime=tuple(provider if one["event"] == provider["event"] else one for one in GUEST.runtime)
+    )
+    seen = _Seen(in_browser, _DstackTd(guest=guest))
+    found = seen.proposed("exact")
+    assert json.loads(found["text"])["dstack"]["key_providers"] == [{"name": "none"}]
+    assert seen.failed(found["text"]) == []
 
 
 @pytest.mark.parametrize(("kind", "gpus"), MACHINES)

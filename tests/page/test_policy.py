@@ -31,7 +31,8 @@ def page(in_browser: Verifier) -> Verifier:
 def tolerated(found: GpuTolerances) -> dict[str, Any]:
     waived = {str(one.index): one.reason for one in found.waived_measurements}
     held = {} if found.held_rim_signers is None else {"heldRimSigners": found.held_rim_signers}
-    return {"waivedMeasurements": waived} | held
+    opaque = {one.value: one.reason for one in found.accepted_opaque}
+    return {"waivedMeasurements": waived, "acceptedOpaque": opaque} | held
 
 
 def random_documents(count: int) -> Iterator[dict[str, Any]]:
@@ -53,7 +54,8 @@ def test_every_check_of_random_policies_comes_out_as_in_python(page: Verifier) -
         policy = policy_of(one)
         assert answer["digest"] == policy.digest.hex()
         tolerances = {"gpus": policy.tolerances.gpus, "switches": policy.tolerances.switches}
-        assert answer["tolerances"] == {kind: tolerated(found) for kind, found in tolerances.items()}
+        named = {"spls": {one.value: one.reason for one in policy.tolerances.spls}}
+        assert answer["tolerances"] == {kind: tolerated(found) for kind, found in tolerances.items()} | named
         for place, found in zip(places, answer["judged"], strict=True):
             verified = evidence[place]
             expected = verdict_of(appraise(verified, policy=policy, at=verified.at))

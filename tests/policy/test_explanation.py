@@ -63,6 +63,7 @@ DEVICE: dict[str, Any] = {
     "device_identities": ["41" + "00" * 8],
     "denied_device_identities": ["41" + "11" * 8],
     "waived_measurements": {"7": "known"},
+    "accepted_opaque": {"36:0300": "known"},
     "held_rim_signers": RELAXED,
 }
 EVERYTHING: dict[str, Any] = {
@@ -95,6 +96,7 @@ EVERYTHING: dict[str, Any] = {
         "minimum_guest_svn": 3,
         "mitigations_at_launch": 1,
         "mitigations_now": 3,
+        "accepted_spls": {"spl4:3": "known"},
         **{f"exact_{which}": {"Genoa": [TCB["Genoa"]]} for which in ("tcb", "committed_tcb", "launch_tcb")},
     },
     "tdx": {

@@ -136,6 +136,15 @@ def test_an_entry_that_says_too_little_or_nonsense_is_refused_with_its_path(chan
     assert refused.value.field == path
 
 
+@pytest.mark.parametrize("name", ENTRY)
+def test_an_entry_without_level_date_source_advisory_or_what_it_fixes_is_refused(name: str) -> None:
+    made = document()
+    del made["entries"][0][name]
+    with pytest.raises(InvalidValueError) as refused:
+        decode_firmware_table(made)
+    assert refused.value.field == f"entries[0].{name}"
+
+
 @pytest.mark.parametrize("published", ["2026", "2026-01", "2026-01-02"])
 def test_a_date_is_as_exact_as_its_source(published: str) -> None:
     assert table({"published": published}).entries[0].published == published

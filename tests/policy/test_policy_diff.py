@@ -411,6 +411,8 @@ def test_what_a_policy_says_of_gpus() -> None:
     assert effect(base, gpu_document(waived_measurements={"7": "x"})) == "looser"
     assert effect(gpu_document(waived_measurements={"7": "y"}), gpu_document(waived_measurements={"7": "x"})) == "label"
     assert effect(base, gpu_document(held_rim_signers={"unchecked": "x"})) == "looser"
+    assert effect(base, gpu_document(accepted_opaque={"36:0300": "x"})) == "looser"
+    assert effect(gpu_document(accepted_opaque={"36:0300": "x"}), base) == "stricter"
     assert effect(base, gpu_document(denied_device_identities=["41" + "00" * 8])) == "stricter"
     assert effect(switch_document(), switch_document(locked={"unchecked": "x"})) == "looser"
 

@@ -22,6 +22,7 @@ AZURE_SNP = CpuFormat(
     kind="azure-snp",
     report_data=attrgetter("stated_user_data"),
     verify=verify_azure_evidence,
+    verify_tolerant=verify_azure_evidence,
     claims=AZURE_SNP_CLAIMS,
     silicon=attrgetter("cpu"),
     nonce=attrgetter("stated_extra_data"),

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 from attest.checks import Check, Unchecked
@@ -30,6 +31,7 @@ from attest.evidence.intel.verify import VerifiedIntelQuote, verify_intel_quote
 from attest.evidence.procedure import Findings, Procedure, Step, require_equal
 from attest.evidence.snp.evidence import ParsedSnpEvidence
 from attest.evidence.snp.verify import VerifiedSnpReport, verify_snp_evidence
+from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
 from attest.evidence.tpm.quote import require_pcr_values, require_signed
 from attest.evidence.tpm.structure import ParsedTpmQuote, parse_tpm_quote
 
@@ -91,6 +93,7 @@ def verify_azure_evidence(
     anchors: TrustAnchors,
     at: datetime,
     unchecked: tuple[Unchecked, ...] = (),
+    tolerances: DeviceTolerances = NO_DEVICE_TOLERANCES,
 ) -> VerifiedAzureEvidence:
     """Verify evidence of an Azure confidential VM.
 
@@ -100,6 +103,7 @@ def verify_azure_evidence(
         anchors: root keys of AMD and Intel that the Verifier Owner accepts; an empty set accepts nothing.
         at: moment of appraisal, aware.
         unchecked: relaxations for the procedure of the CPU's report; no other step can be relaxed.
+        tolerances: likewise.
 
     Raises:
         AttestError: as ``verify_snp_evidence`` or ``verify_intel_quote``.
@@ -112,7 +116,8 @@ def verify_azure_evidence(
     Spec: specs/azure-cvm.md, section 10.
     """
     # (1) A08: the CPU's report.
-    cpu = _verify_cpu(evidence.cpu, endorsements=endorsements, anchors=anchors, at=at, unchecked=unchecked)
+    verify_with = partial(_verify_cpu, endorsements=endorsements, anchors=anchors, at=at, unchecked=unchecked)
+    cpu = verify_with(evidence.cpu, tolerances=tolerances)
     if isinstance(cpu, AttestError) and not isinstance(cpu, EndorsementError):
         raise _not_reached(evidence, cpu)
     # (2) A03, A02, A04, A05, A07: the parts that it vouches for. Each step stands on the one before.
@@ -143,11 +148,14 @@ def _verify_cpu(
     anchors: TrustAnchors,
     at: datetime,
     unchecked: tuple[Unchecked, ...],
+    tolerances: DeviceTolerances,
 ) -> VerifiedSnpReport | VerifiedIntelQuote | AttestError:
     try:
-        if isinstance(cpu, ParsedSnpEvidence):
-            return verify_snp_evidence(cpu, endorsements=endorsements, anchors=anchors, at=at, unchecked=unchecked)
-        return verify_intel_quote(cpu, endorsements=endorsements, anchors=anchors, at=at, unchecked=unchecked)
+        if isinstance(cpu, ParsedQuote):
+            return verify_intel_quote(cpu, endorsements=endorsements, anchors=anchors, at=at, unchecked=unchecked)
+        return verify_snp_evidence(
+            cpu, endorsements=endorsements, anchors=anchors, at=at, unchecked=unchecked, tolerances=tolerances
+        )
     except AttestError as exc:
         return exc
 

@@ -18,6 +18,7 @@ from attest.evidence.gpu.opaque import OpaqueData
 from attest.evidence.gpu.references import served_id
 from attest.evidence.gpu.rim import VerifiedRim
 from attest.evidence.gpu.verify import VerifiedGpu
+from attest.evidence.tolerances import value_names
 
 _Get: TypeAlias = Callable[[VerifiedGpu], ClaimValue]
 _RimName: TypeAlias = Literal["driver_rim", "vbios_rim"]
@@ -63,6 +64,7 @@ _DEVICE: tuple[Claim, ...] = (
 _OPAQUE: tuple[Claim, ...] = (
     _claim("opaque_version", ClaimType.INTEGER, Origin.HARDWARE, lambda v: _opaque(v).version),
     _claim("unknown_opaque_types", ClaimType.LIST, Origin.HARDWARE, lambda v: _opaque(v).unknown),
+    _claim("not_understood", ClaimType.LIST, Origin.HARDWARE, lambda v: value_names(v.accepted)),
 )
 
 

@@ -40,7 +40,10 @@ from attest.evidence.gpu.opaque_types import (
     UNPROTECTED,
     VALUES,
     VBIOS_VERSION,
+    is_sized,
+    is_understood,
 )
+from attest.evidence.tolerances import UnknownValue
 
 CHECK = "nvidia.format"
 MAX_OPAQUE_VERSION = 1
@@ -51,6 +54,7 @@ _HEAD_BYTES = 4
 _VERSIONED_MAGIC = b"NVDAOD"
 _VBIOS_BYTES = 8
 _VBIOS_ORDER = (3, 2, 1, 0, 4)
+_NEWER = "the device's driver may be newer than this verifier: update it, or report what was found"
 _TEXT = re.compile(rb"([ -~]*)\0*")
 
 
@@ -115,7 +119,7 @@ class OpaqueData:
     @property
     def nvdec0(self) -> int | None:
         """State of the first video decoder: 0xAA enabled, 0x55 disabled."""
-        return self._unsigned(NVDEC0_STATUS)
+        return self._understood(NVDEC0_STATUS)
 
     @property
     def fwid(self) -> bytes | None:
@@ -125,7 +129,7 @@ class OpaqueData:
     @property
     def protected_pcie(self) -> int | None:
         """Protected PCIe: 0xAA on, 0x55 off."""
-        return self._unsigned(PROTECTED_PCIE_STATUS)
+        return self._understood(PROTECTED_PCIE_STATUS)
 
     @property
     def version(self) -> int:
@@ -135,7 +139,7 @@ class OpaqueData:
     @property
     def feature_flag(self) -> int | None:
         """Mode: 0 single GPU pass-through, 1 multi GPU pass-through, 2 protected PCIe. Without version 1: None."""
-        return self._unsigned(FEATURE_FLAG) if self.version >= 1 else None
+        return self._understood(FEATURE_FLAG) if self.version >= 1 else None
 
     @property
     def mode(self) -> str | None:
@@ -144,8 +148,9 @@ class OpaqueData:
         From version 1 on the feature flag decides. Drivers before 580 write none, and their status of protected PCIe
         decides; whether one GPU or several are passed through is then not stated.
         """
-        if self.feature_flag is not None:
-            return MODES[self.feature_flag]
+        flag = self.feature_flag
+        if flag is not None:
+            return MODES[flag]
         if self.version >= 1 or self.protected_pcie is None:
             return None
         return PROTECTED_PCIE if self._protected_pcie_on else UNPROTECTED
@@ -191,6 +196,16 @@ class OpaqueData:
         """Types that are not in ``KNOWN_TYPES``, in the order of the report."""
         return tuple(entry.type for entry in self.entries if entry.type not in KNOWN_TYPES)
 
+    def unknown_values(self, offset: int) -> tuple[UnknownValue, ...]:
+        """Return the values outside their closed sets, in the order of the report, of data that begins at an offset."""
+        found: list[UnknownValue] = []
+        for entry in self.entries:
+            # Without a version the flag has no meaning.
+            if not is_understood(entry.type, entry.value) and (entry.type != FEATURE_FLAG or self.version >= 1):
+                found.append(_unknown(entry, offset))
+            offset += _HEAD_BYTES + len(entry.value)
+        return tuple(found)
+
     def gpu_vbios_version(self) -> str | None:
         """Return the VBIOS version of a device that is a GPU by its certificate (``96.00.74.00.1A``).
 
@@ -232,6 +247,11 @@ class OpaqueData:
         value = self.value(entry_type)
         return int.from_bytes(value, "little") if value is not None else None
 
+    def _understood(self, entry_type: int) -> int | None:
+        """Return a number; None also for one that is not in the closed set of its type."""
+        value = self.value(entry_type)
+        return int.from_bytes(value, "little") if value is not None and is_understood(entry_type, value) else None
+
     @property
     def _protected_pcie_on(self) -> bool:
         return self.protected_pcie == PROTECTED_PCIE_ON
@@ -251,7 +271,9 @@ def parse_opaque(data: bytes, *, offset: int = 0) -> OpaqueData:
     Raises:
         EvidenceError: ``gpu-report-malformed``: an entry overruns, a type stands twice, or text is not printable.
         UnsupportedError: ``gpu-opaque-unsupported``: the versioned layout, a version above ``MAX_OPAQUE_VERSION``, or
-            a value that is interpreted and has another size or meaning than is known.
+            a value that checks rest on and that has another size than is known.
+
+    A value outside its closed set (``VALUES``) is kept; ``unknown_values`` lists it, and verification refuses it.
 
     Spec: specs/nvidia-gpu.md, sections 4.1 to 4.3.
     """
@@ -263,15 +285,15 @@ def parse_opaque(data: bytes, *, offset: int = 0) -> OpaqueData:
     opaque = OpaqueData(raw=data, entries=tuple(entry for _, entry in entries))
     # (3) The version says whether the entries mean what we think.
     for at, entry in entries:
-        if entry.type == OPAQUE_VERSION:
-            _require_size(entry, at)
+        if entry.type == OPAQUE_VERSION and not is_sized(entry.type, entry.value):
+            raise _not_understood(entry, at)
     if opaque.version > MAX_OPAQUE_VERSION:
         raise _unsupported(f"version {opaque.version}", f"at most {MAX_OPAQUE_VERSION}", offset)
     # (4) Values that are interpreted.
     for at, entry in entries:
-        if entry.type != FEATURE_FLAG or opaque.version >= 1:  # without a version the flag has no meaning
-            _require_size(entry, at)
-            _require_value(entry, at)
+        if entry.type not in VALUES and not is_sized(entry.type, entry.value):
+            raise _not_understood(entry, at)
+        _require_text(entry, at)
     if opaque.value(SWITCH_GPU_PDIS) is not None and len(opaque.value(GPU_INFO) or b"") in SIZES[SWITCH_GPU_PDIS]:
         raise malformed("opaque data", offset, "one list of GPU PDIs", "one under type 4 and one under type 26")
     return opaque
@@ -298,25 +320,13 @@ def _entries(data: bytes, offset: int) -> list[tuple[int, OpaqueEntry]]:
     return found
 
 
-def _require_size(entry: OpaqueEntry, at: int) -> None:
-    sizes = SIZES.get(entry.type)
-    if sizes is not None and len(entry.value) not in sizes:
-        expected = " or ".join(str(size) for size in sizes)
-        got = f"{len(entry.value)} bytes ({entry.value[:16].hex()})"
-        raise _not_understood(_name(entry.type), f"{expected} bytes", got, at)
-
-
-def _require_value(entry: OpaqueEntry, at: int) -> None:
-    """Refuse text that cannot be shown, and values of a closed set that are not in it."""
+def _require_text(entry: OpaqueEntry, at: int) -> None:
+    """Refuse text that cannot be shown."""
     name = _name(entry.type)
     if entry.type in TEXTS and _text(entry.value) is None:
         raise malformed(name, at, "printable ASCII", entry.value[:64].hex())
     if entry.type == VBIOS_VERSION and len(entry.value) != _VBIOS_BYTES and not _text(entry.value):
         raise malformed(name, at, "8 bytes, or printable ASCII", entry.value[:64].hex())
-    allowed, number = VALUES.get(entry.type), int.from_bytes(entry.value, "little")
-    if allowed is not None and number not in allowed:
-        expected = " or ".join(f"{value:#x}" for value in sorted(allowed))
-        raise _not_understood(name, expected, f"{number:#x}", at)
 
 
 def _text(value: bytes) -> str | None:
@@ -340,8 +350,22 @@ def _versioned(data: bytes, offset: int) -> UnsupportedError:
     return _unsupported(f"the versioned layout (NVDAOD), {stated}", "the layout without a name in front", offset)
 
 
-def _not_understood(field: str, expected: str, got: str, offset: int) -> UnsupportedError:
+def _unknown(entry: OpaqueEntry, offset: int) -> UnknownValue:
+    """Name a value outside its closed set as policies do, with its refusal."""
+    name, refusal = f"{entry.type}:{entry.value.hex()}", _not_understood(entry, offset)
+    refusal.hint = f"{_NEWER}; a policy whose author knows its meaning can accept it: accepted_opaque, {name[:80]!r}"
+    return UnknownValue(name, refusal)
+
+
+def _not_understood(entry: OpaqueEntry, offset: int) -> UnsupportedError:
     """Refuse a value that may have a meaning in the device, and has none that is known here."""
+    field = _name(entry.type)
+    if is_sized(entry.type, entry.value):
+        expected = " or ".join(f"{value:#x}" for value in sorted(VALUES[entry.type]))
+        got = f"{int.from_bytes(entry.value, 'little'):#x}"
+    else:
+        expected = f"{' or '.join(map(str, SIZES[entry.type]))} bytes"
+        got = f"{len(entry.value)} bytes ({entry.value[:16].hex()})"
     return _unsupported(got, expected, offset, field=field, problem=f"{field} is not understood and therefore refused")
 
 
@@ -362,7 +386,7 @@ def _unsupported(
         expected=expected,
         got=got,
         clause="nvidia-gpu.md 4",
-        hint="the device's driver may be newer than this verifier: update it, or report what was found",
+        hint=_NEWER,
     )
 
 

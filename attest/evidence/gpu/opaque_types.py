@@ -89,3 +89,16 @@ VALUES: Mapping[int, frozenset[int]] = {
     PROTECTED_PCIE_STATUS: frozenset({0x55, 0xAA}),
     FEATURE_FLAG: frozenset(MODES),
 }
+"""Closed sets, which newer drivers may extend. A value outside them states nothing, and a policy has to name it."""
+
+
+def is_sized(entry_type: int, value: bytes) -> bool:
+    """Return whether a value has a size of its type; types that are not interpreted have any."""
+    sizes = SIZES.get(entry_type)
+    return sizes is None or len(value) in sizes
+
+
+def is_understood(entry_type: int, value: bytes) -> bool:
+    """Return whether a value is in the closed set of its type; other types have none."""
+    allowed = VALUES.get(entry_type)
+    return allowed is None or (is_sized(entry_type, value) and int.from_bytes(value, "little") in allowed)

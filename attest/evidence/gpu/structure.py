@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from attest.evidence.gpu.opaque import OpaqueData, malformed, parse_opaque
 from attest.evidence.reader import Field, Layout
+from attest.evidence.tolerances import UnknownValue
 
 MAX_REPORT_BYTES = 0x2000
 """The buffer into which NVML writes a report; the longest one seen has 4,274 bytes."""
@@ -125,6 +126,11 @@ class ParsedGpuReport:
     signed_bytes: bytes
     signature_r: bytes
     signature_s: bytes
+
+    @property
+    def unknown_values(self) -> tuple[UnknownValue, ...]:
+        """Values of the opaque data without a known meaning, which verification refuses unless they are named."""
+        return self.opaque.unknown_values(len(self.signed_bytes) - len(self.opaque.raw))
 
     def to_bytes(self) -> bytes:
         """Encode again; equal to ``raw`` for everything that ``parse_report`` accepts."""

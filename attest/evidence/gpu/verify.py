@@ -15,7 +15,7 @@ from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
-from attest.checks import Check, Unchecked
+from attest.checks import Check, Outcome, Unchecked
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.chains import PinnedRoot
 from attest.endorsements.pool import Endorsements
@@ -56,7 +56,13 @@ from attest.evidence.gpu.references import Given, Status, status_facts, statuses
 from attest.evidence.gpu.rim import VerifiedRim
 from attest.evidence.gpu.structure import ParsedGpuReport
 from attest.evidence.procedure import Findings, Procedure, Step, tolerated
-from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances, GpuTolerances
+from attest.evidence.tolerances import (
+    NO_DEVICE_TOLERANCES,
+    AcceptedValue,
+    DeviceTolerances,
+    GpuTolerances,
+    require_named,
+)
 
 
 class GpuSteps(NamedTuple):
@@ -145,6 +151,7 @@ class VerifiedGpu(AuthenticGpu):
         driver_statuses: likewise for the signers of the driver's RIM.
         vbios_statuses: likewise for the signers of the VBIOS's or BIOS's RIM.
         unchecked: the relaxations that this verification made use of.
+        accepted: values that are not understood, and were accepted by name.
     """
 
     driver_rim: VerifiedRim | None
@@ -158,6 +165,7 @@ class VerifiedGpu(AuthenticGpu):
     at: datetime
     unchecked: tuple[Unchecked, ...]
     tolerances: GpuTolerances
+    accepted: tuple[AcceptedValue, ...]
     findings: Findings = field(repr=False)
 
     @property
@@ -192,11 +200,13 @@ def verify_gpu_evidence(
         at: moment of appraisal, aware; both ends of a certificate's validity are included.
         unchecked: ``revocation`` tolerates that no current answer about a certificate is at hand, ``rim`` that no
             current RIM is. What is at hand and negative refuses all the same.
-        tolerances: measurements that may differ, and whether RIM signers may be on hold, for GPUs and for switches.
+        tolerances: measurements that may differ, values that need not be understood, and whether RIM signers may be
+            on hold, for GPUs and for switches.
 
     Raises:
         EvidenceError: the VBIOS version is not written as a device of this kind writes it (3).
-        UnsupportedError: ``gpu-device-unsupported``, a device of no known kind (3).
+        UnsupportedError: ``gpu-device-unsupported``, a device of no known kind, or ``gpu-opaque-unsupported``, a value
+            that is not understood and not named (3).
         SignatureError: ``gpu-signature-invalid``, or ``rim-signature-invalid`` (4).
         ChainError: a chain that does not hold, of the device or of a RIM's signers (4).
         RevokedError: a genuine answer or list revokes a certificate (4).
@@ -268,12 +278,10 @@ def _find_path(
 def _verify(evidence: ParsedGpuEvidence, path: DevicePath, given: Given) -> VerifiedGpu:
     procedure = Procedure(_STEPS, independent=True)
     report = evidence.report
-    unknown = ", ".join(map(str, report.opaque.unknown)) or "none"
-    procedure.parsed(
-        _STEPS.format,
-        "SPDM 1.1 request and response, every fixed field as specified, nothing left over",
-        f"{len(report.measurements)} measurements; opaque data types of no known meaning: {unknown}",
-    )
+    accepted: tuple[AcceptedValue, ...] = ()
+    with procedure.attempt(_STEPS.format):
+        accepted = require_named(report.unknown_values, given.tolerances.accepted_opaque)
+        procedure.record(*_format_facts(report, accepted))
     device = _judge_device(procedure, evidence, path, given)
     driver = judge_rim(procedure, _DRIVER_STEPS, "driver", given)
     vbios = judge_rim(procedure, _VBIOS_STEPS, "vbios", given)
@@ -294,8 +302,18 @@ def _verify(evidence: ParsedGpuEvidence, path: DevicePath, given: Given) -> Veri
         at=given.at,
         unchecked=tuple(dict.fromkeys((*device.used, *driver.used, *vbios.used))),
         tolerances=given.tolerances,
+        accepted=accepted,
         findings=procedure.finish(),
     )
+
+
+def _format_facts(report: ParsedGpuReport, accepted: tuple[AcceptedValue, ...]) -> tuple[str, str, Outcome]:
+    expected = "SPDM 1.1 request and response, every fixed field as specified, nothing left over"
+    unknown = ", ".join(map(str, report.opaque.unknown)) or "none"
+    got = f"{len(report.measurements)} measurements; opaque data types of no known meaning: {unknown}"
+    if not accepted:
+        return expected, got, Outcome.PASS
+    return expected, f"{got}; not understood, and accepted: {'; '.join(map(str, accepted))}", Outcome.WARNING
 
 
 # -- the device

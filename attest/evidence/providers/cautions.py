@@ -13,6 +13,8 @@ from attest.evidence.providers.document import PresentedMachine, StatedMachine
 MESSAGES: Mapping[str, str] = {
     "freshness-not-evaluated": "no nonce was given: the document may be of any age, whatever nonce it names",
     "nonce-not-carried": "this form of document carries no nonce: it may be of any age",
+    "keys-not-bound": "without a nonce REPORT_DATA could not be computed: nothing shows that a key belongs to the "
+    "machine; encrypt to none, and verify with the nonce of your request",
     "tls-not-bound": "REPORT_DATA names no TLS key: TLS ends outside the machine, and only content that is encrypted "
     "to a key in the claim binding is hidden from the service in between",
     "key-of-app": "a key service gives the signing key to every machine of the application: it does not single out "
@@ -47,7 +49,7 @@ def cautions_of(
     """
     about: dict[str, list[str]] = {}
     for machine, presented in machines:
-        for code in _of_machine(machine, presented):
+        for code in _of_machine(machine, presented, nonce):
             about.setdefault(code, []).append(machine.name)
     whole = () if nonce is not None else ("freshness-not-evaluated",)
     count = len(machines)
@@ -58,10 +60,12 @@ def cautions_of(
     )
 
 
-def _of_machine(machine: StatedMachine, presented: PresentedMachine) -> tuple[str, ...]:
+def _of_machine(machine: StatedMachine, presented: PresentedMachine, nonce: bytes | None) -> tuple[str, ...]:
     switches = any(name.startswith("nvswitch") for name, _ in presented.gpu_nonces)
     gpus = sum(name.startswith("gpu") for name, _ in presented.gpu_nonces)
     found = list(machine.commitment.cautions)
+    if not machine.commitment.construct(presented, nonce).keys.to_document():
+        found.insert(0, "keys-not-bound")
     if presented.gpu_nonces and machine.commitment.gpu_binding == "nonce":
         found.append("gpus-by-nonce")
     if not gpus and machine.role == "model":

@@ -93,11 +93,12 @@ def _claims(
     machine: StatedMachine, presented: PresentedMachine, construction: Construction, *, fresh: bool
 ) -> Mapping[str, JsonValue]:
     """Return the facts of a machine that passed every step."""
+    keys = construction.keys.to_document()
     return {
-        "binding": construction.keys.to_document(),
+        "binding": keys,
         "gpu_binding": machine.commitment.gpu_binding if presented.gpu_nonces else "none",
         "nonce_bound": fresh,
-        "key_scope": machine.commitment.key_scope,
+        **({"key_scope": machine.commitment.key_scope} if keys else {}),
         **construction.claims,
     }
 

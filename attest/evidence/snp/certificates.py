@@ -13,6 +13,7 @@ from attest.endorsements.signatures import load_public_key
 from attest.endorsements.x509 import Certificate
 from attest.errors import ChainError
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion
+from attest.evidence.tolerances import UnknownValue
 
 _ARC = "1.3.6.1.4.1.3704.1."
 _STRUCT_VERSION = "1"
@@ -24,7 +25,7 @@ _MICROCODE = "3.8"
 _FMC = "3.9"
 _HWID = "4"
 _CSP_ID = "5"
-_SPARE_SPLS = ("3.4", "3.5", "3.6", "3.7")
+_SPARE_SPLS = {"3.4": "spl4", "3.5": "spl5", "3.6": "spl6", "3.7": "spl7"}
 _MAX_SPL = 255
 _CLAUSE = "AMD 57230, extensions; sev-snp.md 9"
 _OCTET_STRING = 0x04
@@ -62,6 +63,7 @@ class SnpLeaf:
         kind: by its CN.
         product: by its issuer's CN and by productName, which agree.
         tcb: the SPL extensions.
+        spares: levels above 0 of components that have no known meaning, by AMD's names for them (``spl4``).
         hwid: 64 bytes (Turin 8) for a VCEK; None for a VLEK.
         csp_id: the cloud provider of a VLEK; None for a VCEK.
         product_name: as written, such as ``Milan-B0``; the stepping in it is known to be wrong for some chips.
@@ -71,11 +73,17 @@ class SnpLeaf:
     kind: LeafKind
     product: SnpProduct
     tcb: SnpTcbVersion
+    spares: tuple[tuple[str, int], ...]
     hwid: bytes | None
     csp_id: str | None
     product_name: str
     struct_version: int
     unknown_extensions: tuple[str, ...]
+
+    @property
+    def unknown_values(self) -> tuple[UnknownValue, ...]:
+        """The spare levels, which verification refuses unless they are named: AMD may have given them a meaning."""
+        return tuple(UnknownValue(f"{name}:{level}", _spare_level(name, level)) for name, level in self.spares)
 
 
 @lru_cache(maxsize=1024)
@@ -84,7 +92,7 @@ def read_leaf(certificate: Certificate) -> SnpLeaf:
 
     Raises:
         ChainError: ``snp-leaf-malformed``: an extension missing, misplaced or unreadable, another kind of key,
-            a spare SPL that is not 0, or names that disagree about the product line.
+            or names that disagree about the product line.
 
     Spec: AMD 57230 and 58369; specs/sev-snp.md, sections 8 and 9, check S03.
     """
@@ -106,6 +114,7 @@ def read_leaf(certificate: Certificate) -> SnpLeaf:
         kind=kind,
         product=product,
         tcb=_tcb(found, product),
+        spares=_spares(found, product),
         hwid=_hwid(found, product) if kind is LeafKind.VCEK else None,
         csp_id=_text(found, _CSP_ID, "CSP_ID") if kind is LeafKind.VLEK else None,
         product_name=product_name,
@@ -131,10 +140,6 @@ def _product(certificate: Certificate, kind: LeafKind, product_name: str) -> Snp
 
 
 def _tcb(found: dict[str, bytes], product: SnpProduct) -> SnpTcbVersion:
-    for suffix in _SPARE_SPLS:
-        # Turin's certificates leave out the first spare; every other one is there and zero.
-        if suffix != "3.4" or not product.has_fmc or suffix in found:
-            _require_spare(suffix, _spl(found, suffix, "spare SPL"))
     if not product.has_fmc:
         _require_absent(found, _FMC, f"fmcSPL on {product}")
     return SnpTcbVersion(
@@ -146,11 +151,21 @@ def _tcb(found: dict[str, bytes], product: SnpProduct) -> SnpTcbVersion:
     )
 
 
-def _require_spare(suffix: str, level: int) -> None:
-    """Refuse a level that has no meaning yet: AMD may give it one."""
-    if level:
-        meaning = f"{level}, which is not understood and therefore refused; a newer version may know this component"
-        raise _malformed(f"extension {suffix}", "0", meaning)
+def _spares(found: dict[str, bytes], product: SnpProduct) -> tuple[tuple[str, int], ...]:
+    # Turin's certificates leave out the first spare; every other one is there.
+    stated = [suffix for suffix in _SPARE_SPLS if suffix != "3.4" or not product.has_fmc or suffix in found]
+    levels = [(_SPARE_SPLS[suffix], _spl(found, suffix, "spare SPL")) for suffix in stated]
+    return tuple((name, level) for name, level in levels if level)
+
+
+def _spare_level(name: str, level: int) -> ChainError:
+    suffix = next(suffix for suffix, known in _SPARE_SPLS.items() if known == name)
+    error = _malformed(f"extension {suffix} ({name})", "0", f"{level}, which is not understood and therefore refused")
+    error.hint = (
+        "a newer version may know this component; a policy whose author knows it can accept the level: "
+        f"accepted_spls, '{name}:{level}'"
+    )
+    return error
 
 
 def _hwid(found: dict[str, bytes], product: SnpProduct) -> bytes:

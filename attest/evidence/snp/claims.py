@@ -7,6 +7,7 @@ from collections.abc import Callable
 from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin, claim_finder
 from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
 from attest.evidence.snp.verify import VerifiedSnpReport
+from attest.evidence.tolerances import value_names
 
 _Get = Callable[[VerifiedSnpReport], ClaimValue]
 _REPORT = "AMD 56860, ATTESTATION_REPORT; sev-snp.md 2"
@@ -89,6 +90,7 @@ SNP_CLAIMS: tuple[Claim, ...] = (
     ),
     _claim("signing_key", ClaimType.TEXT, Origin.HOST, lambda v: str(v.leaf.kind), "AMD 56860, KEY_INFO; sev-snp.md 5"),
     _claim("csp_id", ClaimType.TEXT, Origin.CERTIFICATE, lambda v: v.leaf.csp_id, "AMD 58369; sev-snp.md 9"),
+    _claim("not_understood", ClaimType.LIST, Origin.CERTIFICATE, lambda v: value_names(v.accepted), "sev-snp.md 9"),
     _claim(
         "firmware_rollback_protected",
         ClaimType.BOOLEAN,

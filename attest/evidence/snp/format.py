@@ -12,7 +12,13 @@ def _report_data(parsed: ParsedSnpEvidence) -> bytes:
     return parsed.report.report_data
 
 
-SNP = CpuFormat(kind="sev-snp", report_data=_report_data, verify=verify_snp_evidence, claims=SNP_CLAIMS)
+SNP = CpuFormat(
+    kind="sev-snp",
+    report_data=_report_data,
+    verify=verify_snp_evidence,
+    verify_tolerant=verify_snp_evidence,
+    claims=SNP_CLAIMS,
+)
 
 SNP_FORMATS = FormatTable(
     kinds=(SNP,),

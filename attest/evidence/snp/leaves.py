@@ -67,7 +67,7 @@ def _misfit(report: ParsedSnpReport, leaf: SnpLeaf, at: datetime) -> int:
     chip = leaf.hwid is not None and report.chip_id[: len(leaf.hwid)] != leaf.hwid
     tcb = leaf.tcb.to_bytes() != report.reported_tcb
     dates = not leaf.certificate.not_before <= at <= leaf.certificate.not_after
-    return 4 * chip + 2 * tcb + dates
+    return 8 * chip + 4 * tcb + 2 * dates + bool(leaf.spares)
 
 
 def no_leaf(evidence: ParsedSnpEvidence, kind: LeafKind, pool: Endorsements) -> AttestError:

@@ -37,6 +37,7 @@ from attest.evidence.snp.evidence import ParsedSnpEvidence
 from attest.evidence.snp.leaves import candidates, no_leaf, signing_kind
 from attest.evidence.snp.structure import ParsedSnpReport
 from attest.evidence.snp.tcb import SnpProduct, SnpTcbVersion, tcb_from_bytes
+from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, AcceptedValue, DeviceTolerances, require_named
 
 _COORDINATE_BYTES = 48
 _ECDSA = ec.ECDSA(hashes.SHA384())
@@ -72,6 +73,7 @@ class VerifiedSnpReport(NamedTuple):
         anchor: the pinned root that the chain reaches.
         crl: the current revocation list, or None when revocation was left unchecked and none was at hand.
         unchecked: the relaxations that this verification made use of.
+        accepted: levels in the certificate that are not understood, and were accepted by name.
     """
 
     report: ParsedSnpReport
@@ -86,6 +88,7 @@ class VerifiedSnpReport(NamedTuple):
     crl: Crl | None
     at: datetime
     unchecked: tuple[Unchecked, ...]
+    accepted: tuple[AcceptedValue, ...]
     findings: Findings
 
     @property
@@ -114,6 +117,7 @@ def verify_snp_evidence(
     anchors: TrustAnchors,
     at: datetime,
     unchecked: tuple[Unchecked, ...] = (),
+    tolerances: DeviceTolerances = NO_DEVICE_TOLERANCES,
 ) -> VerifiedSnpReport:
     """Verify that AMD hardware signed this report, and the chain of its certificates.
 
@@ -123,6 +127,7 @@ def verify_snp_evidence(
         anchors: the AMD root keys that the Verifier Owner accepts; an empty set accepts nothing.
         at: moment of appraisal, aware; certificate bounds are inclusive, a CRL's nextUpdate is exclusive.
         unchecked: ``revocation`` tolerates that no current CRL is at hand, nothing else matters here.
+        tolerances: levels in the certificate that need not be understood.
 
     Raises:
         SignatureError: P-384 / SHA-384 over bytes 0x000 to 0x29F does not verify, or the report is unsigned.
@@ -136,12 +141,13 @@ def verify_snp_evidence(
     kind = signing_kind(evidence.report)
     pool = endorsements.with_certificates(evidence.issuers)
     crls = (*evidence.crls, *endorsements.crls)
+    verify_with = partial(
+        _verify_with, pool=pool, crls=crls, anchors=anchors, at=at, unchecked=unchecked, spls=tolerances.spls
+    )
     refusals: list[AttestError] = []
     for leaf in candidates(evidence, kind, pool, at):
         try:
-            return _verify_with(
-                leaf, evidence.report, pool=pool, crls=crls, anchors=anchors, at=at, unchecked=unchecked
-            )
+            return verify_with(leaf, evidence.report)
         except (VerificationError, EndorsementError) as exc:
             refusals.append(exc)
     # Of several, the certificate that got furthest is the report's, and the others are of no account.
@@ -162,9 +168,11 @@ def _verify_with(
     anchors: TrustAnchors,
     at: datetime,
     unchecked: tuple[Unchecked, ...],
+    spls: tuple[AcceptedValue, ...],
 ) -> VerifiedSnpReport:
     procedure = Procedure(_STEPS)
-    leaf, tcbs = _judge_report(procedure, report, candidate)
+    leaf, accepted = _judge_leaf(procedure, report, candidate, spls)
+    tcbs = _judge_report(procedure, report, leaf)
     with procedure.step(_STEPS.leaf_validity):
         require_valid(leaf.certificate, at=at)
         procedure.record(at, _dates(leaf.certificate))
@@ -209,14 +217,15 @@ def _verify_with(
         crl=crl,
         at=at,
         unchecked=used,
+        accepted=accepted,
         findings=procedure.finish(),
     )
 
 
-def _judge_report(
-    procedure: Procedure, report: ParsedSnpReport, candidate: SnpLeaf | AttestError
-) -> tuple[SnpLeaf, _Tcbs]:
-    """Take the steps that compare the report with the certificate of its key."""
+def _judge_leaf(
+    procedure: Procedure, report: ParsedSnpReport, candidate: SnpLeaf | AttestError, spls: tuple[AcceptedValue, ...]
+) -> tuple[SnpLeaf, tuple[AcceptedValue, ...]]:
+    """Take the steps before those that compare the report with the certificate of its key."""
     procedure.parsed(
         _STEPS.format, "1184 bytes of a known version, reserved bytes zero", ("version {}", report.version)
     )
@@ -226,8 +235,18 @@ def _judge_report(
     with procedure.step(_STEPS.leaf):
         if isinstance(candidate, AttestError):
             raise candidate
-        leaf = candidate
-        procedure.record(("a {} with AMD's extensions", leaf.kind.upper()), leaf.product_name)
+        accepted = require_named(candidate.unknown_values, spls)
+        expected: Fact = ("a {} with AMD's extensions", candidate.kind.upper())
+        if accepted:
+            got: Fact = ("{}; not understood, and accepted: {}", candidate.product_name, "; ".join(map(str, accepted)))
+            procedure.record(expected, got, Outcome.WARNING)
+        else:
+            procedure.record(expected, candidate.product_name)
+    return candidate, accepted
+
+
+def _judge_report(procedure: Procedure, report: ParsedSnpReport, leaf: SnpLeaf) -> _Tcbs:
+    """Take the steps that compare the report with the certificate of its key."""
     with procedure.step(_STEPS.product):
         _require_product(report, leaf.product)
         tcbs = _read_tcbs(report, leaf.product)
@@ -254,7 +273,7 @@ def _judge_report(
             ("REPORTED_TCB and COMMITTED_TCB at most {}", tcbs.current),
             ("reported {}; committed {}", tcbs.reported, tcbs.committed),
         )
-    return leaf, tcbs
+    return tcbs
 
 
 # -- what the steps require

@@ -29,6 +29,8 @@ export interface BindingExpectation {
 export interface ToleranceReasons {
     /** By RIM index, 0 to 63: a measurement there that differs is only shown. */
     readonly waivedMeasurements?: Readonly<Record<string, string>> | undefined;
+    /** By name (`36:0300`: a type of opaque data and its bytes): a value without a known meaning is accepted. */
+    readonly acceptedOpaque?: Readonly<Record<string, string>> | undefined;
     /** A RIM signer on hold counts all the same. */
     readonly heldRimSigners?: string | undefined;
 }
@@ -51,6 +53,8 @@ export interface VerifyOptions {
     readonly tolerances?: {
         readonly gpus?: ToleranceReasons | undefined;
         readonly switches?: ToleranceReasons | undefined;
+        /** By name (`spl4:1`): a level without a known meaning in a certificate of AMD's is accepted. */
+        readonly spls?: Readonly<Record<string, string>> | undefined;
     } | undefined;
 }
 export type Outcome = "pass" | "fail" | "warning" | "not evaluated";

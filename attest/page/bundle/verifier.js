@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-ZW3BLPDY.js";import"./chunk-DSE26FBA.js";import"./chunk-OOZ2CIGX.js";import"./chunk-RE75LEB5.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-NA6YNQKH.js";import"./chunk-ACHMOE6Q.js";import"./chunk-LCYB5CED.js";import"./chunk-7GAYRXCY.js";import"./chunk-IUOU7EIO.js";import"./chunk-RE75LEB5.js";export{r as verifyEvidence};

@@ -325,5 +325,7 @@ _OTHERS: Mapping[str, Callable[[Any, Any], Differences]] = {
     ),
     "minimum_tdx_module_svn": partial(_table_of_accepted, each=minimum),
     "accepted_advisories": partial(_table_of_accepted, each=_advisory),
-    "waived_measurements": partial(_table_of_accepted, each=reasons),
+    **dict.fromkeys(
+        ("waived_measurements", "accepted_opaque", "accepted_spls"), partial(_table_of_accepted, each=reasons)
+    ),
 }

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import cast
 
+from attest.policy.accepted_values import ACCEPTED_VALUES
 from attest.policy.authoring.comparison import Effect, shown
 from attest.policy.authoring.demands import demands_of
 from attest.policy.authoring.lint_documents import document_findings
@@ -118,6 +119,19 @@ def _demands(context: LintContext) -> Iterator[LintFinding]:
             yield _relaxed(path, name, value, context)
         elif isinstance(value, tuple):
             yield from _repeated(path, cast("tuple[object, ...]", value))
+        elif name in ACCEPTED_VALUES:
+            yield from _accepted(path, value)
+
+
+def _accepted(path: str, values: Mapping[str, str]) -> Iterator[LintFinding]:
+    for value, reason in values.items():
+        yield LintFinding(
+            rule="value-not-understood",
+            severity=Severity.WARNING,
+            path=f"{path}.{value}",
+            why=f"a value without a known meaning is accepted: {reason}",
+            remedy="remove it once a newer version of this program knows the value",
+        )
 
 
 def _relaxed(path: str, name: str, value: RelaxedDemand, context: LintContext) -> LintFinding:

@@ -25,6 +25,9 @@ _COLLATERAL = "Fetch newer collateral: 'attest endorsements fetch', or leave --o
 _DRIVER = "Install a driver of the range in the guest and restart; or change the range in gpu.driver_versions."
 _VBIOS = "Have the device's firmware updated; or change the range in vbios_versions."
 _RIM = "Reinstall NVIDIA's driver and firmware: what runs is not what NVIDIA signed. Do not waive what is unexplained."
+_NOT_UNDERSTOOD = (
+    "Remove the value once a newer version of this program knows it; name only what you know the meaning of."
+)
 _SETTING = "Set the GPU's mode and restart it; a report alone says nothing of settings: 'attest collect gpu' does."
 _LOG = "Send the event log along (--eventlog) and compare it with a good boot: --reference-log names the first event."
 _DSTACK = (
@@ -106,6 +109,7 @@ FIXES: Mapping[str, str] = {
     "policy.gpu.rim": _RIM,
     "policy.gpu.fwid": "Update driver and firmware; fwids change with the branch: add this one if it is wanted.",
     "policy.gpu.waived_measurements.": _RIM,
+    "policy.gpu.accepted_opaque.": _NOT_UNDERSTOOD,
     "policy.gpu.held_rim_signers": "Update the driver: NVIDIA puts the signers of outdated ones on hold.",
     "policy.gpu.device_identities": _OTHER_MACHINE,
     "policy.gpu.denied_device_identities": "Use another GPU: the policy refuses this one.",
@@ -116,6 +120,7 @@ FIXES: Mapping[str, str] = {
     "policy.nvswitch.rim": _RIM,
     "policy.nvswitch.fwids": "Update the firmware of the switch; add this one if it is wanted.",
     "policy.nvswitch.waived_measurements.": _RIM,
+    "policy.nvswitch.accepted_opaque.": _NOT_UNDERSTOOD,
     "policy.nvswitch.held_rim_signers": "Update the firmware: NVIDIA puts the signers of outdated RIMs on hold.",
     "policy.nvswitch.device_identities": _OTHER_MACHINE,
     "policy.nvswitch.denied_device_identities": "Use another machine: the policy refuses this switch.",
@@ -159,6 +164,7 @@ SENTENCES: Mapping[str, str] = {
     "policy.snp.guest_policy.migrate_ma": "That a migration agent may move the guest must be {expected}.",
     "policy.snp.platform_info.": "The platform's property {name} must be {expected}.",
     "policy.snp.guest_svn": "The image's security version must be {expected}.",
+    "policy.snp.accepted_spls.": "The level {name}, whose meaning is not known, must be {expected}.",
     "policy.snp.provisional_firmware": "That the firmware is provisional and can be rolled back must be {expected}.",
     "policy.snp.firmware_rollback_protected": "That the firmware cannot be rolled back must be {expected}.",
     "policy.snp.rolled_back_since_launch": "That older firmware runs than at the guest's launch must be {expected}.",
@@ -191,12 +197,14 @@ SENTENCES: Mapping[str, str] = {
     "policy.gpu.vbios_versions": "The GPU's VBIOS must be {expected}.",
     "policy.gpu.rim": "Of the GPU's firmware and driver there must be {expected}.",
     "policy.gpu.fwid_required": "That the report states its certificate's firmware must be {expected}.",
+    "policy.gpu.accepted_opaque.": "The value {name}, whose meaning is not known, must be {expected}.",
     "policy.gpu.waived_measurements.": "The measurement with RIM index {name} must be {expected}.",
     "policy.gpu.environment": "NVML must call the machine {expected}.",
     "policy.gpu.cc_mode": "That NVML calls confidential computing on must be {expected}.",
     "policy.gpu.dev_tools_mode": "That NVML calls developer tools on must be {expected}.",
     "policy.nvswitch.vbios_versions": "The switch's BIOS must be {expected}.",
     "policy.nvswitch.rim": "Of the switch's firmware there must be {expected}.",
+    "policy.nvswitch.accepted_opaque.": "The value {name}, whose meaning is not known, must be {expected}.",
     "policy.nvswitch.waived_measurements.": "The measurement with RIM index {name} must be {expected}.",
     "policy.nvswitch.locked": "That the switch's configuration is locked must be {expected}.",
     "policy.devices.cpu": "There must be evidence of a CPU, {expected}.",

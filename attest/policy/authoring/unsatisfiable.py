@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from attest.policy.accepted_values import ACCEPTED_VALUES
 from attest.policy.authoring.comparison import shown, spans
 from attest.policy.authoring.demands import demands_of, resolved_names
 from attest.policy.authoring.lint_findings import LintFinding, Severity
@@ -19,7 +20,7 @@ from attest.policy.model import PolicyBody, PolicyDocument
 from attest.policy.references import ReferenceValues
 from attest.policy.snp_tcb import TCB_DEMANDS
 
-_NO_CHOICE = frozenset({"application_events", "waived_measurements", "accepted_advisories"})
+_NO_CHOICE = frozenset({"application_events", "waived_measurements", "accepted_advisories", *ACCEPTED_VALUES})
 """Lists and tables that demand nothing of a single value."""
 _PARTNERS = {one: other for pair in TCB_DEMANDS.values() for one, other in (pair, pair[::-1])}
 """Keys of demands on one TCB: a minimum, and exact ones."""

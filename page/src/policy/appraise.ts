@@ -1,6 +1,7 @@
 /** Is verified evidence acceptable? Policy in, a result with every check out; as `attest.appraisal` judges. */
 
 import type { Result } from "../verifier/api";
+import { notUnderstood } from "../verifier/warnings";
 import { told } from "./decode";
 import type { Policy } from "./document";
 import type { Walk } from "./judge";
@@ -24,6 +25,7 @@ export function appraise(result: Result, policy: Policy, at: number): Attestatio
     ...(outcome === "verified" ? [] : [whole("evidence.verified", false, "verified evidence", error?.code ?? outcome)]),
     whole("freshness", freshness === "matched", "matched", freshness, reasons.get("freshness")),
     whole("policy.not_simulated", !simulated, "hardware", simulated ? "SIMULATED" : "hardware", policy.simulated),
+    ...items.flatMap((item) => notNamed(item, policy)),
     ...walk.checks,
     ...items.flatMap(({ name, kind }) =>
       kinds.includes(kind) ? [] : { ...whole("policy.kind", false, `one of ${kinds.join(", ")}`, kind), item: name },
@@ -31,6 +33,15 @@ export function appraise(result: Result, policy: Policy, at: number): Attestatio
   ].map((check) => ({ ...check, counts: check.branch === undefined || !walk.aside.has(check.branch) }));
   const failed = checks.filter((check) => check.counts && check.outcome === "fail");
   return { affirmed: !failed.length, checks, failed };
+}
+
+/** Values without a known meaning that verification accepted and the policy does not name. */
+function notNamed({ name, kind, claims }: Result["items"][number], { tolerances }: Policy): PolicyCheck[] {
+  const { gpus, switches, spls } = tolerances;
+  const named = { "nvidia-gpu": gpus.acceptedOpaque, "nvidia-switch": switches.acceptedOpaque }[kind] ?? spls;
+  const extra = notUnderstood(claims).filter((value) => !Object.hasOwn(named, value));
+  const check = whole("policy.not_understood", false, told(Object.keys(named).sort()), told(extra));
+  return extra.length ? [{ ...check, item: name }] : [];
 }
 
 /** A check of the whole, and the reason for which it may fail. */

@@ -52,7 +52,9 @@ const MAX_BRANCHES = 64;
 /** What a policy judges by, and what verification is to tolerate. */
 export interface ReadBodies {
   readonly judge: Judge;
-  readonly tolerances: Readonly<Record<"gpus" | "switches", Tolerated>>;
+  readonly tolerances: Readonly<Record<"gpus" | "switches", Tolerated>> & {
+    readonly spls: Readonly<Record<string, string>>;
+  };
 }
 
 /** Rules by section. */
@@ -78,7 +80,7 @@ interface Place {
 }
 
 /** Evidence is verified once for all branches: what one of them tolerates, all would. */
-function agreed(take: (tolerated: Tolerated) => void): Tell {
+function agreed<T = Tolerated>(take: (tolerated: T) => void): Tell<T> {
   let first: readonly [path: string, tolerated: string] | undefined;
   return (path, tolerated) => {
     const told = canonical(tolerated as unknown as Json);
@@ -107,7 +109,11 @@ export function readBodies(
   references: References,
   rim: string | undefined,
 ): ReadBodies {
-  const tolerances = { gpus: NOTHING_TOLERATED, switches: NOTHING_TOLERATED };
+  const tolerances = {
+    gpus: NOTHING_TOLERATED,
+    switches: NOTHING_TOLERATED,
+    spls: {} as Readonly<Record<string, string>>,
+  };
   const strict: Json = rim === undefined ? true : { unchecked: rim };
   const tellGpus = agreed((tolerated) => {
     tolerances.gpus = tolerated;
@@ -115,9 +121,12 @@ export function readBodies(
   const tellSwitches = agreed((tolerated) => {
     tolerances.switches = tolerated;
   });
+  const tellSpls = agreed<Readonly<Record<string, string>>>((spls) => {
+    tolerances.spls = spls;
+  });
   const bodies = new BodyReader({
     azure: azureRows(references),
-    snp: snpRows(references),
+    snp: snpRows(references, tellSpls),
     tdx: tdxRows(references),
     dstack: dstackRows,
     sgx: sgxRows(references),

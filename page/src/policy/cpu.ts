@@ -31,6 +31,7 @@ import { type References, inTime, measured } from "./references";
 import {
   type Row,
   type Test,
+  acceptedValues,
   among,
   ask,
   atLeast,
@@ -100,7 +101,13 @@ const masked: Test<boolean> = [
 /** VCEK seeds of Milan can be extracted by software: any report of any TCB can be forged. */
 const sound: Test<string> = ["not ", (found: string, wanted) => found !== wanted];
 
-export function snpRows(references: References): Row {
+const SPARE_LEVEL = "spl[4-7]:(?:[1-9]\\d?|1\\d\\d|2[0-4]\\d|25[0-5])";
+
+export function snpRows(
+  references: References,
+  tell: (path: string, spls: Readonly<Record<string, string>>) => void,
+): Row {
+  let spls: Readonly<Record<string, string>> = {};
   const rows = section({
     products: among(choice(PRODUCTS), "product"),
     measurement: measured(references, 48),
@@ -129,11 +136,16 @@ export function snpRows(references: References): Row {
       ...tcbRows("committed_"),
       ...tcbRows("launch_"),
       mitigations_at_launch: firm(integer(1, EXACT), hasBits, undefined, "launch_mit_vector"),
+      accepted_spls: acceptedValues(SPARE_LEVEL, (values) => {
+        spls = values;
+      }),
       mitigations_now: firm(integer(1, EXACT), hasBits, undefined, "current_mit_vector"),
     }),
   });
   return (value, path, name) => {
+    spls = {};
     const found = rows(value, path, name);
+    tell(path, spls);
     if (!found.some(({ id }) => /(minimum|exact)_tcb/.test(id))) refuse(join(path, "minimum_tcb"), "this or exact_tcb");
     return [
       ...found,

@@ -68,6 +68,15 @@ export const tableOf =
     return Object.keys(found).length ? found : refuse(path, "members", value);
   };
 
+/** A mapping with at least one member, whose keys are all as an expression says. */
+export const namedTable =
+  <T>(read: Reader<T>, expression: string): Reader<Record<string, T>> =>
+  (value, path, name) => {
+    const found = tableOf(anything)(value, path, name);
+    for (const key of Object.keys(found)) like(expression)(key, join(path, key), key);
+    return tableOf(read)(value, path, name);
+  };
+
 export const listOf =
   <T>(read: Reader<T>): Reader<T[]> =>
   (value, path, name) =>

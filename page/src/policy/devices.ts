@@ -26,6 +26,7 @@ import {
   type Row,
   type Rule,
   type Test,
+  acceptedValues,
   among,
   ask,
   bits,
@@ -129,13 +130,36 @@ const NVDEC_WAIVER = "waived by NVIDIA's rule: NVDEC0 is disabled";
 /** What verification has to be told to tolerate, with the author's reasons. */
 export interface Tolerated {
   readonly waivedMeasurements: Readonly<Record<string, string>>;
+  readonly acceptedOpaque: Readonly<Record<string, string>>;
   readonly heldRimSigners: string | undefined;
 }
 
-export const NOTHING_TOLERATED: Tolerated = { waivedMeasurements: {}, heldRimSigners: undefined };
+export const NOTHING_TOLERATED: Tolerated = { waivedMeasurements: {}, acceptedOpaque: {}, heldRimSigners: undefined };
 
 /** Told what a section tolerates, and where it stands. */
-export type Tell = (path: string, tolerated: Tolerated) => void;
+export type Tell<T = Tolerated> = (path: string, tolerated: T) => void;
+
+/** Something was compared, with every RIM, and nothing differs but what is tolerated. */
+const compared = (
+  rims: number,
+  tolerated: () => { readonly waived: Readonly<Record<string, string>>; readonly held: string | undefined },
+): Test<boolean> => [
+  "NVIDIA's reference values",
+  ([matched, mismatches, others, ...answers]: readonly [
+    number,
+    readonly Claims[],
+    readonly Claims[],
+    ...(string | null)[],
+  ]) => {
+    const { waived, held } = tolerated();
+    return (
+      matched !== 0 &&
+      !mismatches.length &&
+      others.every(({ index, reason }) => reason === NVDEC_WAIVER || told(index) in waived) &&
+      (held !== undefined || answers.slice(rims).every((answer) => answer === null || answer === "good"))
+    );
+  },
+];
 
 /**
  * The keys of a kind of device, and those that GPUs and switches share; `rim` is what that key says when it is left
@@ -155,21 +179,8 @@ function device(
   const of = (member: string): string => rims.map((name) => ` ${name}.${member}`).join("");
   return (value, path, name) => {
     let waived: Readonly<Record<string, string>> = {};
+    let opaque: Readonly<Record<string, string>> = {};
     let held: string | undefined;
-    /** Something was compared, with every RIM, and nothing differs but what is tolerated here. */
-    const compared: Test<boolean> = [
-      "NVIDIA's reference values",
-      ([matched, mismatches, others, ...answers]: readonly [
-        number,
-        readonly Claims[],
-        readonly Claims[],
-        ...(string | null)[],
-      ]) =>
-        matched !== 0 &&
-        !mismatches.length &&
-        others.every(({ index, reason }) => reason === NVDEC_WAIVER || told(index) in waived) &&
-        (held !== undefined || answers.slice(rims.length).every((answer) => answer === null || answer === "good")),
-    ];
     const rules = section({
       vbios_versions: versions(16, "vbios_version"),
       ...rows,
@@ -180,6 +191,9 @@ function device(
             rule(join(at, index), { unchecked }, is, "measurements.compared"),
           );
         },
+        accepted_opaque: acceptedValues("(?:11|21|36):(?:[\\da-f]{2}){0,64}", (values) => {
+          opaque = values;
+        }),
         held_rim_signers: (given, at) => {
           held = demand(mustBe(false))(given, at, "").unchecked;
           return held === undefined ? [] : [rule(at, { unchecked: held }, is, "vbios_rim.revocation")];
@@ -191,11 +205,11 @@ function device(
       rim: (said = rim, ...at) =>
         ask(
           mustBe(true),
-          compared,
+          compared(rims.length, () => ({ waived, held })),
           `measurements.matched measurements.mismatches measurements.waived${of("version")}${of("revocation?")}`,
         )(said, ...at),
     })(value, path, name);
-    tell(path, { waivedMeasurements: waived, heldRimSigners: held });
+    tell(path, { waivedMeasurements: waived, acceptedOpaque: opaque, heldRimSigners: held });
     return rules;
   };
 }

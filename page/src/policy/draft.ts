@@ -112,6 +112,23 @@ function tdxFacts(claims: Claims, registers: readonly string[]): Fact[] {
   ];
 }
 
+/** What dstack measured into RTMR3: which app-compose it started, of which image and app, and who gives it keys. */
+function dstackFacts(claims: Claims): Fact[] {
+  const { compose_hash, os_image_hash, app_id, key_provider } = (claimOf(claims, "eventlog.dstack") ?? {}) as Claims;
+  const { name, id } = (key_provider ?? {}) as Claims;
+  const found = {
+    compose_hashes: ["App-compose of dstack", compose_hash],
+    os_images: ["Image of dstack", os_image_hash],
+    app_ids: ["App of dstack", app_id],
+    // A provider without an id is known by its name.
+    key_providers: ["Provider of keys of dstack", id === "" ? { name: name! } : key_provider],
+  } as const;
+  return Object.entries(found).flatMap(([key, [label, value]]) => {
+    const place = `dstack.${key}`;
+    return value === undefined ? [] : [fact(place, label, value, () => ({ [place]: [value] }), ["exact"])];
+  });
+}
+
 /** An enclave is known by its measurement, or by who signed it; the signer's rows are demanded in either case. */
 function sgxFacts({
   mr_enclave: measurement,
@@ -175,7 +192,7 @@ const SIMULATED = fact(
 
 const CPUS: Readonly<Record<string, (claims: Claims) => Fact[]>> = {
   "sev-snp": snpFacts,
-  tdx: (claims) => tdxFacts(claims, REGISTERS),
+  tdx: (claims) => [...tdxFacts(claims, REGISTERS), ...dstackFacts(claims)],
   sgx: sgxFacts,
   "azure-snp": (claims) => [...azureFacts(claims), ...snpFacts(claims.snp as Claims)],
   // The registers of a TD on Azure are zeros.

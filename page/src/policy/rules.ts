@@ -7,11 +7,14 @@ import {
   boolean,
   demand,
   hexOf,
+  join,
   listOf,
   mapped,
   maybe,
+  namedTable,
   record,
   refuse,
+  text,
   told,
 } from "./decode";
 
@@ -136,6 +139,19 @@ function excuse(
   const missing = tolerated === "eventlog" ? claims[tolerated] : value;
   return missing === undefined ? reasons.get(tolerated) : undefined;
 }
+
+/** Values without a known meaning that are accepted by name, each with a reason, and what is done with all of them. */
+export const acceptedValues =
+  (names: string, take: (values: Readonly<Record<string, string>>) => void): Row =>
+  (given, at, key) => {
+    const values = namedTable(text, names)(given, at, key);
+    take(values);
+    return Object.entries(values).map(([name, unchecked]) =>
+      rule(join(at, name), { unchecked }, is, ({ not_understood: found }) =>
+        Array.isArray(found) && found.includes(name) ? "accepted" : undefined,
+      ),
+    );
+  };
 
 // -- keys of a section: each is read into its rules
 

@@ -1,6 +1,8 @@
 /** The person's policy: read, applied and written. */
 
-import { type Choices, type Policy, type Row, loadPolicy, propose, rows, together } from "../policy/index";
+import { type Policy, loadPolicy } from "../policy/document";
+import type { Choices, Row } from "../policy/draft";
+import { together } from "../policy/kept";
 import type { Result } from "../verifier/api";
 import type { State } from "./state";
 import { sentence } from "./words";
@@ -14,6 +16,8 @@ export interface Judgement {
 /** Judge verified evidence; without a policy nothing is affirmed. */
 export async function judge(result: Result, text: string | undefined, at: number): Promise<Judgement> {
   const policy = await policyOf(text);
+  // Fetched when there is a result: nothing of it is needed to ask for the first one.
+  const { rows } = await import("../policy/draft");
   const found = await rows(result, policy, at);
   return {
     affirmed: found.judged?.affirmed === true,
@@ -34,6 +38,7 @@ export async function accepting(
   before: string | undefined,
   at: number,
 ): Promise<string> {
+  const { propose } = await import("../policy/draft");
   return propose(result, choices, await policyOf(before), at);
 }
 

@@ -4,9 +4,9 @@ import { showComposer, startChat } from "./chat";
 import { byId, download } from "./dom";
 import { Memory, type Store } from "./memory";
 import { type Place, Session, problemLine } from "./session";
-import { filesOf } from "../policy/index";
+import { filesOf } from "../policy/kept";
 import { readPolicy } from "./judge";
-import { showChecks, showStatus, showTime } from "./status";
+import { showChecks, showStatus, showTime, showWarnings } from "./status";
 import { showTrust, startTrust } from "./trust";
 
 const CHECK_MS = 60_000;
@@ -59,6 +59,7 @@ function begin(place: Place): void {
     showComposer(session);
     if (state.busy) return;
     showChecks(state);
+    showWarnings(state);
     showTrust(session);
     byId("command").textContent = commandOf(session);
     byId("save").toggleAttribute("disabled", !session.evidence);

@@ -51,6 +51,17 @@ export function showChecks({ result }: State): void {
   byId("claims").textContent = result.items.length ? JSON.stringify(result.items, null, 1) : NOTHING;
 }
 
+/** What a genuine and accepted result does not show, beside the verdict. */
+export function showWarnings({ result, policy }: State): void {
+  // The verifier applies no policy, but this page does.
+  const told = (result?.warnings ?? []).filter((warning) => !policy || warning.code !== "policy-not-judged");
+  const place = byId("warnings");
+  place.hidden = !told.length;
+  put(place, ...told.map((warning) => el("li", {}, sign("warning"), ` ${warning.message} `, code(warning.code))));
+}
+
+const sign = (outcome: keyof typeof SIGNS): HTMLElement => el("span", { class: `sign ${outcome}` }, SIGNS[outcome]);
+
 const NOTHING = "There are none: nothing was verified.";
 let shown = "";
 
@@ -101,11 +112,5 @@ function certificate({
 
 function line({ id, outcome, expected, got, clause, item }: CheckResult): HTMLElement {
   const told = joined(outcome !== "pass" && expected && `expected ${expected}, got`, got, clause && `(${clause})`);
-  return el(
-    "li",
-    {},
-    el("span", { class: `sign ${outcome}` }, SIGNS[outcome]),
-    ` ${sentence(id)}`,
-    el("small", {}, code(joined(item, id)), ` ${told}`),
-  );
+  return el("li", {}, sign(outcome), ` ${sentence(id)}`, el("small", {}, code(joined(item, id)), ` ${told}`));
 }

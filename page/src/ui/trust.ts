@@ -1,6 +1,7 @@
 /** The table "reported now, your policy, result", and what a person accepts of it. */
 
-import { type Choice, type Row, filesOf } from "../policy/index";
+import type { Choice, Row } from "../policy/draft";
+import { filesOf } from "../policy/kept";
 import { byId, code, download, el, put } from "./dom";
 import { accepting } from "./judge";
 import { type Session, problemLine } from "./session";

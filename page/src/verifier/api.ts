@@ -34,6 +34,8 @@ export interface BindingExpectation {
 export interface ToleranceReasons {
   /** By RIM index, 0 to 63: a measurement there that differs is only shown. */
   readonly waivedMeasurements?: Readonly<Record<string, string>> | undefined;
+  /** By name (`36:0300`: a type of opaque data and its bytes): a value without a known meaning is accepted. */
+  readonly acceptedOpaque?: Readonly<Record<string, string>> | undefined;
   /** A RIM signer on hold counts all the same. */
   readonly heldRimSigners?: string | undefined;
 }
@@ -55,7 +57,13 @@ export interface VerifyOptions {
   readonly anchors?: "vendors" | "simulation" | undefined;
   readonly unchecked?: readonly UncheckedReason[] | undefined;
   readonly tolerances?:
-    { readonly gpus?: ToleranceReasons | undefined; readonly switches?: ToleranceReasons | undefined } | undefined;
+    | {
+        readonly gpus?: ToleranceReasons | undefined;
+        readonly switches?: ToleranceReasons | undefined;
+        /** By name (`spl4:1`): a level without a known meaning in a certificate of AMD's is accepted. */
+        readonly spls?: Readonly<Record<string, string>> | undefined;
+      }
+    | undefined;
 }
 
 export type Outcome = "pass" | "fail" | "warning" | "not evaluated";

@@ -43,7 +43,7 @@ export function azureJson(hcl: Bytes, quote: Bytes, tdQuote: Bytes | undefined):
   const pcrs = Array.from({ length: bounded("pcrs", MAX_PCRS) }, () => hex(reader.take(PCR_BYTES, "pcrs")));
   reader.finish();
   const td = tdQuote && { td_quote: base64urlText(tdQuote) };
-  return utf8(
-    JSON.stringify({ version: 1, tpm_quote: { signature, message, pcrs }, hcl_report: base64urlText(hcl), ...td }),
-  );
+  const members = { version: 1, tpm_quote: { signature, message, pcrs }, hcl_report: base64urlText(hcl), ...td };
+  // With the blanks of Python's JSON, so that the digest of the evidence is the same; no value has these characters.
+  return utf8(JSON.stringify(members).replaceAll(/[:,]/g, "$& "));
 }

@@ -7,12 +7,14 @@ import type { Claims } from "./claims";
 import type { AttestError } from "./errors";
 import type { Endorsements } from "./pool";
 import type { TdReport } from "./tdx/structure";
+import type { NamedValues } from "./unknown_values";
 import type { Certificate, Issuer } from "./x509";
 
 /** What a Verifier Owner lets pass by name in devices of one kind; shown in the result. */
 export interface Tolerances {
   /** Reasons by RIM index for mismatches that are only shown. */
   readonly waived: ReadonlyMap<number, string>;
+  readonly opaque: NamedValues;
   /** Why a RIM signer on hold counts all the same; never applies to device chains. */
   readonly heldRimSigners: string | undefined;
 }
@@ -24,8 +26,8 @@ export interface Given {
   /** Moment of appraisal, milliseconds since 1970, UTC. */
   readonly at: number;
   readonly unchecked: readonly Unchecked[];
-  /** By kind: the indices of a switch mean other things than those of a GPU. */
-  readonly tolerances: { readonly gpus: Tolerances; readonly switches: Tolerances };
+  /** By kind: the indices of a switch mean other things than those of a GPU; and levels in certificates of AMD's. */
+  readonly tolerances: { readonly gpus: Tolerances; readonly switches: Tolerances; readonly spls: NamedValues };
 }
 
 /** A device whose evidence is genuine. Built by its procedure only, after the last check. */

@@ -39,4 +39,5 @@ import "./snp/evidence";
 import "./snp/structure";
 import "./tdx/structure";
 import "./time";
+import "./unknown_values";
 import "./x509";

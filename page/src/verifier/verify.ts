@@ -118,7 +118,10 @@ function partedBy(
 ): readonly [ofCpu: readonly AttestError[], ofDevices: readonly AttestError[]] {
   const ofCpu = [...refused].filter(([name]) => name === cpu?.[0]);
   const ofDevices = [...refused].filter(([name]) => name !== cpu?.[0]);
-  return [ofCpu.map(([, failure]) => failure), ofDevices.map(([, failure]) => failure)];
+  // Devices have no order: of several that are refused, the code decides, not the order of their files.
+  const byCode = (one: AttestError, other: AttestError): number =>
+    Number(one.code > other.code) - Number(one.code < other.code);
+  return [ofCpu.map(([, failure]) => failure), ofDevices.map(([, failure]) => failure).sort(byCode)];
 }
 
 /** What verified evidence states. */

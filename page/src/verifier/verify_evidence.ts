@@ -15,6 +15,7 @@ import { prefetch } from "./formats";
 import { merged } from "./pool";
 import type { NamedBytes } from "./recognised";
 import { readEndorsements, readEvidence } from "./recognition";
+import type { NamedValues } from "./unknown_values";
 import { verify } from "./verify";
 import { warningsOf } from "./warnings";
 
@@ -39,6 +40,7 @@ export const verifyEvidence: VerifyEvidence = async (input, options) => {
   const tolerances = {
     gpus: toleranceOf(options.tolerances?.gpus),
     switches: toleranceOf(options.tolerances?.switches),
+    spls: namedValues(options.tolerances?.spls),
   };
   const expected = expectedOf(options);
   const anchors = anchorsOf(options.anchors);
@@ -126,14 +128,23 @@ function uncheckedOf(unchecked: readonly UncheckedReason[]): UncheckedReason[] {
   });
 }
 
-function toleranceOf({ waivedMeasurements = {}, heldRimSigners }: ToleranceReasons = {}): Tolerances {
+function namedValues(values: Readonly<Record<string, string>> = {}): NamedValues {
+  usable(Object.values(values).every(isVisible), "a tolerance needs a reason");
+  return new Map(Object.entries(values));
+}
+
+function toleranceOf({ waivedMeasurements = {}, acceptedOpaque, heldRimSigners }: ToleranceReasons = {}): Tolerances {
   const waived = Object.entries(waivedMeasurements);
   usable(
     waived.every(([index]) => /^(?:\d|[1-5]\d|6[0-3])$/.test(index)),
     "waivedMeasurements: 0 to 63",
   );
   usable([...Object.values(waivedMeasurements), heldRimSigners ?? "-"].every(isVisible), "a tolerance needs a reason");
-  return { waived: new Map(waived.map(([index, reason]) => [Number(index), reason])), heldRimSigners };
+  return {
+    waived: new Map(waived.map(([index, reason]) => [Number(index), reason])),
+    opaque: namedValues(acceptedOpaque),
+    heldRimSigners,
+  };
 }
 
 function anchorsOf(anchors: VerifyOptions["anchors"] = "vendors"): TrustAnchors {

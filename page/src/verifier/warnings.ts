@@ -20,10 +20,26 @@ export function warningsOf({
 }: Pick<Result, "items" | "freshness" | "warnings">): readonly Caution[] {
   const found = new Map<string, Caution>();
   const stale = freshness === "not evaluated" ? [NO_FRESHNESS] : [];
-  for (const caution of [...warnings, ...items.flatMap(ofItem), ...stale, NO_POLICY]) {
+  for (const caution of [...warnings, ...items.flatMap(ofItem), ...ofValues(items), ...stale, NO_POLICY]) {
     if (!found.has(caution.code)) found.set(caution.code, caution);
   }
   return [...found.values()];
+}
+
+/** Values without a known meaning that were accepted by name; those of an Azure VM's CPU stand under `snp`. */
+function ofValues(items: readonly ItemResult[]): Caution[] {
+  const named = items.flatMap(({ name, claims }) => {
+    const values = notUnderstood(claims);
+    return values.length ? [`${name}: ${values.join(", ")}`] : [];
+  });
+  const what = "values without a known meaning were accepted, because the policy names them";
+  return named.length ? [{ code: "value-not-understood", message: `${what}: ${named.join("; ")}` }] : [];
+}
+
+/** The names of the values in an item's claims. */
+export function notUnderstood(claims: ItemResult["claims"]): readonly string[] {
+  const { not_understood: values = [] } = { ...claims, ...(claims.snp as ItemResult["claims"] | undefined) };
+  return values as readonly string[];
 }
 
 function ofItem({ claims }: ItemResult): Caution[] {

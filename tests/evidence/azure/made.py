@@ -18,6 +18,7 @@ from attest.evidence.azure.structure import HCL, HclReportType, ParsedHclReport
 from attest.evidence.binding import ExpectedBinding
 from attest.evidence.envelope import MEDIA_AZURE_CVM, Evidence, EvidenceItem
 from attest.evidence.snp.tcb import SnpProduct
+from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
 from attest.evidence.tpm.structure import SHA256, ParsedTpmQuote, PcrSelection, bitmap_of
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 from attest_simulator import SimulatedChip, SimulatedGuest
@@ -181,6 +182,7 @@ def judged(
     expected: ExpectedFreshness | ExpectedBinding | None = ASKED,
     endorsements: Endorsements | None = None,
     unchecked: tuple[Unchecked, ...] = (),
+    tolerances: DeviceTolerances = NO_DEVICE_TOLERANCES,
 ) -> VerifiedEvidence:
     """Verify a VM's evidence, or ``data`` in its place."""
     return verify(
@@ -190,4 +192,5 @@ def judged(
         at=AT,
         expected=expected,
         unchecked=unchecked,
+        tolerances=tolerances,
     )

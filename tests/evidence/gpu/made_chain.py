@@ -17,6 +17,7 @@ from attest.endorsements.x509 import Certificate, Extension, parse_certificate
 from attest.evidence.gpu.evidence import ParsedGpuEvidence
 from attest.evidence.gpu.structure import parse_report
 from attest.evidence.gpu.verify import VerifiedGpu, verify_gpu_evidence
+from attest.evidence.tolerances import NO_DEVICE_TOLERANCES, DeviceTolerances
 from attest_simulator import der
 from tests.endorsements.made import BEGINS, ENDS, MIDDLE, certificate, spki
 from tests.evidence.gpu import made
@@ -178,7 +179,10 @@ def verify(
     anchors: TrustAnchors | None = None,
     at: datetime = AT,
     unchecked: tuple[Unchecked, ...] = WITHOUT,
+    tolerances: DeviceTolerances = NO_DEVICE_TOLERANCES,
 ) -> VerifiedGpu:
     """Verify with what this module vouches for, without OCSP and RIMs unless told otherwise."""
     roots = held() if anchors is None else anchors
-    return verify_gpu_evidence(parsed, endorsements=pool, anchors=roots, at=at, unchecked=unchecked)
+    return verify_gpu_evidence(
+        parsed, endorsements=pool, anchors=roots, at=at, unchecked=unchecked, tolerances=tolerances
+    )

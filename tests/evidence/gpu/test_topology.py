@@ -109,6 +109,11 @@ def test_gpus_that_state_no_mode_are_of_one_mode() -> None:
     assert failing([devices[0], ("c", alone("c"))]) == {"device.mode"}
 
 
+def test_gpus_whose_mode_is_not_understood_are_not_of_the_mode_of_others() -> None:
+    strange = edited(alone("a"), t36=b"\3\0")
+    assert failing([("a", strange), ("b", alone("b"))]) == {"device.mode"}
+
+
 def before_580(board: Set) -> Set:
     """Take the opaque version and the feature flag from all GPUs: drivers before 580 write neither."""
     return [(name, edited(gpu, 34, 36)) for name, gpu in board[:8]] + list(board[8:])
@@ -340,6 +345,8 @@ def test_a_lone_device_that_contradicts_itself_is_refused_whatever_is_tolerated(
         edited(switch, t25=b"\0\0"),
         edited(gpu, t21=b"\x55"),
         edited(gpu, t36=b"\0\0"),
+        edited(gpu, t36=b"\3\0"),  # a mode that is not understood, beside a status of protected PCIe
+        edited(gpu, t21=b"\x56"),
         edited(gpu, 21),
         edited(gpu, 36),
     ):

@@ -36,7 +36,7 @@ from attest.evidence.gpu.references import Given, JudgedRim, WantedRim
 from attest.evidence.gpu.rim import ParsedRim, read_rim
 from attest.evidence.gpu.structure import parse_report
 from attest.evidence.gpu.verify import GpuSteps, VerifiedGpu, verify_gpu_evidence
-from attest.evidence.tolerances import DeviceTolerances, GpuTolerances, WaivedMeasurement
+from attest.evidence.tolerances import AcceptedValue, DeviceTolerances, GpuTolerances, WaivedMeasurement
 from attest_simulator.nvidia import SimulatedGpu, SimulatedNvSwitch
 from attest_simulator.nvidia.ocsp import Reason, SimulatedOcsp
 from attest_simulator.nvidia.products import PRODUCTS
@@ -59,6 +59,7 @@ from tests.evidence.gpu.made_chain import (
     name,
     verify,
 )
+from tests.unknown_values import extended_gpu, opaque_neighbours
 
 T = TypeVar("T")
 AT = datetime(2026, 7, 1, tzinfo=UTC)
@@ -475,6 +476,58 @@ def test_waived_measurements_are_shown_and_do_not_match() -> None:
     assert outcome is Outcome.WARNING
     assert "7 (driver): developer tools" in got
     assert verified.tolerances == waived
+
+
+def named(*values: str) -> GpuTolerances:
+    return GpuTolerances(accepted_opaque=tuple(AcceptedValue(value=value, reason="reason") for value in values))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        *((kind, value) for kind in (11, 21) for value in (b"", b"\x56", b"\0", b"\xff", b"\x55\0", b"\xaa\xaa")),
+        *((36, value) for value in (b"", b"\1", b"\3\0", b"\0\1", b"\xff\xff", b"\2\0\0")),
+    ],
+)
+def test_a_value_of_no_known_meaning_passes_only_where_its_exact_bytes_are_named(kind: int, value: bytes) -> None:
+    device, name = extended_gpu({kind: value}), f"{kind}:{value.hex()}"
+    for tolerances in (GpuTolerances(), *map(named, sorted(opaque_neighbours(kind, value)))):
+        error = refused(device, tolerances=tolerances)
+        assert (error.code, error.check, error.exit_code) == ("gpu-opaque-unsupported", "nvidia.format", 3)
+        assert outcomes(error)["nvidia.format"] is Outcome.FAIL
+    assert refused(device, tolerances=named(*opaque_neighbours(kind, value))).code == "gpu-opaque-unsupported"
+    verified = judge(device, tolerances=named("36:0900", name))
+    assert [one.value for one in verified.accepted] == [name]
+    assert told(verified, "nvidia.format") == (
+        Outcome.WARNING,
+        f"64 measurements; opaque data types of no known meaning: none; not understood, and accepted: {name} (reason)",
+    )
+
+
+def test_every_value_of_no_known_meaning_has_to_be_named() -> None:
+    device, both = extended_gpu({11: b"\x57", 36: b"\7\0"}), ("11:57", "36:0700")
+    for one_of_them in both:
+        assert refused(device, tolerances=named(one_of_them)).code == "gpu-opaque-unsupported"
+    assert [one.value for one in judge(device, tolerances=named(*both)).accepted] == list(both)
+    assert judge(tolerances=named(*both)).accepted == ()
+
+
+def test_a_value_named_for_gpus_is_not_accepted_of_a_switch() -> None:
+    """The kind of device follows from the certificate."""
+    device = replace(SWITCH, entries=made.opaque(made.SWITCH_ENTRIES, t21=b"\x57"))
+    accepted = named("21:57")
+    for tolerances in (DeviceTolerances(), DeviceTolerances(gpus=accepted)):
+        with pytest.raises(UnsupportedError):
+            verify(device.evidence(), tolerances=tolerances)
+    assert verify(device.evidence(), tolerances=DeviceTolerances(switches=accepted)).accepted
+
+
+def test_naming_a_value_hides_nothing_else() -> None:
+    """A status of protected PCIe beside a mode that is not understood contradicts it; RIMs and chains count on."""
+    device = replace(extended_gpu({36: b"\3\0"}), changed={7: bytes(48)})
+    assert refused(device, tolerances=named("36:0300")).code == "gpu-measurement-mismatch"
+    with pytest.raises(ValueError, match="needs a reason"):
+        AcceptedValue(value="36:0300", reason=" ")
 
 
 def test_a_rim_altered_after_it_was_signed_is_said_to_be_so() -> None:

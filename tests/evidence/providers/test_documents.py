@@ -136,8 +136,21 @@ def test_a_chutes_instance_is_bound_through_its_report_data() -> None:
 
 
 def test_without_a_nonce_the_key_of_a_chutes_instance_is_no_claim() -> None:
-    stated = claims(verified(made.chutes(made.instance("a")), made.instances("a"), nonce=None), "a/cpu")
+    result = verified(made.chutes(made.instance("a")), made.instances("a"), nonce=None)
+    stated = claims(result, "a/cpu")
     assert stated["binding"] == {}
+    assert "key_scope" not in stated
+    codes = [caution.code for caution in result.cautions]
+    assert codes[:2] == ["freshness-not-evaluated", "keys-not-bound"]
+    assert outcome(result, "provider.binding") == "not evaluated"
+
+
+@pytest.mark.parametrize("family", sorted(set(made.HONEST) - {"Chutes"}))
+@pytest.mark.parametrize("nonce", [NONCE, None])
+def test_every_other_document_commits_to_its_keys(family: str, nonce: bytes | None) -> None:
+    result = verified(*made.HONEST[family](), nonce=nonce)
+    assert "keys-not-bound" not in {caution.code for caution in result.cautions}
+    assert all(item.claims.get("key_scope") for item in result.items if "binding" in item.claims)
 
 
 def test_a_tinfoil_document_hashes_its_gpus() -> None:

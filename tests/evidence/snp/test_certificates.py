@@ -169,10 +169,18 @@ def test_a_level_fits_in_a_byte(suffix: str, level: int, accepted: bool) -> None
 
 @pytest.mark.parametrize(("name", "suffix"), [(n, s) for n in TEMPLATES for s in ("3.4", "3.5", "3.6", "3.7")])
 def test_a_spare_level_that_is_not_zero_is_not_understood(name: str, suffix: str) -> None:
-    assert read_leaf(changed(name, suffix, der.integer(0))).tcb in (TCB, TURIN_TCB)
-    error = refused(changed(name, suffix, der.integer(7)))
-    assert (error.field, error.expected) == (f"extension {suffix}", "0")
-    assert (error.got or "").startswith("7, which is not understood and therefore refused")
+    plain = read_leaf(changed(name, suffix, der.integer(0)))
+    assert (plain.tcb in (TCB, TURIN_TCB), plain.spares, plain.unknown_values) == (True, (), ())
+    spl = f"spl{suffix[-1]}"
+    (unknown,) = read_leaf(changed(name, suffix, der.integer(7))).unknown_values
+    error = unknown.refusal
+    assert unknown.name == f"{spl}:7"
+    assert (error.code, error.exit_code, error.check) == ("snp-leaf-malformed", 4, "snp.leaf")
+    assert (error.field, error.expected) == (f"extension {suffix} ({spl})", "0")
+    assert error.got == "7, which is not understood and therefore refused"
+    assert f"accepted_spls, '{spl}:7'" in (error.hint or "")
+    assert refused(changed(name, suffix, der.integer(256))).expected == "0 to 255"
+    assert refused(changed(name, suffix, der.octet_string(b"\0"))).expected == "an INTEGER"
 
 
 def test_an_fmc_belongs_to_turin_only() -> None:

@@ -1,6 +1,7 @@
 """The procedure S01 to S13: each check refuses on its own, and the refusals come in the right order."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -34,7 +35,8 @@ from attest_simulator import (
     simulated_chain,
     simulated_crl,
 )
-from tests.samples import AT, NO_CRL, scene
+from tests.samples import AT, NO_CRL, Scene, scene
+from tests.unknown_values import SPLS, extended_chip, spl_neighbours
 
 
 def refused(outcome: pytest.ExceptionInfo[Any]) -> tuple[str, str | None]:
@@ -162,6 +164,59 @@ def test_damaged_copies_beside_the_good_certificate_decide_nothing(name: str) ->
     with pytest.raises(ChainError) as outcome:
         honest.verify(endorsements=alone)
     assert outcome.value.code == "certificate-signature-invalid"
+
+
+def extended(product: SnpProduct, spares: Mapping[str, int], *, csp_id: str | None = None) -> Scene:
+    chip = extended_chip(SimulatedChip.of(product, csp_id=csp_id), spares)
+    return Scene(guest=SimulatedGuest(chip=chip), endorsements=chip.endorsements(at=AT))
+
+
+@pytest.mark.parametrize("level", [1, 7, 128, 255])
+@pytest.mark.parametrize(
+    ("product", "name"), [(p, n) for p in SnpProduct for n in SPLS if (p, n) != (SnpProduct.TURIN, "spl4")]
+)
+def test_a_level_of_no_known_meaning_passes_only_where_it_is_named_exactly(
+    product: SnpProduct, name: str, level: int
+) -> None:
+    strange = extended(product, {name: level})
+    for spls in ((), tuple(sorted(spl_neighbours(name, level)))):
+        with pytest.raises(ChainError) as outcome:
+            strange.verify(spls=spls)
+        assert refused(outcome) == ("snp-leaf-malformed", "snp.leaf")
+        assert "is not understood" not in (outcome.value.expected or "")
+        assert outcome.value.got == f"{level}, which is not understood and therefore refused"
+    verified = strange.verify(spls=("spl4:9", f"{name}:{level}"))
+    assert [one.value for one in verified.accepted] == [f"{name}:{level}"]
+    (check,) = (check for check in verified.checks if check.id == "snp.leaf")
+    assert check.outcome is Outcome.WARNING
+    assert check.got.endswith(f"not understood, and accepted: {name}:{level} (reason)")
+
+
+def test_every_level_of_no_known_meaning_has_to_be_named_of_a_vlek_too() -> None:
+    strange = extended(SnpProduct.MILAN, {"spl4": 1, "spl7": 2}, csp_id="CN=cloud.invalid")
+    for spls in (("spl4:1",), ("spl7:2",)):
+        with pytest.raises(ChainError):
+            strange.verify(spls=spls)
+    assert len(strange.verify(spls=("spl7:2", "spl4:1")).accepted) == 2
+    assert scene().verify(spls=("spl7:2",)).accepted == ()
+
+
+def test_naming_a_level_hides_nothing_else() -> None:
+    """The certificate of another chip, and another TCB, are refused as before."""
+    strange = extended(SnpProduct.GENOA, {"spl4": 1})
+    report = SimulatedGuest(chip=SimulatedChip.of(SnpProduct.GENOA, name="another")).report(bytes(64))
+    with pytest.raises(BindingError) as outcome:
+        strange.verify(report, spls=("spl4:1",))
+    assert refused(outcome) == ("snp-chip-id-mismatch", "snp.chip_id")
+
+
+def test_a_certificate_that_is_understood_is_taken_before_one_that_is_not() -> None:
+    strange, honest = extended(SnpProduct.GENOA, {"spl4": 1}), scene()
+    (leaf,) = (one for one in strange.endorsements.certificates if one.common_name == "SEV-VCEK")
+    known = honest.endorsements.certificates
+    for certificates in ((leaf, *known), (*known, leaf)):
+        pool = replace(honest.endorsements, certificates=certificates)
+        assert honest.verify(endorsements=pool, spls=("spl4:1",)).accepted == ()
 
 
 def test_of_several_certificates_the_one_that_gets_furthest_speaks() -> None:

@@ -7,6 +7,7 @@
 
 import { rfc3339 } from "../bytes";
 import { type ClaimTree, type Claims, nestedClaims, prefixed } from "../claims";
+import { valueNames } from "../unknown_values";
 import type { GpuFacts } from "./facts";
 import { isSwitch } from "./presented";
 import { type Comparison, type Source, isMatch } from "./measurements";
@@ -36,6 +37,7 @@ export function gpuClaims(facts: GpuFacts): Claims {
     ...(isSwitch(model) ? switchClaims(facts) : ownGpuClaims(facts)),
     opaque_version: opaque.version,
     unknown_opaque_types: opaque.unknown,
+    not_understood: valueNames(opaque.unknownValues),
     ...prefixed("measurements.", measurementClaims(facts)),
     ...rimMembers(facts, "driver"),
     ...rimMembers(facts, "vbios"),

@@ -10,7 +10,8 @@
 
 import { type Bytes, hex, latin1 } from "../bytes";
 import type { Shown } from "../shown";
-import { need } from "../errors";
+import { need, refuse } from "../errors";
+import type { UnknownValue } from "../unknown_values";
 
 const CHECK = "nvidia.format";
 /** Types of entries. */
@@ -74,6 +75,9 @@ const FORMS: Readonly<Record<number, RegExp>> = {
   [TYPE.FEATURE_FLAG]: KNOWN_MODE,
 };
 
+/** Types whose values are a closed set, which newer drivers may extend: a policy can name another value. */
+const CLOSED_SETS: readonly number[] = [TYPE.NVDEC0, TYPE.PROTECTED_PCIE, TYPE.FEATURE_FLAG];
+
 /** What a device says of itself; undefined means "not present in the report". Digests and ids in hex. */
 export interface OpaqueData {
   /** Version of the driver (`550.90.07`); a switch has none. */
@@ -110,6 +114,8 @@ export interface OpaqueData {
   readonly lockStatus: number | undefined;
   /** Types of no known meaning, in the order of the report. */
   readonly unknown: readonly number[];
+  /** Values that are not in the closed set of their type, which state nothing; likewise. */
+  readonly unknownValues: readonly UnknownValue[];
   /** Version of the VBIOS or BIOS as written. */
   readonly bios: Bytes | undefined;
 }
@@ -155,6 +161,20 @@ class Entries {
     requireSupported(false, value, String(form), field(type));
   }
 
+  /** The value of a closed set, if it is there and not in it. */
+  unknown(type: number): readonly UnknownValue[] {
+    const value = this.values.get(type);
+    if (!value || this.understood(type) !== undefined) return [];
+    const refuse = (): never => unsupported(value, String(FORMS[type]), field(type));
+    return [{ name: `${type}:${hex(value)}`, refuse }];
+  }
+
+  /** The number of an entry, if it is there and in the closed set of its type. */
+  understood(type: number): number | undefined {
+    const value = this.values.get(type);
+    return value && FORMS[type]?.test(latin1(value)) ? unsigned(value) : undefined;
+  }
+
   /** Read an entry, if it is there and of this size. */
   maybe<T>(type: number, read: (value: Bytes) => T, size?: number): T | undefined {
     const value = this.values.get(type);
@@ -188,18 +208,19 @@ export function parseOpaque(data: Bytes): OpaqueData {
   requireSupported(version < 2, version);
   // (4) Values that are interpreted.
   for (const type of entries.types()) {
-    // Without a version the flag has no meaning.
-    if (type !== TYPE.FEATURE_FLAG || version) entries.require(type, FORMS[type] ?? ANYTHING);
+    if (!CLOSED_SETS.includes(type)) entries.require(type, FORMS[type] ?? ANYTHING);
   }
-  const featureFlag = version ? entries.maybe(TYPE.FEATURE_FLAG, unsigned) : undefined;
-  const protectedPcie = entries.maybe(TYPE.PROTECTED_PCIE, unsigned);
+  // Without a version the flag has no meaning.
+  const featureFlag = version ? entries.understood(TYPE.FEATURE_FLAG) : undefined;
+  const protectedPcie = entries.understood(TYPE.PROTECTED_PCIE);
+  const closed = entries.types().filter((type) => CLOSED_SETS.includes(type));
   return {
     driverVersion: entries.text(TYPE.DRIVER_VERSION),
     project: entries.text(TYPE.PROJECT),
     projectSku: entries.text(TYPE.PROJECT_SKU),
     chipSku: entries.text(TYPE.CHIP_SKU),
     chipInfo: entries.text(TYPE.CHIP_INFO),
-    nvdec0: entries.maybe(TYPE.NVDEC0, unsigned),
+    nvdec0: entries.understood(TYPE.NVDEC0),
     fwid: entries.maybe(TYPE.FWID, hex),
     protectedPcie,
     version,
@@ -210,6 +231,7 @@ export function parseOpaque(data: Bytes): OpaqueData {
     gpuPdis: gpuPdis(entries),
     lockStatus: entries.maybe(TYPE.LOCK_STATUS, unsigned),
     unknown: entries.types().filter((type) => !isKnown(type)),
+    unknownValues: closed.flatMap((type) => (type !== TYPE.FEATURE_FLAG || version ? entries.unknown(type) : [])),
     bios: entries.value(TYPE.BIOS_VERSION),
   };
 }
@@ -223,7 +245,11 @@ function modeOf(version: number, flag = -1, status?: number): Pick<OpaqueData, "
 }
 
 function requireSupported(holds: boolean, got: Shown, expected = "version 0 or 1", name?: string): void {
-  need(holds, "unsupported", "gpu-opaque-unsupported", expected, got, { check: CHECK, field: name });
+  if (!holds) unsupported(got, expected, name);
+}
+
+function unsupported(got: Shown, expected: string, name?: string): never {
+  return refuse("unsupported", "gpu-opaque-unsupported", expected, got, { check: CHECK, field: name });
 }
 
 /** Types that the specification names, interpreted or not. */

@@ -21,6 +21,7 @@ import type { Status } from "../ocsp";
 import { named } from "../pool";
 import { Procedure, same, tolerated } from "../procedure";
 import type { Certificate } from "../x509";
+import { requireNamed } from "../unknown_values";
 import { type GpuLeaf, readIdentity, readLeaf, readModel } from "./certificates";
 import { type PathCheck, type Root, findPath, findRoot, reportSignedBy, requireLink } from "./chain";
 import { gpuClaims } from "./claims";
@@ -81,9 +82,12 @@ async function verifyGpu(evidence: ParsedGpuEvidence, given: Given): Promise<Ver
   const presented = await presentedDevice(evidence, given);
   const procedure: GpuProcedure = new Procedure(GPU_STEPS, { prefix: "nvidia.", isIndependent: true });
   const decisions = new Decisions(given.unchecked);
-  await procedure.attempt("format", (step) =>
-    step.tell("SPDM 1.1 measurements", `${evidence.report.measurements.length} measurements`),
-  );
+  await procedure.attempt("format", (step) => {
+    const { measurements, opaque } = evidence.report;
+    const accepted = requireNamed(opaque.unknownValues, tolerancesOf(presented).opaque);
+    const got = `${measurements.length} measurements`;
+    step.tell("SPDM 1.1 measurements", accepted ? `${got}; ${accepted}` : got, accepted ? "warning" : "pass");
+  });
   const root = await judgeDevice(procedure, presented, decisions);
   const statuses = await judgeRevocation(procedure, presented, root, decisions);
   const driver = await judgeRim(procedure, "driver", presented, decisions);

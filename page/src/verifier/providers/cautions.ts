@@ -2,11 +2,14 @@
 
 import type { Caution } from "../api";
 import type { Bytes } from "../bytes";
-import type { Machine, Presented } from "./document";
+import { type Machine, type Presented, isBound } from "./document";
 
 const MESSAGES: Readonly<Record<string, string>> = {
   "freshness-not-evaluated": "no nonce was given: the document may be of any age, whatever nonce it names",
   "nonce-not-carried": "this form of document carries no nonce: it may be of any age",
+  "keys-not-bound":
+    "without a nonce REPORT_DATA could not be computed: nothing shows that a key belongs to the machine; " +
+    "encrypt to none, and verify with the nonce of your request",
   "tls-not-bound":
     "REPORT_DATA names no TLS key: TLS ends outside the machine, and only content that is encrypted to a " +
     "key in the claim binding is hidden from the service in between",
@@ -40,7 +43,9 @@ export function cautionsOf(
 ): readonly Caution[] {
   const about = new Map<string, string[]>();
   for (const [machine, presented] of machines) {
-    for (const code of ofMachine(machine, presented)) about.set(code, [...(about.get(code) ?? []), machine.name]);
+    for (const code of ofMachine(machine, presented, nonce)) {
+      about.set(code, [...(about.get(code) ?? []), machine.name]);
+    }
   }
   const whole = [...(nonce ? [] : ["freshness-not-evaluated"]), ...codes];
   return [
@@ -50,10 +55,12 @@ export function cautionsOf(
   ];
 }
 
-function ofMachine({ role, commitment }: Machine, { devices }: Presented): readonly string[] {
+function ofMachine({ role, commitment }: Machine, presented: Presented, nonce: Bytes | undefined): readonly string[] {
+  const { devices } = presented;
   const gpus = devices.filter(({ name }) => name.startsWith("gpu")).length;
   const switches = devices.length - gpus;
   return [
+    ...(isBound(commitment.construct(presented, nonce).keys) ? [] : ["keys-not-bound"]),
     ...commitment.cautions,
     ...(devices.length && commitment.gpuBinding === "nonce" ? ["gpus-by-nonce"] : []),
     ...(!gpus && role === "model" ? ["gpus-not-shown"] : []),

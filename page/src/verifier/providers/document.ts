@@ -63,6 +63,9 @@ export interface ProviderDocument {
   readonly cautions?: readonly string[];
 }
 
+/** Whether REPORT_DATA commits to any key. */
+export const isBound = (keys: ClaimTree): boolean => Object.values(keys).some((key) => key !== undefined);
+
 // -- comparisons
 
 /** Require two values to be equal, and tell them. */

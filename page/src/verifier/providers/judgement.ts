@@ -5,7 +5,7 @@ import { type Check, check, ofItem } from "../checks";
 import { type Claims, nestedClaims } from "../claims";
 import { type AttestError, refusal } from "../errors";
 import { Procedure } from "../procedure";
-import type { Machine, Presented, StepName } from "./document";
+import { type Machine, type Presented, type StepName, isBound } from "./document";
 
 const STEPS = {
   form: ["provider.form", "providers.md 2 to 4"],
@@ -51,7 +51,7 @@ export async function judgeMachine(
       binding: nestedClaims(keys),
       gpu_binding: presented.devices.length ? commitment.gpuBinding : "none",
       nonce_bound: nonce !== undefined,
-      key_scope: commitment.keyScope,
+      ...(isBound(keys) && { key_scope: commitment.keyScope }),
       ...nestedClaims(claims ?? {}),
     },
   };

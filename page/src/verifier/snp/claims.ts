@@ -2,6 +2,7 @@
 
 import { type Bytes, isZero, padded } from "../bytes";
 import { type Claims, type ClaimValue, nestedClaims, without } from "../claims";
+import { valueNames } from "../unknown_values";
 import type { SnpLeaf } from "./leaves";
 import type { SnpReport } from "./structure";
 import { type Tcbs, covers, tcbText } from "./tcb";
@@ -64,6 +65,7 @@ export function snpClaims(report: SnpReport, leaf: SnpLeaf, tcbs: Tcbs): Claims 
       tcbText(tcbs.committed_tcb) !== tcbText(tcbs.current_tcb) || committed_version !== current_version,
     signing_key: leaf.kind.toLowerCase(),
     csp_id: leaf.cspId,
+    not_understood: valueNames(leaf.unknownValues),
     firmware_rollback_protected: covers(tcbs.committed_tcb, tcbs.reported_tcb),
     rolled_back_since_launch: !covers(tcbs.current_tcb, tcbs.launch_tcb),
   });

@@ -7,6 +7,7 @@ import { TAG, type Tlv, defect, integer, onlyElement, unlessDefect } from "../de
 import { AttestError, type Demand, demandsOf, refusalOf, refuse } from "../errors";
 import type { Given } from "../evidence";
 import { withCommonName } from "../pool";
+import type { UnknownValue } from "../unknown_values";
 import { type Certificate, extensionOf, parseCertificate } from "../x509";
 import type { SnpReport } from "./structure";
 import { PRODUCTS, type Product, type Tcb, partsOf, tcbBytes } from "./tcb";
@@ -24,6 +25,8 @@ export interface SnpLeaf {
   readonly hwid?: Bytes;
   /** The cloud provider of a VLEK. */
   readonly cspId?: string;
+  /** Levels of spare components that are not 0. */
+  readonly unknownValues: readonly UnknownValue[];
   /** As written, such as `Milan-B0`; the stepping in it is known to be wrong for some chips. */
   readonly productName: string;
 }
@@ -52,10 +55,10 @@ class Extensions {
     return found;
   }
 
-  /** A security patch level; those that are spare are zero. */
-  level(arc: number | string, most = 255): number {
+  /** A security patch level. */
+  level(arc: number | string): number {
     const found = Number(this.read(`3.${arc}`, TAG.integer, integer));
-    demand(found >= 0 && found <= most, `3.${arc}`, `0 to ${most}`, found);
+    demand(found >= 0 && found <= 255, `3.${arc}`, "0 to 255", found);
     return found;
   }
 }
@@ -69,10 +72,11 @@ export async function readLeaf(certificate: Certificate): Promise<SnpLeaf> {
   const product = productOf(productName, kind, certificate.issuerCommonName);
   // (2) What only others have, and the spare levels.
   requireNoOther(extensions, kind, product);
+  const unknownValues = spareLevels(extensions, product);
   // (3) What is compared with a report.
   extensions.read("1", TAG.integer, integer);
   const tcb = Object.fromEntries(partsOf(product).map(([part, , arc]) => [part, extensions.level(arc)]));
-  const leaf = { certificate, kind, product, tcb, productName };
+  const leaf = { certificate, kind, product, tcb, productName, unknownValues };
   if (kind === "VLEK") return { ...leaf, cspId: extensions.text("5") };
   return { ...leaf, hwid: hwidOf(extensions.raw("4"), product === "Turin" ? 8 : 64) };
 }
@@ -92,18 +96,24 @@ function productOf(productName: string, kind: LeafKind, issuerName: string | und
   return product;
 }
 
-/**
- * A VCEK names no provider and a VLEK no chip; only Turin has an FMC; spare levels are zero, and Turin may omit the
- * first.
- */
+/** A VCEK names no provider and a VLEK no chip; only Turin has an FMC. */
 function requireNoOther(extensions: Extensions, kind: LeafKind, product: Product): void {
-  const isTurin = product === "Turin";
-  const foreign = [kind === "VCEK" ? "5" : "4", ...(isTurin ? [] : ["3.9"])];
+  const foreign = [kind === "VCEK" ? "5" : "4", ...(product === "Turin" ? [] : ["3.9"])];
   for (const arcs of foreign) demand(!extensions.raw(arcs), arcs, "none", extensions.raw(arcs));
-  for (const arc of ["4", "5", "6", "7"]) {
-    const mayBeAbsent = isTurin && arc === "4";
-    if (!mayBeAbsent || extensions.raw("3.4")) extensions.level(arc, 0);
-  }
+}
+
+/** The levels of spare components that are not 0, which AMD may have given a meaning; Turin may omit the first. */
+function spareLevels(extensions: Extensions, product: Product): readonly UnknownValue[] {
+  const stated = [4, 5, 6, 7].filter((arc) => arc > 4 || product !== "Turin" || extensions.raw("3.4"));
+  return stated.flatMap((arc) => {
+    const level = extensions.level(arc);
+    const field = `3.${arc} (spl${arc})`;
+    const unknown = {
+      name: `spl${arc}:${level}`,
+      refuse: (): never => refuse("chain", "snp-leaf-malformed", "0", `${level}, which is not understood`, { field }),
+    };
+    return level ? [unknown] : [];
+  });
 }
 
 /** HWID: raw bytes in AMD's certificates, an OCTET STRING around them in others; never anything between. */
@@ -135,10 +145,10 @@ export async function candidates(
 
 /** How badly a leaf fits, judged without any signature; only the order of trying depends on it. */
 function misfit(leaf: SnpLeaf | AttestError, report: SnpReport, at: number): number {
-  if (leaf instanceof AttestError) return 8;
-  const { hwid, tcb, product, certificate } = leaf;
+  if (leaf instanceof AttestError) return 16;
+  const { hwid, tcb, product, certificate, unknownValues } = leaf;
   const isOtherChip = hwid !== undefined && !hasAt(report.chip_id, hwid);
   const isOtherTcb = !equal(tcbBytes(tcb, product), report.reported_tcb);
   const isCurrent = certificate.notBefore <= at && at <= certificate.notAfter;
-  return (isOtherChip ? 4 : 0) + (isOtherTcb ? 2 : 0) + (isCurrent ? 0 : 1);
+  return (isOtherChip ? 8 : 0) + (isOtherTcb ? 4 : 0) + (isCurrent ? 0 : 2) + (unknownValues.length ? 1 : 0);
 }

@@ -14,6 +14,7 @@ import { AttestError, need, refusalOf, refuse } from "../errors";
 import type { Given, Verified } from "../evidence";
 import { withCommonName } from "../pool";
 import { Procedure, reasonsOf, tolerated } from "../procedure";
+import { type NamedValues, requireNamed } from "../unknown_values";
 import type { Certificate, Issuer } from "../x509";
 import { findIssuer, findRoot } from "./chain";
 import { snpClaims } from "./claims";
@@ -70,7 +71,7 @@ const progress = ({ checks }: AttestError): number => checks.findIndex(({ outcom
 async function verifyWith(candidate: SnpLeaf | AttestError, report: SnpReport, given: Given): Promise<Verified> {
   const { at } = given;
   const procedure = new Procedure(SNP_STEPS);
-  const { leaf, tcbs } = await judgeReport(procedure, report, candidate);
+  const { leaf, tcbs } = await judgeReport(procedure, report, candidate, given.tolerances.spls);
   const { certificate, product } = leaf;
   await procedure.step("leafValidity", (step) => {
     requireValid(certificate, at);
@@ -124,6 +125,7 @@ async function judgeReport(
   procedure: Procedure<typeof SNP_STEPS>,
   report: SnpReport,
   candidate: SnpLeaf | AttestError,
+  spls: NamedValues,
 ): Promise<JudgedReport> {
   await procedure.step("format", (step) =>
     step.tell("1184 bytes of a known version, reserved bytes zero", `version ${report.version}`),
@@ -133,7 +135,10 @@ async function judgeReport(
   );
   const leaf = await procedure.step("leaf", (step) => {
     if (candidate instanceof AttestError) throw candidate;
-    step.tell(`a ${candidate.kind} with AMD's extensions`, candidate.productName);
+    const { kind, productName, unknownValues } = candidate;
+    const accepted = requireNamed(unknownValues, spls);
+    const got = accepted ? `${productName}; ${accepted}` : productName;
+    step.tell(`a ${kind} with AMD's extensions`, got, accepted ? "warning" : "pass");
     return candidate;
   });
   const tcbs = await procedure.step("product", (step) => {
