@@ -11,7 +11,7 @@ from attest.appraisal import appraise
 from attest.encoding import rfc3339_text
 from attest.policy import load_policy
 from tests.evidence.providers import made
-from tests.evidence.providers.test_documents import CHANGED, MALFORMED, OTHER, OTHER_NONCE
+from tests.evidence.providers.test_documents import CHANGED, MALFORMED, OTHER, OTHER_NONCE, other_bytes
 from tests.page.browser import Question, Verifier
 from tests.page.policies import ask, prepare, seen, told_by_page, verdict_of
 from tests.page.reference import answer, differences
@@ -38,6 +38,10 @@ def _cases() -> Iterator[_Case]:
     top, other = made.machine(), made.machine(td=OTHER, gpus=("another gpu",))
     yield "a copy and another machine", {**top, "all_attestations": [dict(top), other]}, None, made.NONCE
     yield "one machine twice", made.listed(made.entry("a"), made.entry("a")), None, made.NONCE
+    once = made.machine(gpus=())
+    for name in ("bytes behind a report", "signature"):
+        again = once | {"intel_quote": other_bytes(once["intel_quote"], signature=name == "signature"), "quote": None}
+        yield f"one report twice, other {name}", made.gateway(once, again), None, made.NONCE
     yield "one GPU in two machines", made.gateway(made.machine(), made.machine(td=OTHER)), None, made.NONCE
     yield "no key", made.chutes(made.instance("a")), None, None
     yield "tinfoil v2", made.tinfoil_v2(), None, None

@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-ZW3BLPDY.js";import"./chunk-DSE26FBA.js";import"./chunk-OOZ2CIGX.js";import"./chunk-RE75LEB5.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-6D6C62D3.js";import"./chunk-LVL5734X.js";import"./chunk-GOYUZFWW.js";import"./chunk-EMR3T6FJ.js";export{r as verifyEvidence};

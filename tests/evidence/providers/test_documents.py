@@ -30,8 +30,12 @@ from tests.evidence.providers.made import NONCE, Document, verified
 from tests.samples import AT
 
 _OTHER_KEY = ec.derive_private_key(9, ec.SECP384R1())
+_P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 OTHER_NONCE = b"\x55" * 32
 OTHER = SimulatedTd(platform=SimulatedPlatform.of(), mr_td=b"\7" * 48)
+UNDER_DEBUG = replace(made.TD, td_attributes=made.TD.td_attributes | 1)
+OTHER_ENCLAVE = replace(made.ENCLAVE, mr_enclave=b"\7" * 32)
+ELSEWHERE = SimulatedTd(platform=SimulatedPlatform.of("another platform"))
 
 
 def refused(
@@ -271,6 +275,32 @@ CHANGED: dict[str, tuple[Case, str, str]] = {
         "provider.statements",
         "provider-statement-mismatch",
     ),
+    "manager of a machine under debug": (
+        lambda: (made.machine(compose_manager_attestation=made.manager(td=UNDER_DEBUG)), None),
+        "provider.statements",
+        "provider-statement-mismatch",
+    ),
+    "manager of another owner": (
+        lambda: (
+            made.machine(compose_manager_attestation=made.manager(td=replace(made.TD, mr_owner=b"\1" * 48))),
+            None,
+        ),
+        "provider.statements",
+        "provider-statement-mismatch",
+    ),
+    "manager on another platform": (
+        lambda: (made.machine(compose_manager_attestation=made.manager(td=ELSEWHERE)), None),
+        "provider.statements",
+        "provider-statement-mismatch",
+    ),
+    "manager in another enclave": (
+        lambda: (
+            made.machine(td=made.ENCLAVE, compose_manager_attestation=made.manager(td=OTHER_ENCLAVE)),
+            None,
+        ),
+        "provider.statements",
+        "provider-statement-mismatch",
+    ),
     "key of an instance": (
         lambda: (made.chutes(made.instance("a")), made.instances("a", key=bytes(1184))),
         "provider.nonce",
@@ -367,7 +397,7 @@ def test_the_managers_list_may_be_hashed_with_members_in_the_order_of_their_name
 
 def test_a_forged_quote_of_the_manager_is_refused() -> None:
     forged = bytearray(bytes.fromhex(made.manager()["quote"]))
-    forged[700] ^= 1  # the signature
+    forged[690] ^= 1  # the signature
     error = refused(made.machine(compose_manager_attestation=made.manager(quote=bytes(forged).hex())))
     assert error.exit_code == 4
     assert {check.item for check in error.checks if check.outcome is Outcome.FAIL} == {"0/witness/cpu"}
@@ -396,6 +426,26 @@ def test_a_machine_that_stands_twice_is_refused() -> None:
     twice = made.entry("a")
     error = refused(made.listed(twice, twice))
     assert (error.code, error.check, error.exit_code) == ("provider-machine-repeated", "provider.machines", 4)
+
+
+def other_bytes(quote: str, *, signature: bool) -> str:
+    """The same report in other bytes: behind it, or in the signature, which (r, n - s) is as well as (r, s)."""
+    data = bytearray.fromhex(quote)
+    if not signature:
+        return (data + b"\1").hex()
+    s = slice(48 + 584 + 4 + 32, 48 + 584 + 4 + 64)
+    data[s] = (_P256_ORDER - int.from_bytes(data[s], "big")).to_bytes(32, "big")
+    return data.hex()
+
+
+@pytest.mark.parametrize("signature", [False, True])
+def test_one_report_in_other_bytes_is_no_second_machine(signature: bool) -> None:
+    first = made.machine(gpus=())
+    second = first | {"intel_quote": other_bytes(first["intel_quote"], signature=signature), "quote": None}
+    error = refused(made.gateway(first, second))
+    assert (error.code, error.check, error.exit_code) == ("provider-machine-repeated", "provider.machines", 4)
+    alone = verified(second)
+    assert [item.name for item in alone.items] == ["0/cpu"]
 
 
 def test_one_gpu_in_two_machines_is_refused() -> None:

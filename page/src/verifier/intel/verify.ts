@@ -41,6 +41,7 @@ import {
 } from "./evaluation";
 import type { PckCertificate } from "./pck";
 import { type Quote, parseQuote } from "./quote";
+import { type Shown, shown } from "../shown";
 import type { Dated } from "./tcb_info";
 
 /** Every check of a quote, in order; `tdx.` or `sgx.` stands before each id. */
@@ -67,9 +68,17 @@ export function readIntelQuote(value: Bytes): ParsedCpu {
   return {
     kind: quote.tee,
     reportData: quote.report_data,
+    signed: quote.signedBytes,
+    machine: machineOf(quote),
     verify: (given) => verifyIntelQuote(quote, given),
     ...registers,
   };
+}
+
+/** The report without its report data, and the key that signed it, as text. */
+function machineOf({ td, enclave, attestationKey }: Quote): string {
+  const { report_data: _, ...others } = (td ?? enclave)!;
+  return shown([...Object.values<Shown>(others), attestationKey]);
 }
 
 function registersOf({ rtmr0, rtmr1, rtmr2, rtmr3 }: NonNullable<Quote["td"]>): Registers {

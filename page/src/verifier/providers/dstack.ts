@@ -13,7 +13,7 @@ import { sha256 } from "../crypto";
 import type { Item } from "../envelope";
 import { type JsonObject, type JsonValue, jsonValue } from "../json";
 import { splitNvidiaJson } from "../nvidia_json";
-import type { Told } from "../procedure";
+import { type Told, same } from "../procedure";
 import type { Certificate } from "../x509";
 import { type ComposeManager, readComposeManager, requireList } from "./compose_manager";
 import {
@@ -26,7 +26,6 @@ import {
   type ProviderDocument,
   type Role,
   type StepName,
-  equal,
   requireGpuNonces,
 } from "./document";
 import { dstackItems } from "./dstack_items";
@@ -76,7 +75,7 @@ class DstackCommitment implements Commitment {
     const { key, fingerprint, ohttp } = this.stated;
     const own = presented.reportData.slice(32);
     const comparisons: Partial<Record<StepName, Comparison | undefined>> = {
-      nonce: nonce && (() => equal("nonce-mismatch", "REPORT_DATA[32:64]", nonce, own)),
+      nonce: nonce && (() => same("nonce-mismatch", "REPORT_DATA[32:64]", nonce, own)),
       binding: () => this.requireBinding(presented),
       keys: () => this.requireKeys(),
       gpus: presented.devices.length ? () => requireGpuNonces(presented, own) : undefined,
@@ -91,7 +90,7 @@ class DstackCommitment implements Commitment {
   private async requireBinding({ reportData }: Presented): Promise<Told> {
     const { key, fingerprint } = this.stated;
     const wanted = fingerprint ? await sha256(concat(key.address, fingerprint)) : padded(key.address, 32);
-    return equal("provider-binding-mismatch", "REPORT_DATA[0:32]", wanted, reportData.slice(0, 32));
+    return same("provider-binding-mismatch", "REPORT_DATA[0:32]", wanted, reportData.slice(0, 32));
   }
 
   private async requireKeys(): Promise<Told> {
@@ -99,13 +98,13 @@ class DstackCommitment implements Commitment {
     const told = requireFitting(key);
     const [leaf] = certificates;
     if (!leaf || !fingerprint) return told;
-    return equal("provider-key-mismatch", "tls_certificate", fingerprint, await sha256(leaf.spki));
+    return same("provider-key-mismatch", "tls_certificate", fingerprint, await sha256(leaf.spki));
   }
 
   private requireStatements(presented: Presented): Told {
     const { nonce, quotes, manager } = this.stated;
     const agree = (field: string, wanted: Bytes, got: Bytes): Told =>
-      equal("provider-statement-mismatch", field, wanted, got);
+      same("provider-statement-mismatch", field, wanted, got);
     if (nonce) agree("request_nonce", presented.reportData.slice(32), nonce);
     for (const copy of quotes.slice(1)) agree("quote", quotes[0]!, copy);
     if (manager && presented.witness) requireList(manager, presented.witness, presented);

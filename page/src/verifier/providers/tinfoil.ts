@@ -17,14 +17,13 @@ import { type Item, MEDIA, itemOf } from "../envelope";
 import { need, refuse } from "../errors";
 import type { JsonValue } from "../json";
 import { splitNvidiaJson } from "../nvidia_json";
-import type { Told } from "../procedure";
+import { type Told, same } from "../procedure";
 import type { Certificate } from "../x509";
 import {
   type Commitment,
   type Construction,
   type Presented,
   type ProviderDocument,
-  equal,
   requireGpuNonces,
 } from "./document";
 import { rawMembers } from "./raw_members";
@@ -82,7 +81,7 @@ class TinfoilCommitment implements Commitment {
     const { tlsKeyFp, hpkeKey, nonce: own } = this.stated;
     return {
       comparisons: {
-        nonce: nonce && (() => equal("nonce-mismatch", "report_data.nonce", nonce, own)),
+        nonce: nonce && (() => same("nonce-mismatch", "report_data.nonce", nonce, own)),
         binding: () => this.requireBinding(presented),
         keys: () => this.requireCertificate(),
         gpus: () => this.requireGpus(presented),
@@ -96,12 +95,12 @@ class TinfoilCommitment implements Commitment {
     const { tlsKeyFp, hpkeKey, nonce, hashes } = this.stated;
     const known = hashes.flatMap(({ stated }) => (stated ? [stated] : []));
     const wanted = padded(await sha256(concat(tlsKeyFp, hpkeKey, nonce, ...known)), 64);
-    return equal("provider-binding-mismatch", "REPORT_DATA", wanted, reportData);
+    return same("provider-binding-mismatch", "REPORT_DATA", wanted, reportData);
   }
 
   private async requireCertificate(): Promise<Told> {
     const { tlsKeyFp, leaf } = this.stated;
-    return equal("provider-key-mismatch", "report_data.tls_key_fp", tlsKeyFp, await sha256(leaf.spki));
+    return same("provider-key-mismatch", "report_data.tls_key_fp", tlsKeyFp, await sha256(leaf.spki));
   }
 
   private requireGpus(presented: Presented): Told {
@@ -109,7 +108,7 @@ class TinfoilCommitment implements Commitment {
       const field = `report_data.${name}_evidence_hash`;
       const isBoth = (stated === undefined) === (found === undefined);
       need(isBoth, "binding", "provider-gpus-uncommitted", "both or neither", name, { field });
-      if (stated && found) equal("provider-gpu-hash-mismatch", field, stated, found);
+      if (stated && found) same("provider-gpu-hash-mismatch", field, stated, found);
     }
     return requireGpuNonces(presented, this.stated.nonce);
   }

@@ -1,7 +1,7 @@
 /** Values of a service's document, each refused by its path. */
 
-import { type Bytes, hex } from "../bytes";
-import { base64Bytes } from "../encoding";
+import type { Bytes } from "../bytes";
+import { base64Bytes, unhexed } from "../encoding";
 import { AttestError, need, refusalOf, refuse } from "../errors";
 import { JsonFloat, type JsonObject, type JsonValue, isObject } from "../json";
 import { readPemBlocks } from "../pem";
@@ -70,14 +70,6 @@ export function optionalHexAt(
   return given(members, name) ? hexAt(members, name, path, ...sizes) : undefined;
 }
 
-/** Decode hex of an even number of digits; undefined for other text. A quote has 10,000 digits. */
-export function unhexed(text: string): Bytes | undefined {
-  if (text.length % 2 || /[^0-9a-fA-F]/.test(text)) return undefined;
-  const data = new Uint8Array(text.length / 2);
-  for (let i = 0; i < data.length; i++) data[i] = Number.parseInt(text.slice(2 * i, 2 * i + 2), 16);
-  return data;
-}
-
 export function base64At(members: JsonObject, name: string, path: string): Promise<Bytes> {
   const text = textAt(members, name, path);
   return orMalformed(placeOf(path, name), "base64 with padding", () => base64Bytes(text, name));
@@ -117,5 +109,3 @@ export function compactText(value: JsonValue, byName = false): string {
   if (value instanceof JsonFloat) return value.value % 1 ? `${value.value}` : `${value.value}.0`;
   return typeof value === "bigint" ? `${value}` : JSON.stringify(value);
 }
-
-export const same = (a: Bytes, b: Bytes): boolean => hex(a) === hex(b);
