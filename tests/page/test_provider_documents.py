@@ -49,6 +49,14 @@ def _cases() -> Iterator[_Case]:
     yield "tinfoil v1", made.tinfoil_v2() | {"format": "https://tinfoil.sh/predicate/sev-snp-guest/v1"}, None, None
     manager = made.machine(compose_manager_attestation=made.manager(by_name=True))
     yield "a list in the order of names", manager, None, made.NONCE
+    for by_name in (False, True):
+        odd = made.manager(actions=made.ODD_ACTIONS, by_name=by_name)
+        yield f"odd numbers and names, {by_name}", made.machine(compose_manager_attestation=odd), None, made.NONCE
+    top = made.machine(info={"odd": [1, 1e22]}, gpus=())
+    yield "numbers in a statement", top, None, made.NONCE
+    for value in (True, 1.0):
+        copy = {**top, "info": {"odd": [value, 1e22]}}
+        yield f"a copy with {value}", {**top, "all_attestations": [copy]}, None, made.NONCE
 
 
 def _asked(document: object, keys: object, nonce: bytes | None, files: dict[str, bytes]) -> Question:

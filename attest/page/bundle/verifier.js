@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-6D6C62D3.js";import"./chunk-LVL5734X.js";import"./chunk-GOYUZFWW.js";import"./chunk-EMR3T6FJ.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-J3OZ72GD.js";import"./chunk-JADQM3CD.js";import"./chunk-FGW3WKYY.js";import"./chunk-EMR3T6FJ.js";export{r as verifyEvidence};

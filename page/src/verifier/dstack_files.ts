@@ -35,7 +35,7 @@ const malformed = (field: string, expected: string): never =>
 /** The quote and the log of an answer of GetQuote. */
 export async function quoteAnswerItems({ quote, event_log: log }: JsonObject): Promise<readonly Item[]> {
   const bytes = await refusalOf(() => (typeof quote === "string" ? hexBytes(quote, "quote") : undefined));
-  const value = typeof log === "string" ? log : jsonText(log ?? null, true);
+  const value = typeof log === "string" ? log : jsonText(log ?? null, { isSorted: true });
   return [
     itemOf("cpu", MEDIA.intelQuote, bytes instanceof Uint8Array ? bytes : malformed("quote", "hex")),
     itemOf("eventlog", MEDIA.dstackLog, utf8(value)),
@@ -53,4 +53,8 @@ export const appComposeStatements = (bytes: Bytes): Stated => ({
 
 /** Put what several files state into one item. */
 export const statementsItem = (stated: readonly Stated[]): Item =>
-  itemOf("dstack", MEDIA.dstackStatements, utf8(jsonText(Object.assign({}, ...stated) as JsonObject, true)));
+  itemOf(
+    "dstack",
+    MEDIA.dstackStatements,
+    utf8(jsonText(Object.assign({}, ...stated) as JsonObject, { isSorted: true })),
+  );

@@ -145,15 +145,29 @@ ACTIONS: list[Document] = [
 ]
 
 
+ODD_ACTIONS: list[Document] = [
+    {"action": "x", "more": [1e22, 1e16, 123456789012345.5, 1e-4, 1e-5, 2.5e-7, 1.5e300, -0.0, 0.0, -1, 10**30]},
+    {"action": "y", "\U0001f600": 1, "\uff00": {"\u007f\n": "\u2028\u001f"}},
+]
+"""Numbers and names that JSON writers write in different ways."""
+
+
 def manager(
-    *, by_name: bool = False, td: SimulatedTd | SimulatedEnclave = TD, nonce: bytes = NONCE, **more: object
+    *,
+    actions: list[Document] = ACTIONS,
+    by_name: bool = False,
+    td: SimulatedTd | SimulatedEnclave = TD,
+    nonce: bytes = NONCE,
+    **more: object,
 ) -> Document:
     """The compose manager's attestation; by default with members in the order of the manager."""
-    ordered = [ACTIONS[0], {name: ACTIONS[1][name] for name in ("timestamp", "action", "container")}]
-    text = json.dumps(ordered, separators=(",", ":"), sort_keys=by_name)
+    ordered = [
+        {name: one[name] for name in ("timestamp", "action", "container") if name in one} | one for one in actions
+    ]
+    text = json.dumps(ordered, separators=(",", ":"), sort_keys=by_name, ensure_ascii=False)
     digest = sha256(text.encode()).digest()
     return {
-        "actions": ACTIONS,
+        "actions": actions,
         "actions_hash": digest.hex(),
         "nonce": nonce.hex(),
         "quote": quote(digest + nonce, td).hex(),

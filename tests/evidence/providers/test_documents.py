@@ -251,7 +251,7 @@ CHANGED: dict[str, tuple[Case, str, str]] = {
         "provider-statement-mismatch",
     ),
     "manager's list": (
-        lambda: (made.machine(compose_manager_attestation=made.manager(actions=made.ACTIONS[:1])), None),
+        lambda: (made.machine(compose_manager_attestation=made.manager() | {"actions": made.ACTIONS[:1]}), None),
         "provider.statements",
         "provider-statement-mismatch",
     ),
@@ -390,6 +390,9 @@ def test_a_changed_statement_fails_its_own_check(name: str) -> None:
 def test_the_managers_list_may_be_hashed_with_members_in_the_order_of_their_names() -> None:
     result = verified(made.machine(compose_manager_attestation=made.manager(by_name=True)))
     assert claims(result)["compose_manager"] == {"actions": 2}
+    for by_name in (False, True):
+        odd = made.manager(actions=made.ODD_ACTIONS, by_name=by_name)
+        assert verified(made.machine(compose_manager_attestation=odd)).items
     bare = made.manager()
     del bare["nonce"], bare["actions_hash"]
     assert verified(made.machine(compose_manager_attestation=bare)).items
@@ -463,6 +466,14 @@ def test_a_copy_of_the_machine_is_judged_once_and_a_different_one_too() -> None:
     assert names == ["0/cpu", "0/gpu0", "1/cpu", "1/gpu0"]
     error = refused({**top, "all_attestations": [{**top, "vm_config": "{}"}]})
     assert error.code == "provider-machine-repeated"
+
+
+def test_a_copy_with_another_type_of_one_value_is_no_copy() -> None:
+    top = made.machine(info={"odd": 1}, gpus=())
+    assert len(verified({**top, "all_attestations": [dict(top)]}).items) == 1
+    for value in (True, 1.0):
+        error = refused({**top, "all_attestations": [{**top, "info": {"odd": value}}]})
+        assert error.code == "provider-machine-repeated"
 
 
 def test_one_bad_machine_fails_the_document() -> None:

@@ -4,12 +4,13 @@ import { type Bytes, equal, utf8 } from "../bytes";
 import { sha256 } from "../crypto";
 import type { Evidence } from "../envelope";
 import { need } from "../errors";
-import type { JsonObject } from "../json";
+import type { JsonObject, JsonValue } from "../json";
+import { jsonText } from "../json_text";
 import { type Told, same } from "../procedure";
 import type { Shown } from "../shown";
 import type { Presented } from "./document";
 import { dstackItems } from "./dstack_items";
-import { DIGEST_BYTES, arrayOf, compactText, given, hexAt, membersOf, optionalHexAt } from "./values";
+import { DIGEST_BYTES, arrayOf, given, hexAt, membersOf, optionalHexAt } from "./values";
 
 const CODE = "provider-statement-mismatch";
 const MAX_ACTIONS = 4096;
@@ -57,11 +58,14 @@ export async function readComposeManager(machine: JsonObject, above: string): Pr
   return {
     evidence: dstackItems(quote, members),
     count: actions.length,
-    hashes: await Promise.all([false, true].map((byName) => sha256(utf8(compactText(actions, byName))))),
+    hashes: await Promise.all([false, true].map((isSorted) => hashOf(actions, isSorted))),
     statedHash: optionalHexAt(members, "actions_hash", path, DIGEST_BYTES),
     statedNonce: optionalHexAt(members, "nonce", path, DIGEST_BYTES),
   };
 }
+
+const hashOf = (actions: JsonValue[], isSorted: boolean): Promise<Bytes> =>
+  sha256(utf8(jsonText(actions, { isSorted, isUnicode: true })));
 
 /** An action with its members in the manager's order; unknown ones come last. */
 function ordered(action: JsonObject): JsonObject {

@@ -12,6 +12,7 @@ import type { ClaimTree } from "../claims";
 import { sha256 } from "../crypto";
 import type { Item } from "../envelope";
 import { type JsonObject, type JsonValue, jsonValue } from "../json";
+import { jsonText } from "../json_text";
 import { splitNvidiaJson } from "../nvidia_json";
 import { type Told, same } from "../procedure";
 import type { Certificate } from "../x509";
@@ -31,17 +32,7 @@ import {
 import { dstackItems } from "./dstack_items";
 import { type OhttpKey, readOhttpKey, requireSigned } from "./ohttp";
 import { type SigningKey, publicKeyOf, readSigningKey, requireFitting } from "./signing_keys";
-import {
-  DIGEST_BYTES,
-  arrayOf,
-  certificatesAt,
-  compactText,
-  demand,
-  given,
-  hexAt,
-  membersOf,
-  optionalHexAt,
-} from "./values";
+import { DIGEST_BYTES, arrayOf, certificatesAt, demand, given, hexAt, membersOf, optionalHexAt } from "./values";
 
 /** Members of a machine that have a meaning; a copy that agrees in all of them is the same machine. */
 const COPIED = [
@@ -124,13 +115,14 @@ class DstackCommitment implements Commitment {
 export async function readMachine(document: JsonValue): Promise<ProviderDocument> {
   const top = membersOf(document, "document");
   const listed = given(top, "all_attestations") ? arrayOf(top.all_attestations, "all_attestations", MAX_MACHINES) : [];
-  const found: [JsonObject, string][] = [[top, "document"]];
+  const found = new Map<string, readonly [Role, JsonObject, string]>([[meaningOf(top), ["model", top, "document"]]]);
   for (const [number, entry] of listed.entries()) {
     const path = `all_attestations[${number}]`;
     const members = membersOf(entry, path);
-    if (!found.some(([known]) => isCopy(members, known))) found.push([members, path]);
+    const meaning = meaningOf(members);
+    found.set(meaning, found.get(meaning) ?? ["model", members, path]);
   }
-  const machines = await numbered(found.map(([members, path]) => ["model", members, path] as const));
+  const machines = await numbered([...found.values()]);
   return { label: "attestation document of a dstack machine (JSON)", machines };
 }
 
@@ -152,8 +144,12 @@ export async function readGateway(document: JsonValue): Promise<ProviderDocument
   return { label: "attestation document of a gateway and its machines (JSON)", machines };
 }
 
-const isCopy = (members: JsonObject, known: JsonObject): boolean =>
-  COPIED.every((name) => compactText(members[name] ?? null, true) === compactText(known[name] ?? null, true));
+/** All members that have a meaning, as one text. */
+const meaningOf = (members: JsonObject): string =>
+  jsonText(
+    COPIED.map((name) => members[name] ?? null),
+    { isSorted: true },
+  );
 
 async function numbered(found: readonly (readonly [Role, JsonObject, string])[]): Promise<readonly Machine[]> {
   const machines: Machine[] = [];

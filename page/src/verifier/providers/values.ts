@@ -3,7 +3,7 @@
 import type { Bytes } from "../bytes";
 import { base64Bytes, unhexed } from "../encoding";
 import { AttestError, need, refusalOf, refuse } from "../errors";
-import { JsonFloat, type JsonObject, type JsonValue, isObject } from "../json";
+import { type JsonObject, type JsonValue, isObject } from "../json";
 import { readPemBlocks } from "../pem";
 import { type Certificate, parseCertificate } from "../x509";
 
@@ -97,15 +97,4 @@ async function orMalformed<T>(field: string, expected: string, read: () => T): P
   const found = await refusalOf(read);
   demand(!(found instanceof AttestError), field, expected);
   return found;
-}
-
-/** JSON without white space, as Python writes it without escapes; members in their order or in that of their names. */
-export function compactText(value: JsonValue, byName = false): string {
-  if (Array.isArray(value)) return `[${value.map((member) => compactText(member, byName)).join(",")}]`;
-  if (isObject(value)) {
-    const names = byName ? Object.keys(value).sort() : Object.keys(value);
-    return `{${names.map((name) => `${JSON.stringify(name)}:${compactText(value[name]!, byName)}`).join(",")}}`;
-  }
-  if (value instanceof JsonFloat) return value.value % 1 ? `${value.value}` : `${value.value}.0`;
-  return typeof value === "bigint" ? `${value}` : JSON.stringify(value);
 }
