@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-J3OZ72GD.js";import"./chunk-JADQM3CD.js";import"./chunk-FGW3WKYY.js";import"./chunk-EMR3T6FJ.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-AFHJ37QJ.js";import"./chunk-JADQM3CD.js";import"./chunk-FGW3WKYY.js";import"./chunk-EMR3T6FJ.js";export{r as verifyEvidence};

@@ -7,7 +7,7 @@
 
 import "./shared";
 import { azureJson, isAzureJson, isRawTpmQuote } from "./azure_files";
-import { type Bytes, concat, equal, hex, isZero, latin1 } from "./bytes";
+import { type Bytes, concat, equal, hex, isZero, latin1, trimmedEnd } from "./bytes";
 import { carriesEvidence } from "./carriers";
 import { base64Bytes, base64urlBytes, hexBytes } from "./encoding";
 import { parseCrl } from "./crl";
@@ -42,6 +42,7 @@ export { readEndorsementFile } from "./endorsement_files";
 
 const MAX_FILES = 64;
 const MAX_CERTIFICATES = 64;
+const PEM_BEGIN = /(?:^|\n)-----BEGIN /;
 
 /** What a file turns out to be. */
 type Form =
@@ -202,18 +203,20 @@ async function recognise({ name, bytes }: NamedBytes): Promise<Content> {
   if (bytes.length > MAX_FILE_BYTES) refuse("too-large", name, `${MAX_FILE_BYTES} bytes`, bytes.length);
   const found = await binary(bytes);
   if (found) return found;
-  const text = latin1(bytes).trim();
+  const whole = latin1(bytes);
+  const text = trimmedEnd(whole.replace(/^[\t-\r ]+/, ""), "\t\n\v\f\r ");
   if (!text) refuse("empty", name, "evidence", "nothing");
   if (/^[{[]/.test(text)) return json(name, bytes);
   if (/[^\0-\x7f]/.test(text)) refuse("unrecognised", name, "evidence", "binary data");
-  if (/^-----BEGIN /m.test(text)) return { form: "certificates", bytes, items: [] };
+  if (PEM_BEGIN.test(whole)) return { form: "certificates", bytes, items: [] };
+  if (/^eyJ[\w-]+\.[\w-]+\.[\w-]*$/.test(text)) refusedByName(); // a token
   return (await binary(encoded(name, text))) ?? refuse("unrecognised", name, "evidence", "something else");
 }
 
 function encoded(name: string, text: string): Bytes {
-  const plain = text.replace(/^0x/, "").replace(/\s+/g, "");
+  const plain = text.replace(/^0x/, "").replace(/[\t-\r ]+/g, "");
   if (text.length >= 64 && /^[0-9a-fA-F]+$/.test(plain)) return hexBytes(plain, name);
-  const letters = text.replace(/\s+/g, "");
+  const letters = text.replace(/[\r\n]+/g, "");
   if (text.length < 64 || !/^[\w+/-]+={0,2}$/.test(letters)) refuse("unrecognised", name, "evidence", "text");
   return /[-_]/.test(letters) || letters.length % 4 ? base64urlBytes(letters, name) : base64Bytes(letters, name);
 }
@@ -233,7 +236,7 @@ async function addCertificates(data: Bytes, name: string, found: Found): Promise
   else {
     const text = latin1(data);
     const blocks = readPemBlocks(text);
-    if (text.split(/^-----BEGIN /m).length - 1 !== blocks.length) {
+    if (text.split(PEM_BEGIN).length - 1 !== blocks.length) {
       refuse("unrecognised", name, "blocks that end", "PEM");
     }
     for (const { label, content } of blocks) await add(label, content);

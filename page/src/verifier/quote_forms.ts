@@ -184,7 +184,7 @@ function azureContainer(document: JsonObject): FormContent {
 
 /** Certificates in PEM, or the answer of Azure's THIM service. */
 function azureCertificates(data: Bytes): readonly Certificate[] {
-  if (!/^\s*\{/.test(latin1(data))) return certificatesOf(data);
+  if (!/^[\t-\r ]*\{/.test(latin1(data))) return certificatesOf(data);
   const names = ["vcekCert", "certificateChain", "tcbm", "cacheControl"];
   const { vcekCert, certificateChain } = objectOf(jsonValue(data, "endorsements"), "endorsements", ...names);
   demand(typeof vcekCert === "string" && typeof certificateChain === "string", "endorsements", "text");
