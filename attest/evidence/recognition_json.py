@@ -22,12 +22,11 @@ from attest.evidence.envelope import (
     MEDIA_CONFIGFS_TSM,
     MEDIA_DSTACK_LOG,
     MEDIA_INTEL_QUOTE,
-    MEDIA_NVIDIA_DEVICE,
     MEDIA_PROVIDER_DOCUMENT,
     EvidenceItem,
 )
 from attest.evidence.gpu.collection import is_nvidia_collection
-from attest.evidence.gpu.forms import is_nvidia_json, split_nvidia_json
+from attest.evidence.gpu.forms import is_nvidia_json, nvidia_items
 from attest.evidence.input_file import FileContent, FileKind, RecognisedFile, as_envelope, as_item, as_piece
 from attest.evidence.providers.families import label_of, looks_like_document, looks_like_keys
 from attest.evidence.quote_forms import (
@@ -128,11 +127,7 @@ def _document(file: RecognisedFile) -> FileContent:
 
 def _nvidia(file: RecognisedFile) -> FileContent:
     """Make an item of each device, numbered among its like; ``input_files.py`` numbers those of several files."""
-    items: list[EvidenceItem] = []
-    for prefix, value in split_nvidia_json(file.document):
-        number = sum(item.name.startswith(prefix) for item in items)
-        items.append(EvidenceItem(name=f"{prefix}{number}", media_type=MEDIA_NVIDIA_DEVICE, value=value))
-    return FileContent(label=file.label, items=tuple(items))
+    return FileContent(label=file.label, items=nvidia_items(file.document))
 
 
 JSON_KINDS: tuple[FileKind[JsonValue], ...] = (

@@ -23,6 +23,7 @@ from typing import Literal
 from attest.encoding import JsonValue, json_value
 from attest.endorsements.x509 import Certificate
 from attest.evidence.envelope import Evidence, EvidenceItem
+from attest.evidence.gpu.forms import nvidia_items
 from attest.evidence.providers.comparison import equal, require_gpu_nonces, require_nonce
 from attest.evidence.providers.compose_manager import ComposeManager, read_compose_manager
 from attest.evidence.providers.document import (
@@ -38,7 +39,6 @@ from attest.evidence.providers.document import (
     StepName,
 )
 from attest.evidence.providers.dstack_items import dstack_items
-from attest.evidence.providers.gpus import gpu_items
 from attest.evidence.providers.ohttp import OhttpKey, read_ohttp_key
 from attest.evidence.providers.signing_keys import StatedSigningKey, read_signing_key
 from attest.evidence.providers.values import (
@@ -264,6 +264,6 @@ def _machine(name: str, role: Role, members: Members, path: str) -> StatedMachin
 def _gpus(members: Members, path: str) -> Iterable[EvidenceItem]:
     """Return the GPUs, whose evidence is the text of NVIDIA's request form."""
     payload = members.get("nvidia_payload")
-    return gpu_items(
+    return nvidia_items(
         json_value(payload.encode(), what=f"{path}.nvidia_payload") if isinstance(payload, str) else payload
     )

@@ -141,3 +141,11 @@ function record(name: string, parts: readonly Member[], isJson: boolean): Item {
   demand(typeof indicator === "number" && indicator > 0 && indicator <= MAX_INDICATOR, form);
   return itemOf(name, mediaType, bytes);
 }
+
+/** Give an item the next free number; a binding knows items by name, so no other one is renamed. */
+export function numbered(item: Item, items: readonly Item[]): Item {
+  const prefix = item.name.replace(/\d+$/, "");
+  let number = 0;
+  while (items.some(({ name }) => name === `${prefix}${number}`)) number += 1;
+  return { ...item, name: `${prefix}${number}` };
+}

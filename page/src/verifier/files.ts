@@ -12,7 +12,7 @@ import { carriesEvidence } from "./carriers";
 import { base64Bytes, base64urlBytes, hexBytes } from "./encoding";
 import { parseCrl } from "./crl";
 import { derKind } from "./endorsement_files";
-import { type Evidence, type Item, MEDIA, evidenceOf, itemOf, parseEnvelope, requireSound } from "./envelope";
+import { type Evidence, type Item, MEDIA, evidenceOf, itemOf, numbered, parseEnvelope, requireSound } from "./envelope";
 import {
   type Stated,
   answerStatements,
@@ -346,12 +346,4 @@ function withTable([report, ...others]: readonly Item[], table: Bytes): Item[] {
 function bundleItem(bundle: Bytes, items: readonly Item[]): Item {
   const item = itemOf("endorsements", MEDIA.endorsements, bundle);
   return items.some(({ name }) => name === item.name) ? numbered(item, items) : item;
-}
-
-/** Give an item the next free number; a binding knows items by name, so no other one is renamed. */
-function numbered(item: Item, items: readonly Item[]): Item {
-  const prefix = item.name.replace(/\d+$/, "");
-  let number = 0;
-  while (items.some(({ name }) => name === `${prefix}${number}`)) number += 1;
-  return { ...item, name: `${prefix}${number}` };
 }

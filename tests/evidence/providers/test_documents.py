@@ -598,6 +598,21 @@ MALFORMED: dict[str, tuple[object, object, str]] = {
     "no signature": (made.tinfoil(signature=None), None, "signature"),
     "no gzip": (made.tinfoil_v2(body=_BAD_GZIP), None, "body"),
     "too much in the gzip": (made.tinfoil_v2(bytes(70_000)), None, "body"),
+    "two gzip streams": (
+        made.tinfoil_v2(body=base64.b64encode(gzip.compress(b"a" * 700) + gzip.compress(b"b" * 700)).decode()),
+        None,
+        "body",
+    ),
+    "an empty gzip stream in front": (
+        made.tinfoil_v2(body=base64.b64encode(gzip.compress(b"") + gzip.compress(made.quote(bytes(64)))).decode()),
+        None,
+        "body",
+    ),
+    "bytes behind the gzip": (
+        made.tinfoil_v2(body=base64.b64encode(gzip.compress(made.quote(bytes(64))) + b"\0").decode()),
+        None,
+        "body",
+    ),
     "cut gzip": (
         made.tinfoil_v2(body=base64.b64encode(gzip.compress(bytes(100))[:-3]).decode()),
         None,

@@ -13,7 +13,7 @@
 import { type Bytes, concat, padded, utf8 } from "../bytes";
 import { schemeHolds, sha256 } from "../crypto";
 import { ecdsaRaw } from "../der";
-import { type Item, MEDIA, itemOf } from "../envelope";
+import { MEDIA, itemOf, numbered } from "../envelope";
 import { need, refuse } from "../errors";
 import type { JsonValue } from "../json";
 import { splitNvidiaJson } from "../nvidia_json";
@@ -183,29 +183,21 @@ async function readV3(document: JsonValue, data: Bytes): Promise<ProviderDocumen
     signed: utf8(`${text.slice(0, begin)}""${text.slice(end)}`.replace(/^[ \t\r\n]*/, "").trimEnd()),
   });
   const report = itemOf("cpu", media, await base64At(cpu, "report", "cpu"));
-  const devices = HASHED.flatMap((name) => (given(members, name) ? splitNvidiaJson(members[name]!) : []));
+  const evidence = [report];
+  for (const name of HASHED.filter((each) => given(members, each))) {
+    for (const device of splitNvidiaJson(members[name]!)) evidence.push(numbered(device, evidence));
+  }
   return {
     label: "tinfoil attestation document, version 3 (JSON)",
     machines: [
       {
         name: "0",
-        role: devices.length ? "model" : "router",
-        evidence: [report, ...renumbered(devices)],
+        role: evidence.length > 1 ? "model" : "router",
+        evidence,
         commitment,
       },
     ],
   };
-}
-
-/** Devices of two lists, numbered among their like. */
-function renumbered(devices: readonly Item[]): readonly Item[] {
-  const counts = new Map<string, number>();
-  return devices.map((device) => {
-    const prefix = device.name.replace(/\d+$/, "");
-    const number = counts.get(prefix) ?? 0;
-    counts.set(prefix, number + 1);
-    return { ...device, name: `${prefix}${number}` };
-  });
 }
 
 /** What one whole gzip stream holds, at most so many bytes. */
