@@ -6,7 +6,7 @@ import { need, refuse } from "./errors";
 /** Letters, numbers, punctuation and symbols, except for fillers of Hangul and the empty pattern of Braille. */
 const VISIBLE = /(?![\u115f\u1160\u2800\u3164\uffa0])[\p{L}\p{N}\p{P}\p{S}]/u;
 
-/** Whether a text has a character that people can see. */
+/** True if a text has a character that people can see. */
 export const isVisible = (text: string): boolean => VISIBLE.test(text);
 
 /** Decode hex of an even number of digits, without prefix or separators; undefined for other text. */

@@ -74,7 +74,7 @@ export async function evidenceDigest(evidence: Evidence): Promise<Bytes> {
 }
 
 /**
- * Whether this is text of 1 to `most` characters (not UTF-16 units), each printable as a person reads it: no control or
+ * True if this is text of 1 to `most` characters (not UTF-16 units), each printable as a person reads it: no control or
  * format characters, no lone surrogates, no blanks but the space.
  */
 export function isText(value: unknown, most: number): value is string {

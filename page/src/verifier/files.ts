@@ -1,7 +1,6 @@
 /**
  * What are these files? Each is recognised by content, by the first row that fits; once a form is decided, a defect is
- * a
- * defect of that form. One file speaks for the machine; devices may come beside it, in any number of NVIDIA's files;
+ * a defect of that form. One file speaks for the machine; devices may come beside it, in any number of NVIDIA's files;
  * certificates and lists accompany them.
  */
 
@@ -86,7 +85,7 @@ function u32(data: Bytes, at: number): number {
   return at + 4 > data.length ? -1 : new DataView(data.buffer, data.byteOffset).getUint32(at, true);
 }
 
-/** Whether it begins as an SNP report does, and not as an event log. */
+/** True if it begins as an SNP report does, and not as an event log. */
 function hasVersion(data: Bytes): boolean {
   const version = u32(data, 0);
   const isEventLog =
@@ -263,7 +262,7 @@ async function certificateFile(content: Content, name: string, found: Found): Pr
   return { form: isTdx ? "td-quote" : "cpu", bytes: content.bytes, items };
 }
 
-/** Whether the first thing in a file is this certificate: in PEM, a list may stand in front of it. */
+/** True if the first thing in a file is this certificate: in PEM, a list may stand in front of it. */
 function beginsWith(data: Bytes, leaf: Certificate): boolean {
   if (derKind(data)) return true;
   const [first] = readPemBlocks(latin1(data));

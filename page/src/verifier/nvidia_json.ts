@@ -36,7 +36,7 @@ function malformed(field: string, expected: string): never {
   });
 }
 
-/** Whether a document is NVIDIA's by its members, well formed or not. */
+/** True if a document is NVIDIA's by its members, well formed or not. */
 export function isNvidiaJson(document: JsonValue): boolean {
   if (Array.isArray(document)) return looksLikeDevice(document[0]);
   if (!isObject(document)) return false;

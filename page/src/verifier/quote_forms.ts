@@ -48,7 +48,7 @@ function bytesOf(members: JsonObject, name: string): Bytes {
   return base64urlBytes(body.replaceAll("+", "-").replaceAll("/", "_"), name);
 }
 
-/** Whether a member is not there; some write empty text for that. */
+/** True if a member is not there; some write empty text for that. */
 const isNothing = (value: JsonValue | undefined): boolean => (value ?? "") === "";
 
 const only = (...items: readonly Item[]): FormContent => ({ items, certificates: [] });

@@ -3,8 +3,7 @@
  *
  * `INTEL_STEPS` is the clause list. First what needs no collateral, in an order in which a forged quote is called false
  * before anything is called missing; then what Intel's collateral says, every step of it, so that a stale document
- * hides no
- * revocation.
+ * hides no revocation.
  *
  * Spec: intel-tdx-sgx.md 21.
  */

@@ -40,7 +40,7 @@ export function arrayOf(value: JsonValue | undefined, path: string, most: number
   return value;
 }
 
-/** Whether a member is there and not null. */
+/** True if a member is there and not null. */
 export const given = (members: JsonObject, name: string): boolean => (members[name] ?? null) !== null;
 
 export function textAt(members: JsonObject, name: string, path: string): string {
