@@ -202,6 +202,6 @@ def require_agreement(statements: DstackStatements, signed: Mapping[str, str]) -
                 expected=expected,
                 got=statement.value,
                 clause=_CLAUSE,
-                hint="whoever wrote the document changed it, or took parts of two machines",
+                hint="the document was changed, or put together from two machines: ask the service again",
             )
     return len(compared)

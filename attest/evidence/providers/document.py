@@ -88,7 +88,7 @@ class Construction:
     Attributes:
         comparisons: the comparison of each step that there is something to compare for.
         keys: keys that REPORT_DATA commits to, once the comparisons hold.
-        claims: further facts that it commits to, likewise.
+        claims: further facts that it commits to, once they hold.
     """
 
     comparisons: Mapping[StepName, Comparison]
