@@ -1,1 +1,1 @@
-import{a as s,b as a,c as o,d as r,e,f as n}from"./chunk-QR2KU2OX.js";import"./chunk-FGW3WKYY.js";import"./chunk-EMR3T6FJ.js";export{n as Channel,s as KEM_HYBRID,a as KEM_X25519,r as askForKeys,e as recordOf,o as spokenKems};
+import{a as s,b as a,c as o,d as r,e,f as n}from"./chunk-3HVNJQDF.js";import"./chunk-EBRMWRRB.js";import"./chunk-EMR3T6FJ.js";export{n as Channel,s as KEM_HYBRID,a as KEM_X25519,r as askForKeys,e as recordOf,o as spokenKems};

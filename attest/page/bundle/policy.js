@@ -1,1 +1,1 @@
-import{a as s,b as o,c as r,d as a,e as p,f as i,g as e}from"./chunk-PHHVSFDH.js";import"./chunk-FGW3WKYY.js";import"./chunk-PFELW5TI.js";import"./chunk-EMR3T6FJ.js";export{s as appraise,r as filesOf,a as loadPolicy,e as oldFirmware,i as propose,p as rows,o as together};
+import{a as s,b as o,c as r,d as a,e as p,f as i,g as e}from"./chunk-5SRO2EYB.js";import"./chunk-EBRMWRRB.js";import"./chunk-PFELW5TI.js";import"./chunk-EMR3T6FJ.js";export{s as appraise,r as filesOf,a as loadPolicy,e as oldFirmware,i as propose,p as rows,o as together};

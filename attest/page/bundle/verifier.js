@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-AFHJ37QJ.js";import"./chunk-JADQM3CD.js";import"./chunk-FGW3WKYY.js";import"./chunk-EMR3T6FJ.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-OBDPHCNH.js";import"./chunk-EPFYH4AA.js";import"./chunk-EBRMWRRB.js";import"./chunk-EMR3T6FJ.js";export{r as verifyEvidence};

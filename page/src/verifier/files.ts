@@ -1,7 +1,7 @@
 /**
- * What are these files? Each is recognised by content, by the first row that fits; once a form is decided, a defect is
- * a defect of that form. One file speaks for the machine; devices may come beside it, in any number of NVIDIA's files;
- * certificates and lists accompany them.
+ * Recognition of files by content: the first row that fits decides, and a defect is then one of that form. One file
+ * speaks for the machine; devices may come beside it, in any number of NVIDIA's files; certificates and lists accompany
+ * them.
  */
 
 import "./shared";
@@ -43,7 +43,7 @@ const MAX_FILES = 64;
 const MAX_CERTIFICATES = 64;
 const PEM_BEGIN = /(?:^|\n)-----BEGIN /;
 
-/** What a file turns out to be. */
+/** The form of a file. */
 type Form =
   | "cpu"
   | "envelope"
@@ -66,7 +66,7 @@ interface Content {
   readonly items: readonly Item[];
   /** Certificates that stand in the file beside the evidence. */
   readonly certificates?: readonly Certificate[];
-  /** What dstack states beside a quote. */
+  /** dstack's statements beside a quote. */
   readonly stated?: Stated;
 }
 

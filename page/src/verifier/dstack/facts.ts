@@ -37,7 +37,7 @@ export interface KeyProvider {
   readonly id: Bytes;
 }
 
-/** What the events of dstack state; absent where the log has no such event. */
+/** Facts that the events of dstack state; absent where the log has no such event. */
 export interface DstackFacts {
   readonly digests: ReadonlyMap<string, Bytes>;
   readonly keyProvider?: KeyProvider | undefined;

@@ -6,12 +6,12 @@ import type { Evidence } from "../envelope";
 import { type Told, same } from "../procedure";
 
 export type Role = "gateway" | "model" | "router";
-/** What ties the GPUs to the CPU: an equal nonce, a nonce that REPORT_DATA fixes, a hash of their evidence. */
+/** The tie between the CPU and the GPUs: an equal nonce, a nonce that REPORT_DATA fixes, a hash of their evidence. */
 export type GpuBinding = "nonce" | "report-data" | "hash" | "none";
 /** `app`: a key service gives the key to every machine of the application. */
 export type KeyScope = "app" | "machine";
 export type StepName = "nonce" | "binding" | "keys" | "gpus" | "statements" | "envelope";
-/** What one step compares, and tells. */
+/** The comparison of one step, with its facts. */
 export type Comparison = () => Told | Promise<Told>;
 
 export const MAX_MACHINES = 16;
@@ -24,7 +24,7 @@ export interface Presented {
   readonly cpu: Bytes;
   /** Of each GPU and switch; the key is that of its device certificate. */
   readonly devices: readonly { readonly name: string; readonly nonce: Bytes; readonly key: Bytes | undefined }[];
-  /** What two quotes of one machine agree in: the report without its report data, and the key that signed it. */
+  /** The report without its report data, and the key that signed it: two quotes of one machine agree in both. */
   readonly machine: string;
   readonly witness: Presented | undefined;
 }

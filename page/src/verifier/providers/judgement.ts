@@ -67,7 +67,7 @@ export function judgeMachines(machines: readonly (readonly [Machine, Presented])
   return [made, refusal("binding", "provider-machine-repeated", expected, got, { check: made.id, clause: CLAUSE })];
 }
 
-/** What two machines share, if anything. */
+/** A part that two machines share, if there is one. */
 function repetition(machines: readonly (readonly [Machine, Presented])[]): string | undefined {
   const seen = new Map<string, number>();
   for (const [number, [{ name }, { cpu, devices }]] of machines.entries()) {

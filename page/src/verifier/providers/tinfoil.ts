@@ -200,7 +200,7 @@ async function readV3(document: JsonValue, data: Bytes): Promise<ProviderDocumen
   };
 }
 
-/** What one whole gzip stream holds, at most so many bytes. */
+/** The content of one whole gzip stream, of a limited size. */
 async function unpacked(body: Bytes): Promise<Bytes> {
   const parts: Bytes[] = [];
   let size = 0;

@@ -20,7 +20,7 @@ const CLAUSE = "RFC 9334, section 10; providers.md 5";
 /** Checks of one machine's evidence alone; those of the document take their place. */
 const REPLACED: readonly string[] = ["freshness", "binding.devices"];
 
-/** What a machine's verification returns; `verify.ts` has it in full. */
+/** The result for one machine; `verify.ts` has it in full. */
 type VerifiedMachine = Pick<Result, "items" | "certificates" | "simulated" | "ignored_items"> & {
   readonly checks: readonly Check[];
 };
