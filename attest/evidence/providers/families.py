@@ -26,42 +26,20 @@ MAX_DOCUMENT_BYTES = 2 * 1024 * 1024
 
 
 class _Family(NamedTuple):
-    """One family.
-
-    Attributes:
-        looks: recognises a document by its members, well formed or not.
-        read: reads a document, given its bytes too, and the keys beside it or None.
-    """
+    """One family; ``looks`` recognises a document by its members, well formed or not."""
 
     label: str
     looks: Callable[[JsonValue], bool]
-    read: Callable[[JsonValue, bytes, JsonValue], ProviderDocument]
 
 
-_WITH_KEYS = _Family(
-    "Chutes evidence (JSON)",
-    chutes.is_evidence,
-    lambda document, _data, keys: chutes.read_evidence_answer(document, keys),
-)
 FAMILIES: tuple[_Family, ...] = (
-    _WITH_KEYS,
-    _Family(
-        "attestation document of a gateway and its machines (JSON)",
-        dstack.is_gateway,
-        lambda document, *_: dstack.read_gateway(document),
-    ),
-    _Family(
-        "attestation document of a dstack machine (JSON)",
-        dstack.is_machine,
-        lambda document, *_: dstack.read_machine(document),
-    ),
-    _Family("list of Chutes instances (JSON)", chutes.is_list, lambda document, *_: chutes.read_list(document)),
-    _Family(
-        "tinfoil attestation document (JSON)",
-        tinfoil.is_tinfoil,
-        lambda document, data, _keys: tinfoil.read_tinfoil(document, data),
-    ),
+    _Family("Chutes evidence (JSON)", chutes.is_evidence),
+    _Family("attestation document of a gateway and its machines (JSON)", dstack.is_gateway),
+    _Family("attestation document of a dstack machine (JSON)", dstack.is_machine),
+    _Family("list of Chutes instances (JSON)", chutes.is_list),
+    _Family("tinfoil attestation document (JSON)", tinfoil.is_tinfoil),
 )
+"""The first one that fits decides, as in ``parse_document``."""
 
 
 def parse_document(items: tuple[EvidenceItem, ...]) -> ProviderDocument:
@@ -83,11 +61,18 @@ def parse_document(items: tuple[EvidenceItem, ...]) -> ProviderDocument:
     if len(data) > MAX_DOCUMENT_BYTES:
         raise FORM.malformed("document", f"at most {MAX_DOCUMENT_BYTES} bytes", f"{len(data)} bytes")
     document = json_value(data, what="document")
-    family = next((family for family in FAMILIES if family.looks(document)), None)
-    if keys is not None and family is not _WITH_KEYS:
+    if chutes.is_evidence(document):
+        return chutes.read_evidence_answer(document, None if keys is None else json_value(keys, what="instances"))
+    if keys is not None:
         raise _ambiguous("keys beside the evidence that they belong to", "keys beside another document")
-    if family is not None:
-        return family.read(document, data, None if keys is None else json_value(keys, what="instances"))
+    if dstack.is_gateway(document):
+        return dstack.read_gateway(document)
+    if dstack.is_machine(document):
+        return dstack.read_machine(document)
+    if chutes.is_list(document):
+        return chutes.read_list(document)
+    if tinfoil.is_tinfoil(document):
+        return tinfoil.read_tinfoil(document, data)
     raise UnsupportedError(
         "the document is of no known service",
         code="evidence-unsupported",
