@@ -5,7 +5,7 @@ Spec: specs/providers.md, section 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
@@ -19,7 +19,7 @@ from attest.evidence.device_format import CpuFormat, FormatTable
 from attest.evidence.envelope import Evidence
 from attest.evidence.freshness import ExpectedFreshness, Freshness
 from attest.evidence.providers.cautions import cautions_of
-from attest.evidence.providers.document import PresentedMachine, StatedMachine
+from attest.evidence.providers.document import StatedMachine
 from attest.evidence.providers.families import parse_document
 from attest.evidence.providers.judgement import JudgedMachine, judge_machine, judge_machines
 from attest.evidence.providers.presentation import present
@@ -67,10 +67,11 @@ def verify_document(
     machines = tuple((machine, present(machine, formats)) for machine in document.machines)
     # (2) Judge the document, then each machine; one refusal does not hide another.
     found = _Findings(checks=[], failures=[], items=[])
-    found.judge_machines(machines)
+    together, repeated = judge_machines(machines)
+    found.add((together,), repeated)
     for machine, presented in machines:
         judged = judge_machine(machine, presented, nonce=nonce, label=document.label)
-        found.add_judged(judged)
+        found.add(judged.checks, judged.failure)
         found.add_verified(machine, judged, verify_machine)
     freshness = found.judge_freshness(nonce)
     # (3) The refusal that comes first in the order of exit codes is raised, with every check.
@@ -120,18 +121,10 @@ class _Findings:
     failures: list[AttestError]
     items: list[VerifiedItem]
 
-    def judge_machines(self, machines: Sequence[tuple[StatedMachine, PresentedMachine]]) -> None:
-        """Judge the machines together."""
-        check, failure = judge_machines(machines)
-        self.checks.append(check)
-        if failure is not None:
-            self.failures.append(failure)
-
-    def add_judged(self, judged: JudgedMachine) -> None:
-        """Add the findings about what is stated of one machine."""
-        self.checks += judged.checks
-        if judged.failure is not None:
-            self.failures.append(judged.failure)
+    def add(self, checks: tuple[Check, ...], failure: AttestError | None) -> None:
+        """Add checks of the document, with the refusal that they led to."""
+        self.checks += checks
+        self.failures += [] if failure is None else [failure]
 
     def add_verified(self, machine: StatedMachine, judged: JudgedMachine, verify_machine: VerifyMachine) -> None:
         """Verify the evidence of one machine, and its second report where it has one, which becomes no item."""

@@ -179,7 +179,7 @@ BINARY_KINDS: tuple[FileKind[bytes], ...] = (
         form="nvidia-report",
         label="NVIDIA attestation report",
         looks=lambda data: data[:2] == b"\x11\xe0",
-        read=partial(as_item, MEDIA_NVIDIA_REPORT, name="gpu0"),  # of a switch too: only its certificate would tell
+        read=partial(as_item, MEDIA_NVIDIA_REPORT, name="gpu0"),  # of a switch too, which only its certificate shows
     ),
     FileKind(form="envelope", label="AWS Nitro Enclaves attestation document", looks=_is_nitro, read=None),
     FileKind(

@@ -22,14 +22,14 @@ from attest.evidence.envelope import (
     MEDIA_CONFIGFS_TSM,
     MEDIA_DSTACK_LOG,
     MEDIA_INTEL_QUOTE,
-    MEDIA_NVIDIA_DEVICE,
     MEDIA_PROVIDER_DOCUMENT,
     EvidenceItem,
 )
 from attest.evidence.gpu.collection import is_nvidia_collection
-from attest.evidence.gpu.forms import is_nvidia_json, split_nvidia_json
+from attest.evidence.gpu.forms import is_nvidia_json, nvidia_items
 from attest.evidence.input_file import FileContent, FileKind, RecognisedFile, as_envelope, as_item, as_piece
-from attest.evidence.providers.families import label_of, looks_like_document, looks_like_keys
+from attest.evidence.providers.chutes import is_instances
+from attest.evidence.providers.families import FAMILIES
 from attest.evidence.quote_forms import (
     TEES,
     FormContent,
@@ -121,18 +121,9 @@ _NAMED: tuple[FileKind[JsonValue], ...] = tuple(
 """Evidence that this version recognises and does not verify."""
 
 
-def _document(file: RecognisedFile) -> FileContent:
-    item = EvidenceItem(name="document", media_type=MEDIA_PROVIDER_DOCUMENT, value=file.data)
-    return FileContent(label=label_of(file.document), items=(item,))
-
-
 def _nvidia(file: RecognisedFile) -> FileContent:
     """Make an item of each device, numbered among its like; ``input_files.py`` numbers those of several files."""
-    items: list[EvidenceItem] = []
-    for prefix, value in split_nvidia_json(file.document):
-        number = sum(item.name.startswith(prefix) for item in items)
-        items.append(EvidenceItem(name=f"{prefix}{number}", media_type=MEDIA_NVIDIA_DEVICE, value=value))
-    return FileContent(label=file.label, items=tuple(items))
+    return FileContent(label=file.label, items=nvidia_items(file.document))
 
 
 JSON_KINDS: tuple[FileKind[JsonValue], ...] = (
@@ -144,16 +135,19 @@ JSON_KINDS: tuple[FileKind[JsonValue], ...] = (
         looks=lambda document: _is_record(document) or _is_collection(document),
         read=as_envelope,
     ),
-    FileKind(
-        form="provider-json",
-        label="attestation document of a service (JSON)",
-        looks=looks_like_document,
-        read=_document,
+    *(
+        FileKind(
+            form="provider-json",
+            label=family.label,
+            looks=family.looks,
+            read=partial(as_item, MEDIA_PROVIDER_DOCUMENT, name="document"),
+        )
+        for family in FAMILIES
     ),
     FileKind(
         form=None,
         label="keys of a service's machines (JSON)",
-        looks=looks_like_keys,
+        looks=is_instances,
         read=partial(as_piece, "provider-keys"),
     ),
     FileKind(

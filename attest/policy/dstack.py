@@ -41,7 +41,8 @@ class AcceptedKeyProvider:
 
     def meets(self, found: str) -> bool:
         """Return True if this is the provider that the log states, as text."""
-        return found.startswith(f"{self.name}:") if self.id is None else found == f"{self.name}:{self.id}"
+        name, _, identity = found.rpartition(":")  # a name may have colons in it, hex has none
+        return self.name == name and self.id in (None, identity)
 
     def __str__(self) -> str:
         return f"{self.name} with any id" if self.id is None else f"{self.name} {self.id}"

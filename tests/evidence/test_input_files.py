@@ -703,3 +703,11 @@ TEXTS = st.text(st.sampled_from('0123456789abcdefABCDEFxyzXYZ+/-_= \r\n.{}[]",:e
 def test_any_text_is_evidence_or_refused(text: str) -> None:
     with contextlib.suppress(EvidenceError, ChainError):
         assert len(read(text.encode()).forms) == 1
+
+
+def test_a_separator_that_only_unicode_calls_a_blank_is_none_in_hex() -> None:
+    report = "02000000" + "00" * 1180
+    for blank in ("\x1c", "\x1d", "\x1e", "\x1f"):
+        with pytest.raises(EvidenceError) as raised:
+            read_evidence([("report", (report[:40] + blank + report[40:]).encode())])
+        assert raised.value.code == "evidence-unrecognised"

@@ -12,7 +12,7 @@ from tests.evidence.dstack.made import APP_ID, COMPOSE_HASH, GUEST, KEY_ID
 from tests.page.browser import Verifier
 from tests.page.policies import ask, prepare, seen, told_by_page, verdict_of
 from tests.policy.intel_documents import AT
-from tests.policy.test_dstack import DEMANDS, OTHER, text, verified
+from tests.policy.test_dstack import DEMANDS, OTHER, text, verified, with_provider
 
 pytestmark = pytest.mark.loopback
 CHOICES: tuple[dict[str, Any], ...] = (
@@ -40,6 +40,7 @@ REFUSED: tuple[dict[str, Any], ...] = (
 def test_every_check_comes_out_as_in_python(in_browser: Verifier) -> None:
     page = prepare(in_browser)
     evidence = [verified(), verified(GUEST.without("os-image-hash", "key-provider")), verified(log="ccel")]
+    evidence += [verified(with_provider(name)) for name in ("kms:more", "", "tpm")]
     documents = [text(**choice) for choice in CHOICES]
     answers = ask(
         page, [(document.decode(), [*range(len(evidence))]) for document in documents], [seen(one) for one in evidence]

@@ -1,5 +1,7 @@
 """Any bytes at all: the page gives a result with a code, the same as Python's, and never hangs or throws."""
 
+import base64
+import itertools
 import json
 import random
 from collections.abc import Iterator
@@ -59,7 +61,47 @@ def _mutations(whole: bytes, count: int, seed: int) -> Iterator[bytes]:
         yield bytes(data)
 
 
+BLANKS = (
+    b" ",
+    b"\t",
+    b"\n",
+    b"\r\n",
+    b"\v",
+    b"\f",
+    b"\x1c",
+    b"\x1f",
+    b"\x85",
+    b"\xa0",
+    b"\xe2\x80\x83",
+    b"\xef\xbb\xbf",
+    b"\0",
+)
+
+
+def _written() -> Iterator[tuple[str, bytes]]:
+    """Evidence as text, with what one reader could take for a blank around it and inside."""
+    report = bytes.fromhex("02000000") + bytes(1180)
+    texts = {
+        "hex": report.hex().encode(),
+        "hex with 0x": b"0x" + report.hex().encode(),
+        "base64": base64.b64encode(report),
+        "base64url": base64.urlsafe_b64encode(report).rstrip(b"="),
+        "JSON": SimulatedMachine.of("snp")(BINDING).to_json(),
+        "PEM": b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----",
+        "token": b"eyJ" + b"a" * 90 + b".e30.AAAA",
+    }
+    for (name, text), blank in itertools.product(texts.items(), BLANKS):
+        yield f"{name} in front of {blank!r}", text + blank
+        yield f"{name} behind {blank!r}", blank + text
+        yield f"{name} with {blank!r} inside", text[:40] + blank + text[40:]
+    yield "two blanks before padding", texts["base64"][:-1] + b"\n=\n"
+    yield "base64 of both alphabets", b"+/-_" * 20
+    yield "odd hex", b"0" * 65
+    yield "short hex", b"00" * 30
+
+
 def _inputs() -> Iterator[tuple[str, bytes]]:
+    yield from _written()
     evidence = SimulatedMachine.of("azure-snp")(BINDING)
     for number, text in enumerate(_texts()):
         yield f"text {number}: {text[:40]}", text.encode("utf-8", "surrogatepass")

@@ -25,7 +25,7 @@ from attest.policy.model import PolicyDocument, decode_policy
 from attest.verification import VerifiedEvidence, verify
 from attest_simulator.intel import SimulatedTd
 from attest_simulator.intel.eventlog import LogEntry, MeasuredEvent
-from tests.evidence.dstack.made import APP_ID, COMPOSE_HASH, GUEST, IMAGE, KEY_ID, Guest
+from tests.evidence.dstack.made import APP_ID, COMPOSE_HASH, GUEST, IMAGE, KEY_ID, Guest, event
 from tests.policy.intel_documents import AT, FRESH, PLATFORM, REPORT_DATA, collateral, quote_evidence, tdx_document
 
 OTHER = "ee" * 32
@@ -113,6 +113,19 @@ def test_what_it_does_not_name_is_refused(key: str, accepted: object) -> None:
 def test_a_provider_without_an_id_accepts_any_of_its_name() -> None:
     result = appraise(verified(), policy=load_policy(text(key_providers=[{"name": "kms"}])), at=AT)
     assert outcomes(result) == {"key_providers": Outcome.PASS}
+
+
+def with_provider(name: str) -> Guest:
+    """Return a guest whose log names this provider of its keys."""
+    stated = event("key-provider", json.dumps({"name": name, "id": KEY_ID.hex()}).encode())
+    events = tuple(stated if one["event"] == "key-provider" else one for one in GUEST.runtime)
+    return replace(GUEST, runtime=events, mr_config_id=bytes(48))
+
+
+@pytest.mark.parametrize("name", ["kms:", "kms:more", "kms-2", "KMS", ""])
+def test_a_provider_whose_name_only_begins_alike_is_another(name: str) -> None:
+    policy = load_policy(text(key_providers=[{"name": "kms"}]))
+    assert outcomes(appraise(verified(with_provider(name)), policy=policy, at=AT)) == {"key_providers": Outcome.FAIL}
 
 
 @pytest.mark.parametrize("name", ["compose-hash", "os-image-hash", "app-id", "key-provider"])

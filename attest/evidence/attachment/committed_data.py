@@ -1,7 +1,7 @@
 """Data that evidence commits to by a digest: runtime data of verification services, claims of Open Enclave.
 
 The item is canonical CBOR: a map of one or two rules of ``_RULES``, each with the pieces that are hashed one after the
-other. The rule says by which digest, and in which field of the evidence.
+other. The rule says by which digest, and in which field of the evidence; no digest says where a piece ends.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ def parse_committed_data(data: bytes) -> CommittedData:
 def _pieces(name: str, value: CborValue) -> tuple[bytes, ...]:
     if name not in _RULES:
         raise _malformed("rule", ", ".join(_RULES), repr(name)[:60])
-    pieces = tuple(piece for piece in value if isinstance(piece, bytes)) if isinstance(value, list | tuple) else ()
-    wanted = len(_RULES[name].pieces)
-    if len(pieces) != wanted or not isinstance(value, list | tuple) or len(value) != wanted:
+    members, wanted = value if isinstance(value, list | tuple) else (), len(_RULES[name].pieces)
+    pieces = tuple(piece for piece in members if isinstance(piece, bytes))
+    if not len(pieces) == len(members) == wanted:
         raise _malformed(name, f"{wanted} byte strings", "another value")
     return pieces
 

@@ -2,8 +2,8 @@
 
 Only the events in front of ``system-ready`` are dstack's own; an application may extend the register afterwards with
 any event. No digest covers the type of an event, and that of version 1 does not say where its name ends. So the
-reading stops at the first event that is no event of dstack for certain: whoever bears the log could have relabelled
-``system-ready`` itself.
+reading stops at the first event that is no event of dstack for certain: ``system-ready`` itself can be relabelled on
+the way.
 
 A fact is true of a guest whose firmware, kernel and root file system are dstack's: MRTD and RTMR0 to RTMR2 show it.
 """
@@ -61,7 +61,7 @@ class DstackFacts:
         app_id: 20 bytes, chosen at deployment; it stays the same after an update.
         compose_hash: SHA-256 of app-compose.
         instance_id: 20 bytes; names a disk, not a chip.
-        os_image_hash: as the guest was told; MRTD and RTMR0 to RTMR2 prove an image, this names it.
+        os_image_hash: as the host named it to the guest; MRTD and RTMR0 to RTMR2 prove an image, this names it.
         mr_kms: of older versions, the measurement of the KMS.
         gpu_attestation: JSON text.
         init_script_hashes: in the order measured; empty unless the reading came to ``system-ready``.
@@ -118,7 +118,7 @@ def read_facts(log: ParsedDstackLog) -> DstackFacts:
         **values,
         key_provider=None if provider is None else _key_provider(provider),
         gpu_attestation=None if gpu is None else _text(gpu),
-        # A list that may go on is none: whoever bears the log can end the reading early.
+        # A list that may go on is none: a relabelled event ends the reading early.
         init_script_hashes=tuple(script.payload for script in scripts) if _READY in events else (),
         sources=tuple((fact, events[name]) for name, fact in _NAMES.items() if name in events and events[name].payload),
     )

@@ -66,34 +66,31 @@ class DstackStatements:
 NO_STATEMENTS = DstackStatements()
 
 
-def read_statements(document: Mapping[str, JsonValue], path: str = "") -> DstackStatements:
+def read_statements(document: Mapping[str, JsonValue]) -> DstackStatements:
     """Read what stands beside a quote.
 
     Args:
         document: an object that may have ``report_data``, ``vm_config``, ``info`` (the answer of Info) and
             ``app_compose`` (its text), as an answer of GetQuote and the documents of services have them. Members that
             are null or empty text are not there; others are left out.
-        path: of the object in its document, for messages.
 
     Raises:
         EvidenceError: ``dstack-malformed``, or ``dstack-log-malformed`` of a repeated log.
 
     Spec: specs/dstack.md, section 7.
     """
-    prefix = f"{path}." if path else ""
     stated: list[Statement] = []
     composes: list[tuple[str, bytes]] = []
     logs: list[tuple[str, ParsedDstackLog]] = []
-    stated += _members(document, prefix, {"report_data": ("report_data", _REPORT_DATA_BYTES)})
-    stated += _vm_config(document, prefix)
-    _compose(document, prefix, composes)
-    info = _object(document, prefix, "info")
+    stated += _members(document, "", {"report_data": ("report_data", _REPORT_DATA_BYTES)})
+    stated += _vm_config(document, "")
+    _compose(document, "", composes)
+    info = _object(document, "", "info")
     if info is not None:
-        of_info = f"{prefix}info."
-        stated += [*_members(info, of_info, _OF_INFO), *_vm_config(info, of_info), *_key_provider(info, of_info)]
-        tcb_info = _object(info, of_info, "tcb_info")
+        stated += [*_members(info, "info.", _OF_INFO), *_vm_config(info, "info."), *_key_provider(info, "info.")]
+        tcb_info = _object(info, "info.", "tcb_info")
         if tcb_info is not None:
-            of_tcb = f"{of_info}tcb_info."
+            of_tcb = "info.tcb_info."
             stated += _members(tcb_info, of_tcb, _OF_TCB_INFO)
             _compose(tcb_info, of_tcb, composes)
             if _given(tcb_info, "event_log"):
@@ -205,6 +202,6 @@ def require_agreement(statements: DstackStatements, signed: Mapping[str, str]) -
                 expected=expected,
                 got=statement.value,
                 clause=_CLAUSE,
-                hint="whoever wrote the document changed it, or took parts of two machines",
+                hint="the document was changed, or put together from two machines: ask the service again",
             )
     return len(compared)

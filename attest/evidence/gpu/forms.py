@@ -22,6 +22,7 @@ import re
 from base64 import b64encode
 
 from attest.encoding import JsonValue, base64_bytes, hex_bytes, json_value
+from attest.evidence.envelope import MEDIA_NVIDIA_DEVICE, EvidenceItem
 from attest.evidence.gpu.collection import collected_devices, collected_nonce, is_nvidia_collection
 from attest.evidence.gpu.evidence import FORM, MAX_DEVICES, MEMBERS, device_of, written
 
@@ -97,6 +98,21 @@ def split_nvidia_json(document: JsonValue) -> tuple[tuple[str, bytes], ...]:
     _require_number(path, len(devices))
     request = document if path == "evidence_list" and isinstance(document, dict) else {}
     return tuple(_item(device, f"{path}[{number}]", request) for number, device in enumerate(devices))
+
+
+def nvidia_items(*documents: JsonValue) -> tuple[EvidenceItem, ...]:
+    """Return an item for each device of these documents, numbered among its like; null has none.
+
+    Raises:
+        EvidenceError: as ``split_nvidia_json``.
+        UnsupportedError: as ``split_nvidia_json``.
+    """
+    items: list[EvidenceItem] = []
+    for document in documents:
+        for prefix, value in () if document is None else split_nvidia_json(document):
+            number = sum(item.name.startswith(prefix) for item in items)
+            items.append(EvidenceItem(name=f"{prefix}{number}", media_type=MEDIA_NVIDIA_DEVICE, value=value))
+    return tuple(items)
 
 
 def _require_number(path: str, count: int) -> None:

@@ -21,6 +21,7 @@ from attest.encoding import JsonValue
 from attest.endorsements.x509 import Certificate
 from attest.errors import EndorsementError
 from attest.evidence.envelope import MEDIA_INTEL_QUOTE, Evidence, EvidenceItem
+from attest.evidence.gpu.forms import nvidia_items
 from attest.evidence.providers.comparison import equal, require_gpu_nonces, require_nonce
 from attest.evidence.providers.document import (
     MAX_MACHINES,
@@ -34,7 +35,6 @@ from attest.evidence.providers.document import (
     StepFacts,
     StepName,
 )
-from attest.evidence.providers.gpus import gpu_items
 from attest.evidence.providers.values import (
     FORM,
     Members,
@@ -232,5 +232,5 @@ def _kem_key(members: Members, path: str) -> bytes:
 
 def _machine(members: Members, path: str, quote: str, instance: str, commitment: ChutesCommitment) -> StatedMachine:
     cpu = EvidenceItem(name="cpu", media_type=MEDIA_INTEL_QUOTE, value=base64_at(members, quote, path))
-    items = (cpu, *gpu_items(members.get("gpu_evidence")))
+    items = (cpu, *nvidia_items(members.get("gpu_evidence")))
     return StatedMachine(name=instance, role="model", evidence=Evidence(items=items), commitment=commitment)

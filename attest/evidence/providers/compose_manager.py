@@ -52,14 +52,17 @@ class ComposeManager:
     stated_hash: bytes | None
     stated_nonce: bytes | None
 
-    def require(self, presented: PresentedMachine, machine: PresentedMachine) -> bytes:
-        """Require the quote to be of the same machine, of the same moment, and over this list; return the list's hash.
+    def require(self, presented: PresentedMachine, machine: PresentedMachine) -> None:
+        """Require the quote to be of the same machine, of the same moment, and over this list.
+
+        No policy sees this quote. So it counts only as far as the machine's own quote, which a policy judges, has the
+        same report, from the same platform: not under debug, not of another owner, not on older firmware.
 
         Raises:
             BindingError: ``provider-statement-mismatch``.
         """
         found, nonce = presented.report_data[:32], presented.report_data[32:]
-        _same(machine.measurements, presented.measurements, "measurements of the compose manager's quote")
+        _same(machine.machine, presented.machine, "report and platform of the compose manager's quote")
         _same(machine.report_data[32:], nonce, "nonce of the compose manager's quote")
         _same(nonce, self.stated_nonce or nonce, "compose_manager_attestation.nonce")
         _same(found, self.stated_hash or found, "compose_manager_attestation.actions_hash")
@@ -72,7 +75,6 @@ class ComposeManager:
                 got=" or ".join(digest.hex() for digest in self.hashes),
                 hint="the list was changed after the manager's quote was made",
             )
-        return found
 
 
 def _same(wanted: bytes, got: bytes, field: str) -> None:

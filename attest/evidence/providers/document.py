@@ -36,16 +36,17 @@ class PresentedMachine:
         report_data: the 64 bytes of the CPU's report.
         gpu_nonces: name and request nonce of each GPU and switch.
         device_keys: name of each GPU and switch with the SHA-256 of the public key in its device certificate.
-        cpu: the CPU's report as it stands in the evidence.
-        measurements: of a TD, its measurements and configuration; two quotes of one TD agree in them.
+        cpu: the signed part of the CPU's report: its signature, and bytes behind it, can be written anew.
+        machine: the report without its report data, and the key of the platform that signed it: two quotes of one
+            machine agree in both.
         witness: the second report of the machine, or None.
     """
 
     report_data: bytes
     cpu: bytes
+    machine: bytes
     gpu_nonces: tuple[tuple[str, bytes], ...] = ()
     device_keys: tuple[tuple[str, bytes], ...] = ()
-    measurements: bytes = b""
     witness: PresentedMachine | None = None
 
 
@@ -87,7 +88,7 @@ class Construction:
     Attributes:
         comparisons: the comparison of each step that there is something to compare for.
         keys: keys that REPORT_DATA commits to, once the comparisons hold.
-        claims: further facts that it commits to, likewise.
+        claims: further facts that it commits to, once they hold.
     """
 
     comparisons: Mapping[StepName, Comparison]

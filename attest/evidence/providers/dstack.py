@@ -23,6 +23,7 @@ from typing import Literal
 from attest.encoding import JsonValue, json_value
 from attest.endorsements.x509 import Certificate
 from attest.evidence.envelope import Evidence, EvidenceItem
+from attest.evidence.gpu.forms import nvidia_items
 from attest.evidence.providers.comparison import equal, require_gpu_nonces, require_nonce
 from attest.evidence.providers.compose_manager import ComposeManager, read_compose_manager
 from attest.evidence.providers.document import (
@@ -38,13 +39,13 @@ from attest.evidence.providers.document import (
     StepName,
 )
 from attest.evidence.providers.dstack_items import dstack_items
-from attest.evidence.providers.gpus import gpu_items
 from attest.evidence.providers.ohttp import OhttpKey, read_ohttp_key
 from attest.evidence.providers.signing_keys import StatedSigningKey, read_signing_key
 from attest.evidence.providers.values import (
     FORM,
     Members,
     certificates_at,
+    compact_json,
     given,
     hex_at,
     members_of,
@@ -199,15 +200,14 @@ def read_machine(document: JsonValue) -> ProviderDocument:
     top = members_of(document, "document")
     copies = top["all_attestations"] if given(top, "all_attestations") else []
     listed = FORM.array_of(copies, "all_attestations", most=MAX_MACHINES)
-    found = [(top, "document")]
+    found: dict[bytes, tuple[Role, Members, str]] = {_meaning(top): ("model", top, "document")}
     for number, entry in enumerate(listed):
         path = f"all_attestations[{number}]"
         members = members_of(entry, path)
-        if not any(_is_copy(members, known) for known, _ in found):
-            found.append((members, path))
+        found.setdefault(_meaning(members), ("model", members, path))
     return ProviderDocument(
         label="attestation document of a dstack machine (JSON)",
-        machines=_numbered(("model", members, path) for members, path in found),
+        machines=_numbered(found.values()),
     )
 
 
@@ -230,8 +230,9 @@ def read_gateway(document: JsonValue) -> ProviderDocument:
     )
 
 
-def _is_copy(members: Members, known: Members) -> bool:
-    return all(members.get(name) == known.get(name) for name in _COPIED)
+def _meaning(members: Members) -> bytes:
+    """Return all members that have a meaning; as values of Python, 1 and true would be equal."""
+    return compact_json([members.get(name) for name in _COPIED], by_name=True)
 
 
 def _numbered(found: Iterable[tuple[Role, Members, str]]) -> tuple[StatedMachine, ...]:
@@ -263,6 +264,6 @@ def _machine(name: str, role: Role, members: Members, path: str) -> StatedMachin
 def _gpus(members: Members, path: str) -> Iterable[EvidenceItem]:
     """Return the GPUs, whose evidence is the text of NVIDIA's request form."""
     payload = members.get("nvidia_payload")
-    return gpu_items(
+    return nvidia_items(
         json_value(payload.encode(), what=f"{path}.nvidia_payload") if isinstance(payload, str) else payload
     )

@@ -33,27 +33,13 @@ class _Family(NamedTuple):
 
 
 FAMILIES: tuple[_Family, ...] = (
+    _Family("Chutes evidence (JSON)", chutes.is_evidence),
     _Family("attestation document of a gateway and its machines (JSON)", dstack.is_gateway),
     _Family("attestation document of a dstack machine (JSON)", dstack.is_machine),
     _Family("list of Chutes instances (JSON)", chutes.is_list),
-    _Family("Chutes evidence (JSON)", chutes.is_evidence),
     _Family("tinfoil attestation document (JSON)", tinfoil.is_tinfoil),
 )
-
-
-def looks_like_document(document: JsonValue) -> bool:
-    """Recognise a document of any family."""
-    return any(family.looks(document) for family in FAMILIES)
-
-
-def label_of(document: JsonValue) -> str:
-    """Return the description of a document that looks like one."""
-    return next(family.label for family in FAMILIES if family.looks(document))
-
-
-def looks_like_keys(document: JsonValue) -> bool:
-    """Recognise an answer that has keys of machines and no evidence."""
-    return chutes.is_instances(document)
+"""The first one that fits decides, as in ``parse_document``."""
 
 
 def parse_document(items: tuple[EvidenceItem, ...]) -> ProviderDocument:
@@ -75,10 +61,10 @@ def parse_document(items: tuple[EvidenceItem, ...]) -> ProviderDocument:
     if len(data) > MAX_DOCUMENT_BYTES:
         raise FORM.malformed("document", f"at most {MAX_DOCUMENT_BYTES} bytes", f"{len(data)} bytes")
     document = json_value(data, what="document")
-    if keys is not None and not chutes.is_evidence(document):
-        raise _ambiguous("keys beside the evidence that they belong to", "keys beside another document")
     if chutes.is_evidence(document):
         return chutes.read_evidence_answer(document, None if keys is None else json_value(keys, what="instances"))
+    if keys is not None:
+        raise _ambiguous("keys beside the evidence that they belong to", "keys beside another document")
     if dstack.is_gateway(document):
         return dstack.read_gateway(document)
     if dstack.is_machine(document):

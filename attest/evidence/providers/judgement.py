@@ -132,7 +132,7 @@ def _repeated(machines: Sequence[tuple[StatedMachine, PresentedMachine]]) -> str
     seen: dict[tuple[str, bytes], str] = {}
     for number, (machine, presented) in enumerate(machines):
         parts = [
-            ("the report", presented.cpu.rstrip(b"\0")),
+            ("the report", presented.cpu),
             ("the name", machine.name.encode()),
             *((f"the device {name}", key) for name, key in presented.device_keys),
         ]

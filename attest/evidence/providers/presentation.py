@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from attest.errors import UnsupportedError
 from attest.evidence.device_format import FormatTable
 from attest.evidence.envelope import Evidence
+from attest.evidence.freshness import REPORT_DATA_BYTES
 from attest.evidence.gpu.evidence import ParsedGpuEvidence
+from attest.evidence.intel.quote import ParsedQuote
 from attest.evidence.providers.document import PresentedMachine, StatedMachine
-from attest.evidence.tdx.structure import ParsedTdReport
 
 
 class _Cpu(NamedTuple):
     report_data: bytes
-    measurements: bytes
-    raw: bytes
+    signed: bytes
+    machine: bytes
 
 
 def present(machine: StatedMachine, formats: FormatTable) -> PresentedMachine:
@@ -43,10 +45,10 @@ def _presented(evidence: Evidence, formats: FormatTable, witness: PresentedMachi
                 keys.append((item.name, key))
     return PresentedMachine(
         report_data=cpu.report_data,
-        cpu=cpu.raw,
+        cpu=cpu.signed,
         gpu_nonces=tuple(nonces),
         device_keys=tuple(keys),
-        measurements=cpu.measurements,
+        machine=cpu.machine,
         witness=witness,
     )
 
@@ -56,9 +58,10 @@ def _cpu(evidence: Evidence, formats: FormatTable) -> _Cpu:
         media = formats.cpus.get(item.essence)
         if media is not None:
             parsed = media.parse(item.value)
-            form = media.kind_of(parsed)
-            measured = b"" if form.td_report is None else _measurements(form.td_report(parsed))
-            return _Cpu(form.report_data(parsed), measured, item.value)
+            report_data = media.kind_of(parsed).report_data(parsed)
+            if isinstance(parsed, ParsedQuote):
+                return _Cpu(report_data, parsed.signed_bytes, _machine(parsed))
+            return _Cpu(report_data, item.value, item.value)
     raise UnsupportedError(
         "no report or quote of this machine is of a kind that this version verifies",
         code="evidence-unsupported",
@@ -67,8 +70,8 @@ def _cpu(evidence: Evidence, formats: FormatTable) -> _Cpu:
     )
 
 
-def _measurements(report: ParsedTdReport) -> bytes:
-    return b"".join((report.mr_td, *report.rtmrs, report.mr_config_id))
+def _machine(quote: ParsedQuote) -> bytes:
+    return replace(quote.body, report_data=bytes(REPORT_DATA_BYTES)).to_bytes() + quote.attestation_key
 
 
 def _device_key(parsed: ParsedGpuEvidence) -> bytes | None:

@@ -32,6 +32,7 @@ from attest.endorsements.signatures import load_public_key
 from attest.endorsements.x509 import Certificate
 from attest.errors import BindingError, SignatureError, UnsupportedError
 from attest.evidence.envelope import MEDIA_INTEL_QUOTE, MEDIA_SNP_REPORT, Evidence, EvidenceItem
+from attest.evidence.gpu.forms import nvidia_items
 from attest.evidence.providers.comparison import equal, require_gpu_nonces, require_nonce
 from attest.evidence.providers.document import (
     CommittedKeys,
@@ -43,7 +44,6 @@ from attest.evidence.providers.document import (
     StepFacts,
     StepName,
 )
-from attest.evidence.providers.gpus import gpu_items
 from attest.evidence.providers.raw_members import raw_members
 from attest.evidence.providers.values import (
     FORM,
@@ -252,7 +252,7 @@ def _read_v3(document: JsonValue, data: bytes) -> ProviderDocument:
         signed=f'{text[: place.start]}""{text[place.stop :]}'.strip().encode(),
     )
     report = EvidenceItem(name="cpu", media_type=_PLATFORMS[platform], value=base64_at(cpu, "report", "cpu"))
-    devices = gpu_items(members.get("gpu"), members.get("nvswitch"))
+    devices = nvidia_items(members.get("gpu"), members.get("nvswitch"))
     machine = StatedMachine(
         name="0",
         role="model" if devices else "router",

@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-NA6YNQKH.js";import"./chunk-ACHMOE6Q.js";import"./chunk-LCYB5CED.js";import"./chunk-7GAYRXCY.js";import"./chunk-IUOU7EIO.js";import"./chunk-RE75LEB5.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-Q6D3JSJJ.js";import"./chunk-MPWMSXLM.js";import"./chunk-LCYB5CED.js";import"./chunk-2IPJJZEH.js";import"./chunk-IKOO6MSU.js";import"./chunk-EMR3T6FJ.js";export{r as verifyEvidence};

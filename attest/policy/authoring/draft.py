@@ -247,7 +247,7 @@ def draft_policy(
     comments: dict[Path, tuple[str, ...]] = {("version",): ("Raise it with every change.",)}
     if source.simulated:
         document["simulated"] = {"unchecked": "drafted from SIMULATED evidence, which proves nothing about hardware"}
-        comments["simulated",] = ("SIMULATED: everybody can make such evidence. Delete this before it matters.",)
+        comments["simulated",] = ("SIMULATED: anyone can make such evidence. Delete this before it matters.",)
     references: dict[str, JsonValue] = {
         at: {"origin": source.origin, "values": [value.hex() for value in values]}
         for section in sections

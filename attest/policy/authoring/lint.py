@@ -29,8 +29,8 @@ from attest.policy.references import ReferenceValues
 
 _GRAVE_UNCHECKED = ("revocation", "freshness")
 _GRAVE = {
-    "debug": "whoever operates the machine reads the guest's memory",
-    "dev_tools_mode": "whoever operates the machine reads the GPU's memory",
+    "debug": "the operator of the machine reads the guest's memory",
+    "dev_tools_mode": "the operator of the machine reads the GPU's memory",
     "bound": "a GPU of another machine can be shown in place of this one's",
 }
 _WEIGHTY = frozenset(
@@ -96,8 +96,8 @@ def _top(context: LintContext) -> Iterator[LintFinding]:
             rule="simulated-tolerated",
             severity=Severity.NOTE if "simulated" in policy.name else Severity.WARNING,
             path="simulated",
-            why="evidence that everybody can make is accepted",
-            remedy="leave it out; or let the policy's name say 'simulated', so that nobody takes it for another",
+            why="evidence that anyone can make is accepted",
+            remedy="leave it out; or let the policy's name say 'simulated', so that it is not taken for another",
         )
     for entry in policy.unchecked:
         grave = entry.check in _GRAVE_UNCHECKED
@@ -106,7 +106,7 @@ def _top(context: LintContext) -> Iterator[LintFinding]:
             severity=context.in_production(Severity.ERROR if grave else Severity.WARNING),
             path=f"unchecked.{entry.check}",
             why=f"{entry.check} need not be judged: {entry.reason}",
-            remedy="leave it out, and let whoever asks once say --unchecked with a reason",
+            remedy="leave it out, and give --unchecked with a reason where it is needed once",
         )
 
 

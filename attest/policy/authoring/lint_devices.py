@@ -81,6 +81,6 @@ def _devices(body: PolicyBody, start: str, context: LintContext) -> Iterator[Lin
             rule="no-cpu",
             severity=Severity.NOTE,
             path=f"{start}devices",
-            why="no CPU is demanded, so nobody knows which machine the devices are in",
+            why="no CPU is demanded, so nothing shows which machine the devices are in",
             remedy="add demands on the CPU; a policy without them releases nothing",
         )

@@ -61,7 +61,7 @@ def _zeros(reference: ReferenceValues, path: str) -> Iterator[LintFinding]:
                 rule="placeholder" if placeholder else "value-of-zeros",
                 severity=Severity.WARNING if placeholder else Severity.ERROR,
                 path=f"{path}.values[{index}]",
-                why="no guest has a measurement of zeros, so this accepts nobody",
+                why="no guest has a measurement of zeros, so this accepts no guest",
                 remedy="put the measurement of your guest here ('attest measure', 'attest verify --verbose')",
             )
 

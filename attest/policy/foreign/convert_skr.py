@@ -252,4 +252,4 @@ def _required(kind: str) -> dict[str, JsonValue]:
 
 def _left_out(factors: Factors) -> Iterator[str]:
     for one in factors.left_out:
-        yield f"{one.path}: an alternative of which nothing can be carried is left out: it lets nobody in"
+        yield f"{one.path}: an alternative of which nothing can be carried is left out: nothing meets it"

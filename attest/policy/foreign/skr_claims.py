@@ -86,7 +86,7 @@ def why_lost(path: str) -> tuple[str, str]:
     if is_guest_chosen(path):
         return "the guest chooses it freely, so that it authorises nothing", "bind what matters to the report's data"
     if is_init_time(path):
-        return "whoever started the machine chose it; only HOSTDATA fixes it", "demand host_data"
+        return "the host chose it at launch; only HOSTDATA fixes it", "demand host_data"
     bare = path.removeprefix(TEE_PREFIX)
     if bare in _FACTS:
         return _FACTS[bare]

@@ -8,7 +8,7 @@ import type { Walk } from "./judge";
 import type { Claims, PolicyCheck } from "./rules";
 
 export interface AttestationResult {
-  /** Whether nothing failed that counts. */
+  /** True if nothing failed that counts. */
   readonly affirmed: boolean;
   readonly checks: readonly (PolicyCheck & { readonly counts: boolean })[];
   readonly failed: readonly PolicyCheck[];

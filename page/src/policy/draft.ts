@@ -214,7 +214,7 @@ const judgedBy = ({ id, write }: Fact): string[] =>
 
 const WORST = ["fail", "warning", "not evaluated", "pass"] as const;
 
-/** Whether a strict demand can be relaxed in its place: only one of a section at the top. */
+/** True if a strict demand can be relaxed in its place: only one of a section at the top. */
 const placeOf = (path = ""): string | undefined => (/^(?!devices)[^[]*\./.test(path) ? path : undefined);
 const rowId = ({ id, path }: PolicyCheck): string => (placeOf(path) ? `policy.${path}` : id);
 

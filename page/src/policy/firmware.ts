@@ -47,7 +47,7 @@ function stated(kind: string, claims: Claims): Level[] {
   return claimOf(claims, "tcb_date") === undefined ? [] : [[kind, "tcb_date", told(claims.tcb_date)]];
 }
 
-/** Whether an entry is about this processor; without its CPUID it is only known to be of the product. */
+/** True if an entry is about this processor; without its CPUID it is only known to be of the product. */
 function isOfLine({ models, stepping }: FirmwareEntry, cpuid: Cpuid | undefined): boolean {
   if (!models && stepping === undefined) return true;
   if (!cpuid) return false;

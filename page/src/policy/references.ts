@@ -43,7 +43,7 @@ export interface ReferenceValues {
 
 export type References = Readonly<Record<string, ReferenceValues>>;
 
-/** Whether a moment is not over, the last one included. */
+/** True if a moment is not over, the last one included. */
 export const inTime = ({ expires }: { readonly expires?: string | undefined } = {}, at: number): boolean =>
   expires === undefined || at <= moment(expires);
 
@@ -238,8 +238,7 @@ type Accepted = ReturnType<typeof acceptedDocuments>[number];
 
 /**
  * The policy's own values, and those of the documents that it accepts; names must not collide, and what is revoked
- * counts
- * nowhere.
+ * counts nowhere.
  */
 export async function merged(
   policy: References,

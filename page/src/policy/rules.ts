@@ -75,8 +75,7 @@ export type Test<T> = readonly [
 
 /**
  * The rule of a demand. Its id is its place in the section, with another last word where one is given; without a claim
- * that is
- * named, both are called as the key is, in the singular.
+ * that is named, both are called as the key is, in the singular.
  */
 export function rule<T>(
   path: string,

@@ -201,7 +201,7 @@ export function simulationAnchors(): TrustAnchors {
   }));
 }
 
-/** Whether a key is one of the simulator's: for saying so where it is refused. */
+/** True if a key is one of the simulator's: for saying so where it is refused. */
 export function isSimulatedPin(role: AnchorRole, pin: string): boolean {
   return ROOTS.some((root) => root.role === role && root.simulatedPin === pin);
 }

@@ -100,8 +100,7 @@ export interface Caution {
 
 /**
  * A certificate on which a verified item rests, leaf first, up to the pinned root. A root that is held as a key, and
- * came as
- * no certificate, has a subject and a key only.
+ * came as no certificate, has a subject and a key only.
  */
 export interface CertificateResult {
   /** Name of the evidence item. */

@@ -1,7 +1,6 @@
 /**
  * Offline bundles: what vendors say, in one file (canonical CBOR). Everything in a bundle is signed by its vendor, so
- * it can
- * lie about nothing; it can withhold, and therefore it ends at a stated moment.
+ * it can lie about nothing; it can withhold, and therefore it ends at a stated moment.
  *
  *     bundle = {"format": "attest.endorsements/1", "created": text, "expires": text,
  *               "entries": [{"kind": text, "source": text, "data": bytes}, …]}
@@ -33,8 +32,7 @@ function demand(holds: unknown): asserts holds {
 
 /**
  * Add what a bundle holds. Of one that must not be used at this moment the lists and answers alone stay, as out of
- * date:
- * what they revoke stays revoked, what they do not proves nothing.
+ * date: what they revoke stays revoked, what they do not proves nothing.
  */
 export async function readBundle(data: Bytes, found: Found, at: number): Promise<void> {
   let bundle = cborValue(data, "bundle");

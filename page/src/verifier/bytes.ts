@@ -17,7 +17,7 @@ export function concat(...parts: readonly Uint8Array[]): Bytes {
   return whole;
 }
 
-/** Whether `data` has `part` at this offset. */
+/** True if `data` has `part` at this offset. */
 export const hasAt = (data: Uint8Array, part: Uint8Array, at = 0): boolean =>
   part.every((byte, i) => data[at + i] === byte);
 

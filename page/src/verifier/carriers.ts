@@ -15,7 +15,7 @@ export const UNSUPPORTED_CARRIERS: readonly string[] = [
 
 const CARRIERS: readonly string[] = [DICE_EVIDENCE, RA_TLS_QUOTE, DSTACK_QUOTE, ...UNSUPPORTED_CARRIERS];
 
-/** Whether a certificate has an extension for evidence, of a form that is read or not. */
+/** True if a certificate has an extension for evidence, of a form that is read or not. */
 export const carriesEvidence = ({
   extensions,
 }: {

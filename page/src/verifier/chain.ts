@@ -52,7 +52,7 @@ export async function firstOf<T, R>(
   throw refused ?? (await otherwise());
 }
 
-/** Whether basicConstraints says CA:TRUE. */
+/** True if basicConstraints says CA:TRUE. */
 export function isCa(certificate: Certificate): boolean {
   const constraints = extensionOf(certificate, BASIC_CONSTRAINTS);
   if (!constraints) return false;
@@ -64,7 +64,7 @@ export function isCa(certificate: Certificate): boolean {
   return ca;
 }
 
-/** Whether keyUsage is there and has this bit. */
+/** True if keyUsage is there and has this bit. */
 export function hasUsage(certificate: Certificate, bit: number): boolean {
   const usage = extensionOf(certificate, KEY_USAGE);
   return usage !== undefined && (bits(onlyElement(usage.value, TAG.bitString)).bytes[0]! & (128 >> bit)) !== 0;

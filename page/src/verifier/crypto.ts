@@ -42,7 +42,7 @@ export const rsaSpki = (modulus: Uint8Array): Bytes => unhex(rsaHex(modulus, Uin
 const withoutSign = (number: Bytes): Bytes => (number[0] ? number : number.slice(1));
 
 /**
- * Whether this is an RSA key of 2048 to 8192 bits: all its lengths take two bytes then, and the modulus begins at byte
+ * True if this is an RSA key of 2048 to 8192 bits: all its lengths take two bytes then, and the modulus begins at byte
  * 33.
  */
 function isRsa(spki: Bytes): boolean {
@@ -99,7 +99,7 @@ export async function usableKey(spki: Bytes): Promise<KeyKind> {
 // -- signatures
 
 /**
- * Whether a signature holds: RSASSA-PSS with a salt as long as the digest, RSASSA-PKCS1-v1_5 or ECDSA. No scheme never
+ * True if a signature holds: RSASSA-PSS with a salt as long as the digest, RSASSA-PKCS1-v1_5 or ECDSA. No scheme never
  * does.
  *
  * @param raw makes r and s, of these bytes each, of what stands for an ECDSA signature; they are what stands there
@@ -120,7 +120,7 @@ export async function schemeHolds(
   return plain !== undefined && crypto.subtle.verify(parameters, await importKey(spki, parameters), plain, signed);
 }
 
-/** Whether an ECDSA signature holds; `signature` is r and s of the curve's size each, big-endian. */
+/** True if an ECDSA signature holds; `signature` is r and s of the curve's size each, big-endian. */
 export const ecdsaHolds = (...given: [spki: Bytes, hash: Hash, signature: Bytes, signed: Bytes]): Promise<boolean> =>
   schemeHolds("ECDSA", ...given);
 
@@ -162,7 +162,7 @@ export function algorithmOf(identifier: Bytes): SignatureAlgorithm | undefined {
 const remembered = new Map<string, Promise<boolean>>();
 
 /**
- * Whether a signature of a certificate, list or answer holds: a pure function of four byte strings, remembered in a
+ * True if a signature of a certificate, list or answer holds: a pure function of four byte strings, remembered in a
  * bounded table, as chains share their upper certificates. What is remembered knows of no date, name or anchor.
  *
  * @param signature as it stands in the BIT STRING

@@ -7,7 +7,7 @@ import { fail, refusalOf } from "./errors";
 import { type JsonObject, type JsonValue, isObject } from "./json";
 import { jsonText } from "./json_text";
 
-/** What dstack states beside a quote, as the members of an item: `report_data`, `vm_config`, `info`, `app_compose`. */
+/** Statements beside a quote, as the members of an item: `report_data`, `vm_config`, `info`, `app_compose`. */
 export type Stated = Readonly<JsonObject>;
 
 const has = (document: JsonValue | undefined, ...names: readonly string[]): document is JsonObject =>
@@ -24,7 +24,7 @@ export const isUnread = (document: JsonValue): boolean =>
     ? has(document[0], "imr", "event_type", "digest")
     : has(document, "attestation") && Object.keys(document).length === 1 && typeof document.attestation === "string";
 
-/** What Attest answers in msgpack: a map with the name of its stack in it; in CBOR a text begins with another byte. */
+/** An answer of Attest in msgpack: a map with the name of its stack in it; in CBOR a text begins with another byte. */
 export const isPacked = (data: Bytes): boolean =>
   /^(?:8.|de.{4}|df.{8})(?:[ab].|d9..)(?:6[1-9a-f]|7[\da])/.test(hex(data.subarray(0, 8))) &&
   latin1(data).includes("dstack");
@@ -35,14 +35,14 @@ const malformed = (field: string, expected: string): never =>
 /** The quote and the log of an answer of GetQuote. */
 export async function quoteAnswerItems({ quote, event_log: log }: JsonObject): Promise<readonly Item[]> {
   const bytes = await refusalOf(() => (typeof quote === "string" ? hexBytes(quote, "quote") : undefined));
-  const value = typeof log === "string" ? log : jsonText(log ?? null, true);
+  const value = typeof log === "string" ? log : jsonText(log ?? null, { isSorted: true });
   return [
     itemOf("cpu", MEDIA.intelQuote, bytes instanceof Uint8Array ? bytes : malformed("quote", "hex")),
     itemOf("eventlog", MEDIA.dstackLog, utf8(value)),
   ];
 }
 
-/** What an answer of GetQuote states beside them; members that nothing rests on are left out. */
+/** The other statements of an answer of GetQuote; members that nothing rests on are left out. */
 export const answerStatements = (answer: JsonObject): Stated =>
   Object.fromEntries(["report_data", "vm_config"].flatMap((name) => (name in answer ? [[name, answer[name]!]] : [])));
 
@@ -53,4 +53,8 @@ export const appComposeStatements = (bytes: Bytes): Stated => ({
 
 /** Put what several files state into one item. */
 export const statementsItem = (stated: readonly Stated[]): Item =>
-  itemOf("dstack", MEDIA.dstackStatements, utf8(jsonText(Object.assign({}, ...stated) as JsonObject, true)));
+  itemOf(
+    "dstack",
+    MEDIA.dstackStatements,
+    utf8(jsonText(Object.assign({}, ...stated) as JsonObject, { isSorted: true })),
+  );

@@ -1,19 +1,22 @@
 /** Strict text forms of bytes: hex and base64, one spelling for one sequence of bytes. */
 
-import { type Bytes, hex, unhex, urlSafe } from "./bytes";
+import { type Bytes, unhex, urlSafe } from "./bytes";
 import { need, refuse } from "./errors";
 
 /** Letters, numbers, punctuation and symbols, except for fillers of Hangul and the empty pattern of Braille. */
 const VISIBLE = /(?![\u115f\u1160\u2800\u3164\uffa0])[\p{L}\p{N}\p{P}\p{S}]/u;
 
-/** Whether a text has a character that people can see. */
+/** True if a text has a character that people can see. */
 export const isVisible = (text: string): boolean => VISIBLE.test(text);
 
-/** Decode hex of an even number of digits, without prefix or separators: `hex-invalid`. */
+/** Decode hex of an even number of digits, without prefix or separators; undefined for other text. */
+export const unhexed = (text: string): Bytes | undefined =>
+  text.length % 2 || /[^0-9a-fA-F]/.test(text) ? undefined : unhex(text);
+
+/** Decode such hex, perhaps of one length: `hex-invalid`. */
 export function hexBytes(text: string, field: string, length?: number): Bytes {
-  const data = unhex(text);
-  const isHex = hex(data) === text.toLowerCase() && data.length === (length ?? data.length);
-  need(isHex, "malformed", "hex-invalid", `${length ?? "any"} bytes of hex`, `${text.length} characters`, { field });
+  const data = length === undefined || text.length === 2 * length ? unhexed(text) : undefined;
+  need(data, "malformed", "hex-invalid", `${length ?? "any"} bytes of hex`, `${text.length} characters`, { field });
   return data;
 }
 

@@ -1,7 +1,6 @@
 /**
  * Endorsements as vendors and their clients keep them. Each form is recognised once, by what only it begins with; what
- * does
- * not belong or cannot be read is passed over, and is then missing. Nothing is trusted.
+ * does not belong or cannot be read is passed over, and is then missing. Nothing is trusted.
  */
 
 import { type Bytes, hex, latin1, trimmedEnd, unhex, utf8 } from "./bytes";

@@ -74,7 +74,7 @@ export async function evidenceDigest(evidence: Evidence): Promise<Bytes> {
 }
 
 /**
- * Whether this is text of 1 to `most` characters (not UTF-16 units), each printable as a person reads it: no control or
+ * True if this is text of 1 to `most` characters (not UTF-16 units), each printable as a person reads it: no control or
  * format characters, no lone surrogates, no blanks but the space.
  */
 export function isText(value: unknown, most: number): value is string {
@@ -140,4 +140,12 @@ function record(name: string, parts: readonly Member[], isJson: boolean): Item {
   demand(bytes instanceof Uint8Array, form);
   demand(typeof indicator === "number" && indicator > 0 && indicator <= MAX_INDICATOR, form);
   return itemOf(name, mediaType, bytes);
+}
+
+/** Give an item the next free number; a binding knows items by name, so no other one is renamed. */
+export function numbered(item: Item, items: readonly Item[]): Item {
+  const prefix = item.name.replace(/\d+$/, "");
+  let number = 0;
+  while (items.some(({ name }) => name === `${prefix}${number}`)) number += 1;
+  return { ...item, name: `${prefix}${number}` };
 }

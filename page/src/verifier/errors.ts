@@ -24,8 +24,7 @@ export interface Facts {
 
 /**
  * A documented refusal. Callers match on `code`; the text is for people and may change. An empty message is the rule:
- * the
- * code, the field, what was expected and what was found then say it, and cost no bytes of the bundle.
+ * the code, the field, what was expected and what was found then say it, and cost no bytes of the bundle.
  */
 export class AttestError extends Error {
   /** Every check of the procedure up to and including the failed one, when a procedure ran. */
@@ -103,8 +102,7 @@ export async function refusalOf<T>(attempt: () => T | Promise<T>): Promise<T | A
 
 /**
  * Await an outcome that is remembered. A refusal is thrown as a new one each time: whoever it stops adds checks to it,
- * and two
- * verifications may wait for the same outcome.
+ * and two verifications may wait for the same outcome.
  */
 export async function afresh<T>(remembered: Promise<T>): Promise<T> {
   const found = await refusalOf(() => remembered);

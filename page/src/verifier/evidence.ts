@@ -51,6 +51,10 @@ export interface ParsedCpu {
   readonly kind: string;
   /** The 64 bytes that the guest chose. */
   readonly reportData: Bytes;
+  /** Of a quote: what its platform signed. */
+  readonly signed?: Bytes;
+  /** Of a quote: the report without its report data, and the key that signed it; two of one machine agree in both. */
+  readonly machine?: string;
   /** The field of its own in which such evidence carries the nonce; absent where it stands in the report data. */
   readonly nonce?: Bytes;
   readonly registers?: Registers;

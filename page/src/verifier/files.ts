@@ -1,18 +1,17 @@
 /**
- * What are these files? Each is recognised by content, by the first row that fits; once a form is decided, a defect is
- * a
- * defect of that form. One file speaks for the machine; devices may come beside it, in any number of NVIDIA's files;
- * certificates and lists accompany them.
+ * Recognition of files by content: the first row that fits decides, and a defect is then one of that form. One file
+ * speaks for the machine; devices may come beside it, in any number of NVIDIA's files; certificates and lists accompany
+ * them.
  */
 
 import "./shared";
 import { azureJson, isAzureJson, isRawTpmQuote } from "./azure_files";
-import { type Bytes, concat, equal, hex, isZero, latin1 } from "./bytes";
+import { type Bytes, concat, equal, hex, isZero, latin1, trimmedEnd } from "./bytes";
 import { carriesEvidence } from "./carriers";
 import { base64Bytes, base64urlBytes, hexBytes } from "./encoding";
 import { parseCrl } from "./crl";
 import { derKind } from "./endorsement_files";
-import { type Evidence, type Item, MEDIA, evidenceOf, itemOf, parseEnvelope, requireSound } from "./envelope";
+import { type Evidence, type Item, MEDIA, evidenceOf, itemOf, numbered, parseEnvelope, requireSound } from "./envelope";
 import {
   type Stated,
   answerStatements,
@@ -42,8 +41,9 @@ export { readEndorsementFile } from "./endorsement_files";
 
 const MAX_FILES = 64;
 const MAX_CERTIFICATES = 64;
+const PEM_BEGIN = /(?:^|\n)-----BEGIN /;
 
-/** What a file turns out to be. */
+/** The form of a file. */
 type Form =
   | "cpu"
   | "envelope"
@@ -66,7 +66,7 @@ interface Content {
   readonly items: readonly Item[];
   /** Certificates that stand in the file beside the evidence. */
   readonly certificates?: readonly Certificate[];
-  /** What dstack states beside a quote. */
+  /** dstack's statements beside a quote. */
   readonly stated?: Stated;
 }
 
@@ -85,7 +85,7 @@ function u32(data: Bytes, at: number): number {
   return at + 4 > data.length ? -1 : new DataView(data.buffer, data.byteOffset).getUint32(at, true);
 }
 
-/** Whether it begins as an SNP report does, and not as an event log. */
+/** True if it begins as an SNP report does, and not as an event log. */
 function hasVersion(data: Bytes): boolean {
   const version = u32(data, 0);
   const isEventLog =
@@ -202,18 +202,20 @@ async function recognise({ name, bytes }: NamedBytes): Promise<Content> {
   if (bytes.length > MAX_FILE_BYTES) refuse("too-large", name, `${MAX_FILE_BYTES} bytes`, bytes.length);
   const found = await binary(bytes);
   if (found) return found;
-  const text = latin1(bytes).trim();
+  const whole = latin1(bytes);
+  const text = trimmedEnd(whole.replace(/^[\t-\r ]+/, ""), "\t\n\v\f\r ");
   if (!text) refuse("empty", name, "evidence", "nothing");
   if (/^[{[]/.test(text)) return json(name, bytes);
   if (/[^\0-\x7f]/.test(text)) refuse("unrecognised", name, "evidence", "binary data");
-  if (/^-----BEGIN /m.test(text)) return { form: "certificates", bytes, items: [] };
+  if (PEM_BEGIN.test(whole)) return { form: "certificates", bytes, items: [] };
+  if (/^eyJ[\w-]+\.[\w-]+\.[\w-]*$/.test(text)) refusedByName(); // a token
   return (await binary(encoded(name, text))) ?? refuse("unrecognised", name, "evidence", "something else");
 }
 
 function encoded(name: string, text: string): Bytes {
-  const plain = text.replace(/^0x/, "").replace(/\s+/g, "");
+  const plain = text.replace(/^0x/, "").replace(/[\t-\r ]+/g, "");
   if (text.length >= 64 && /^[0-9a-fA-F]+$/.test(plain)) return hexBytes(plain, name);
-  const letters = text.replace(/\s+/g, "");
+  const letters = text.replace(/[\r\n]+/g, "");
   if (text.length < 64 || !/^[\w+/-]+={0,2}$/.test(letters)) refuse("unrecognised", name, "evidence", "text");
   return /[-_]/.test(letters) || letters.length % 4 ? base64urlBytes(letters, name) : base64Bytes(letters, name);
 }
@@ -233,7 +235,7 @@ async function addCertificates(data: Bytes, name: string, found: Found): Promise
   else {
     const text = latin1(data);
     const blocks = readPemBlocks(text);
-    if (text.split(/^-----BEGIN /m).length - 1 !== blocks.length) {
+    if (text.split(PEM_BEGIN).length - 1 !== blocks.length) {
       refuse("unrecognised", name, "blocks that end", "PEM");
     }
     for (const { label, content } of blocks) await add(label, content);
@@ -260,7 +262,7 @@ async function certificateFile(content: Content, name: string, found: Found): Pr
   return { form: isTdx ? "td-quote" : "cpu", bytes: content.bytes, items };
 }
 
-/** Whether the first thing in a file is this certificate: in PEM, a list may stand in front of it. */
+/** True if the first thing in a file is this certificate: in PEM, a list may stand in front of it. */
 function beginsWith(data: Bytes, leaf: Certificate): boolean {
   if (derKind(data)) return true;
   const [first] = readPemBlocks(latin1(data));
@@ -343,12 +345,4 @@ function withTable([report, ...others]: readonly Item[], table: Bytes): Item[] {
 function bundleItem(bundle: Bytes, items: readonly Item[]): Item {
   const item = itemOf("endorsements", MEDIA.endorsements, bundle);
   return items.some(({ name }) => name === item.name) ? numbered(item, items) : item;
-}
-
-/** Give an item the next free number; a binding knows items by name, so no other one is renamed. */
-function numbered(item: Item, items: readonly Item[]): Item {
-  const prefix = item.name.replace(/\d+$/, "");
-  let number = 0;
-  while (items.some(({ name }) => name === `${prefix}${number}`)) number += 1;
-  return { ...item, name: `${prefix}${number}` };
 }

@@ -1,7 +1,6 @@
 /**
  * The evidence formats that are verified: one row for each media type. A row names the module that reads an item; what
- * it
- * returns knows its report data and nonce, and its procedure. `verify.ts` knows no format by name.
+ * it returns knows its report data and nonce, and its procedure. `verify.ts` knows no format by name.
  *
  * A format is fetched when its evidence is met. SEV-SNP is not: an Azure VM has it, too.
  */

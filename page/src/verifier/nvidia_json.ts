@@ -9,7 +9,7 @@ import { base64Bytes, base64urlBytes, hexBytes } from "./encoding";
 import { type Item, MEDIA, itemOf } from "./envelope";
 import { fail, refuse } from "./errors";
 import { JsonFloat, type JsonObject, type JsonValue, isObject, jsonValue } from "./json";
-import { jsonText } from "./json_text";
+import { inOrder, jsonText } from "./json_text";
 import { isNvidiaCollection } from "./recognised";
 
 /** Devices in one file; the largest board has eight GPUs and four switches. */
@@ -36,7 +36,7 @@ function malformed(field: string, expected: string): never {
   });
 }
 
-/** Whether a document is NVIDIA's by its members, well formed or not. */
+/** True if a document is NVIDIA's by its members, well formed or not. */
 export function isNvidiaJson(document: JsonValue): boolean {
   if (Array.isArray(document)) return looksLikeDevice(document[0]);
   if (!isObject(document)) return false;
@@ -65,7 +65,7 @@ export function splitNvidiaJson(document: JsonValue): Item[] {
   return devices.map((device, i) => {
     const value = deviceOf(device, `${path}[${i}]`, hints);
     const kind = typeof value.arch === "string" && /^ls10$/i.test(value.arch) ? "nvswitch" : "gpu";
-    return itemOf(`${kind}${counts[kind]++}`, MEDIA.nvidiaDevice, utf8(jsonText(value, true)));
+    return itemOf(`${kind}${counts[kind]++}`, MEDIA.nvidiaDevice, utf8(jsonText(value, { isSorted: true })));
   });
 }
 
@@ -126,7 +126,7 @@ function reportText(text: string, path: string): string {
 /** A collection as a request to NRAS, devices in the order of their labels. */
 function requestOf(collection: JsonObject): JsonObject {
   const labels = Object.keys(collection).filter((label) => !NO_DEVICES.includes(label));
-  const devices = labels.sort().map((label) => collectedDevice(collection[label], label));
+  const devices = inOrder(labels).map((label) => collectedDevice(collection[label], label));
   return { evidence_list: devices, nonce: collectedNonce(collection, "collection") };
 }
 

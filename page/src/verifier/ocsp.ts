@@ -129,7 +129,7 @@ function refuseStale({ begins, ends }: Genuine, at: number, field: string): neve
   return refuse("endorsement", code, rfc3339(at), dates, { field, retryable: true });
 }
 
-/** Whether the CertID of an answer names this certificate of this issuer in all three fields. */
+/** True if the CertID of an answer names this certificate of this issuer in all three fields. */
 async function isAbout(
   { serial, hash, issuerHashes }: OcspAnswer,
   certificate: Certificate,
@@ -165,7 +165,7 @@ async function genuineOf(answer: OcspAnswer, issuer: Issuer): Promise<Genuine | 
 }
 
 /**
- * Whether the issuer may have certified a responder: its name, OCSPSigning, no keyUsage that forbids to sign, nothing
+ * True if the issuer may have certified a responder: its name, OCSPSigning, no keyUsage that forbids to sign, nothing
  * unknown.
  */
 function mayAnswer(certificate: Certificate, { subject }: Issuer): unknown {

@@ -49,9 +49,8 @@ export interface ProcedureOptions {
   readonly prefix?: string;
   /**
    * An attempt holds back every refusal, and a later step still passes. Otherwise it holds back only that an
-   * endorsement
-   * is missing or stale, so that evidence that is plainly false is called false; and after that no step counts as
-   * passed.
+   * endorsement is missing or stale, so that evidence that is plainly false is called false; and after that no step
+   * counts as passed.
    */
   readonly isIndependent?: boolean;
 }
@@ -173,8 +172,7 @@ export const reasonsOf = (decisions: readonly Unchecked[]): string =>
 
 /**
  * Return the decisions by which something may be missing or stale, those of the first name that has any; throw the
- * failure
- * when it says anything else, or when nothing of these names is left unchecked.
+ * failure when it says anything else, or when nothing of these names is left unchecked.
  */
 export function tolerated(
   failure: AttestError,

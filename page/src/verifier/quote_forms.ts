@@ -48,7 +48,7 @@ function bytesOf(members: JsonObject, name: string): Bytes {
   return base64urlBytes(body.replaceAll("+", "-").replaceAll("/", "_"), name);
 }
 
-/** Whether a member is not there; some write empty text for that. */
+/** True if a member is not there; some write empty text for that. */
 const isNothing = (value: JsonValue | undefined): boolean => (value ?? "") === "";
 
 const only = (...items: readonly Item[]): FormContent => ({ items, certificates: [] });
@@ -184,7 +184,7 @@ function azureContainer(document: JsonObject): FormContent {
 
 /** Certificates in PEM, or the answer of Azure's THIM service. */
 function azureCertificates(data: Bytes): readonly Certificate[] {
-  if (!/^\s*\{/.test(latin1(data))) return certificatesOf(data);
+  if (!/^[\t-\r ]*\{/.test(latin1(data))) return certificatesOf(data);
   const names = ["vcekCert", "certificateChain", "tcbm", "cacheControl"];
   const { vcekCert, certificateChain } = objectOf(jsonValue(data, "endorsements"), "endorsements", ...names);
   demand(typeof vcekCert === "string" && typeof certificateChain === "string", "endorsements", "text");

@@ -21,7 +21,7 @@ export interface Recognised {
 }
 
 /**
- * Whether the first bytes are a bundle's, of this version or another, signed or not: a map with a certain first name.
+ * True if the first bytes are a bundle's, of this version or another, signed or not: a map with a certain first name.
  */
 export function isBundle(data: Bytes): boolean {
   return /^[\xa0-\xbb](?:fbundle|fformat.{1,2}attest\.endorsements\/)/s.test(latin1(data.subarray(0, 40)));
@@ -44,14 +44,14 @@ function isCollection(value: JsonValue | undefined, depth: number): boolean {
   );
 }
 
-/** Whether JSON is a collection of NVIDIA's SDK, which has the outer form of an envelope and is none. */
+/** True if JSON is a collection of NVIDIA's SDK, which has the outer form of an envelope and is none. */
 export function isNvidiaCollection(document: JsonValue): document is JsonObject {
   if (!isObject(document)) return false;
   const { __cmwc_t: type } = document;
   return typeof type === "string" && type.startsWith("tag:nvidia.com,2026:verifier-input/");
 }
 
-/** Whether JSON is a collection of records, or one record. */
+/** True if JSON is a collection of records, or one record. */
 export function isEnvelope(document: JsonValue): boolean {
   return isRecord(document) || (isCollection(document, 4) && !isNvidiaCollection(document));
 }

@@ -30,7 +30,7 @@ export function malformed(): never {
   return refuse("malformed", "rim-malformed");
 }
 
-/** Whether this is a SWID document by its first element; nothing of it is parsed. */
+/** True if this is a SWID document by its first element; nothing of it is parsed. */
 export function looksLikeRim(data: Bytes): boolean {
   return SWID.test(latin1(data));
 }

@@ -1,7 +1,6 @@
 /**
  * Code that several formats share. A format that is fetched on its own begins with this import, which keeps all of it
- * in
- * one file of the bundle: otherwise each set of formats would have a file of its own for the modules that it shares.
+ * in one file of the bundle: otherwise each set of formats would have a file of its own for the modules that it shares.
  */
 
 import "./anchors";

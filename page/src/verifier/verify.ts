@@ -1,4 +1,4 @@
-/** Is this evidence genuine? One call over all evidence of one Attester: `attest.verification`, in the same order. */
+/** Verification of all evidence of one Attester in one call, in the order of `attest.verification`. */
 
 import type { TrustAnchors } from "./anchors";
 import type { Result } from "./api";
@@ -22,7 +22,7 @@ import { shown } from "./shown";
 import { part } from "./parts";
 import type { TdReport } from "./tdx/structure";
 
-/** What a result says of genuine evidence, and every check; without what was asked. */
+/** The part of a result about genuine evidence, and every check. */
 export type VerifiedEvidence = Pick<
   Result,
   "items" | "certificates" | "simulated" | "freshness" | "evidence_digest" | "ignored_items" | "warnings"
@@ -30,7 +30,7 @@ export type VerifiedEvidence = Pick<
   readonly checks: readonly Check[];
 };
 
-/** What the evidence holds, read; nothing is judged yet. */
+/** The content of the evidence, read; nothing is judged yet. */
 interface Read {
   /** With the name of its item. */
   readonly cpu: readonly [name: string, parsed: ParsedCpu] | undefined;
@@ -124,7 +124,7 @@ function partedBy(
   return [ofCpu.map(([, failure]) => failure), ofDevices.map(([, failure]) => failure).sort(byCode)];
 }
 
-/** What verified evidence states. */
+/** The statements of verified evidence. */
 async function factsOf(
   evidence: Evidence,
   verified: ReadonlyMap<string, Verified>,

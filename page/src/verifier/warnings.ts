@@ -1,4 +1,4 @@
-/** What a result does not show, although the evidence is genuine: as `attest/results/cautions.py`. */
+/** Warnings of what a result does not show, although the evidence is genuine: as `attest/results/cautions.py`. */
 
 import type { Caution, ItemResult, Result } from "./api";
 

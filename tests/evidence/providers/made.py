@@ -24,7 +24,7 @@ from attest.evidence.keccak import keccak256
 from attest.evidence.snp.tcb import SnpProduct
 from attest.verification import ExpectedFreshness, VerifiedEvidence, verify
 from attest_simulator import SimulatedChip, SimulatedGuest
-from attest_simulator.intel import SimulatedPlatform, SimulatedTd
+from attest_simulator.intel import SimulatedEnclave, SimulatedPlatform, SimulatedTd
 from attest_simulator.nvidia import SimulatedGpu
 from tests.samples import AT
 
@@ -34,6 +34,7 @@ NONCE = bytes(range(32))
 UNCHECKED = tuple(Unchecked(check=name, reason="a test of documents") for name in ("rim", "revocation", "topology"))
 PLATFORM = SimulatedPlatform.of()
 TD = SimulatedTd(platform=PLATFORM)
+ENCLAVE = SimulatedEnclave(platform=PLATFORM)
 GUEST = SimulatedGuest(chip=SimulatedChip.of(SnpProduct.GENOA))
 TLS_KEY = ec.derive_private_key(7, ec.SECP384R1())
 ED25519 = Ed25519PrivateKey.from_private_bytes(bytes(31) + b"\1")
@@ -95,14 +96,16 @@ def spki_sha256(chosen: x509.Certificate) -> bytes:
 
 
 @cache
-def quote(report_data: bytes, td: SimulatedTd = TD) -> bytes:
+def quote(report_data: bytes, td: SimulatedTd | SimulatedEnclave = TD) -> bytes:
     return td.quote(report_data)
 
 
 # -- dstack
 
 
-def machine(*, td: SimulatedTd = TD, gpus: tuple[str, ...] = ("gpu of a service",), **more: object) -> Document:
+def machine(
+    *, td: SimulatedTd | SimulatedEnclave = TD, gpus: tuple[str, ...] = ("gpu of a service",), **more: object
+) -> Document:
     """A dstack machine with an Ed25519 key, a TLS fingerprint and its GPUs; ``more`` replaces members."""
     fingerprint = spki_sha256(certificate())
     signed = quote(sha256(ADDRESS + fingerprint).digest() + NONCE, td)
@@ -142,13 +145,29 @@ ACTIONS: list[Document] = [
 ]
 
 
-def manager(*, by_name: bool = False, td: SimulatedTd = TD, nonce: bytes = NONCE, **more: object) -> Document:
+ODD_ACTIONS: list[Document] = [
+    {"action": "x", "more": [1e22, 1e16, 123456789012345.5, 1e-4, 1e-5, 2.5e-7, 1.5e300, -0.0, 0.0, -1, 10**30]},
+    {"action": "y", "\U0001f600": 1, "\uff00": {"\u007f\n": "\u2028\u001f"}},
+]
+"""Numbers and names that JSON writers write in different ways."""
+
+
+def manager(
+    *,
+    actions: list[Document] = ACTIONS,
+    by_name: bool = False,
+    td: SimulatedTd | SimulatedEnclave = TD,
+    nonce: bytes = NONCE,
+    **more: object,
+) -> Document:
     """The compose manager's attestation; by default with members in the order of the manager."""
-    ordered = [ACTIONS[0], {name: ACTIONS[1][name] for name in ("timestamp", "action", "container")}]
-    text = json.dumps(ordered, separators=(",", ":"), sort_keys=by_name)
+    ordered = [
+        {name: one[name] for name in ("timestamp", "action", "container") if name in one} | one for one in actions
+    ]
+    text = json.dumps(ordered, separators=(",", ":"), sort_keys=by_name, ensure_ascii=False)
     digest = sha256(text.encode()).digest()
     return {
-        "actions": ACTIONS,
+        "actions": actions,
         "actions_hash": digest.hex(),
         "nonce": nonce.hex(),
         "quote": quote(digest + nonce, td).hex(),
@@ -283,7 +302,8 @@ def evidence(document: object, keys: object = None) -> Evidence:
 
 @cache
 def endorsements() -> Endorsements:
-    return PLATFORM.collateral("tdx", at=AT).endorsements().merged(GUEST.chip.endorsements(at=AT))
+    intel = PLATFORM.collateral("tdx", at=AT).endorsements().merged(PLATFORM.collateral("sgx", at=AT).endorsements())
+    return intel.merged(GUEST.chip.endorsements(at=AT))
 
 
 def verified(

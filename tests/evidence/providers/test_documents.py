@@ -30,8 +30,12 @@ from tests.evidence.providers.made import NONCE, Document, verified
 from tests.samples import AT
 
 _OTHER_KEY = ec.derive_private_key(9, ec.SECP384R1())
+_P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 OTHER_NONCE = b"\x55" * 32
 OTHER = SimulatedTd(platform=SimulatedPlatform.of(), mr_td=b"\7" * 48)
+UNDER_DEBUG = replace(made.TD, td_attributes=made.TD.td_attributes | 1)
+OTHER_ENCLAVE = replace(made.ENCLAVE, mr_enclave=b"\7" * 32)
+ELSEWHERE = SimulatedTd(platform=SimulatedPlatform.of("another platform"))
 
 
 def refused(
@@ -260,7 +264,7 @@ CHANGED: dict[str, tuple[Case, str, str]] = {
         "provider-statement-mismatch",
     ),
     "manager's list": (
-        lambda: (made.machine(compose_manager_attestation=made.manager(actions=made.ACTIONS[:1])), None),
+        lambda: (made.machine(compose_manager_attestation=made.manager() | {"actions": made.ACTIONS[:1]}), None),
         "provider.statements",
         "provider-statement-mismatch",
     ),
@@ -281,6 +285,32 @@ CHANGED: dict[str, tuple[Case, str, str]] = {
     ),
     "manager of another machine": (
         lambda: (made.machine(compose_manager_attestation=made.manager(td=OTHER)), None),
+        "provider.statements",
+        "provider-statement-mismatch",
+    ),
+    "manager of a machine under debug": (
+        lambda: (made.machine(compose_manager_attestation=made.manager(td=UNDER_DEBUG)), None),
+        "provider.statements",
+        "provider-statement-mismatch",
+    ),
+    "manager of another owner": (
+        lambda: (
+            made.machine(compose_manager_attestation=made.manager(td=replace(made.TD, mr_owner=b"\1" * 48))),
+            None,
+        ),
+        "provider.statements",
+        "provider-statement-mismatch",
+    ),
+    "manager on another platform": (
+        lambda: (made.machine(compose_manager_attestation=made.manager(td=ELSEWHERE)), None),
+        "provider.statements",
+        "provider-statement-mismatch",
+    ),
+    "manager in another enclave": (
+        lambda: (
+            made.machine(td=made.ENCLAVE, compose_manager_attestation=made.manager(td=OTHER_ENCLAVE)),
+            None,
+        ),
         "provider.statements",
         "provider-statement-mismatch",
     ),
@@ -373,6 +403,9 @@ def test_a_changed_statement_fails_its_own_check(name: str) -> None:
 def test_the_managers_list_may_be_hashed_with_members_in_the_order_of_their_names() -> None:
     result = verified(made.machine(compose_manager_attestation=made.manager(by_name=True)))
     assert claims(result)["compose_manager"] == {"actions": 2}
+    for by_name in (False, True):
+        odd = made.manager(actions=made.ODD_ACTIONS, by_name=by_name)
+        assert verified(made.machine(compose_manager_attestation=odd)).items
     bare = made.manager()
     del bare["nonce"], bare["actions_hash"]
     assert verified(made.machine(compose_manager_attestation=bare)).items
@@ -380,7 +413,7 @@ def test_the_managers_list_may_be_hashed_with_members_in_the_order_of_their_name
 
 def test_a_forged_quote_of_the_manager_is_refused() -> None:
     forged = bytearray(bytes.fromhex(made.manager()["quote"]))
-    forged[700] ^= 1  # the signature
+    forged[690] ^= 1  # the signature
     error = refused(made.machine(compose_manager_attestation=made.manager(quote=bytes(forged).hex())))
     assert error.exit_code == 4
     assert {check.item for check in error.checks if check.outcome is Outcome.FAIL} == {"0/witness/cpu"}
@@ -411,6 +444,26 @@ def test_a_machine_that_stands_twice_is_refused() -> None:
     assert (error.code, error.check, error.exit_code) == ("provider-machine-repeated", "provider.machines", 4)
 
 
+def other_bytes(quote: str, *, signature: bool) -> str:
+    """The same report in other bytes: behind it, or in the signature, which (r, n - s) is as well as (r, s)."""
+    data = bytearray.fromhex(quote)
+    if not signature:
+        return (data + b"\1").hex()
+    s = slice(48 + 584 + 4 + 32, 48 + 584 + 4 + 64)
+    data[s] = (_P256_ORDER - int.from_bytes(data[s], "big")).to_bytes(32, "big")
+    return data.hex()
+
+
+@pytest.mark.parametrize("signature", [False, True])
+def test_one_report_in_other_bytes_is_no_second_machine(signature: bool) -> None:
+    first = made.machine(gpus=())
+    second = first | {"intel_quote": other_bytes(first["intel_quote"], signature=signature), "quote": None}
+    error = refused(made.gateway(first, second))
+    assert (error.code, error.check, error.exit_code) == ("provider-machine-repeated", "provider.machines", 4)
+    alone = verified(second)
+    assert [item.name for item in alone.items] == ["0/cpu"]
+
+
 def test_one_gpu_in_two_machines_is_refused() -> None:
     second = made.machine(td=OTHER)
     error = refused(made.gateway(made.machine(), second))
@@ -426,6 +479,14 @@ def test_a_copy_of_the_machine_is_judged_once_and_a_different_one_too() -> None:
     assert names == ["0/cpu", "0/gpu0", "1/cpu", "1/gpu0"]
     error = refused({**top, "all_attestations": [{**top, "vm_config": "{}"}]})
     assert error.code == "provider-machine-repeated"
+
+
+def test_a_copy_with_another_type_of_one_value_is_no_copy() -> None:
+    top = made.machine(info={"odd": 1}, gpus=())
+    assert len(verified({**top, "all_attestations": [dict(top)]}).items) == 1
+    for value in (True, 1.0):
+        error = refused({**top, "all_attestations": [{**top, "info": {"odd": value}}]})
+        assert error.code == "provider-machine-repeated"
 
 
 def test_one_bad_machine_fails_the_document() -> None:
@@ -550,6 +611,21 @@ MALFORMED: dict[str, tuple[object, object, str]] = {
     "no signature": (made.tinfoil(signature=None), None, "signature"),
     "no gzip": (made.tinfoil_v2(body=_BAD_GZIP), None, "body"),
     "too much in the gzip": (made.tinfoil_v2(bytes(70_000)), None, "body"),
+    "two gzip streams": (
+        made.tinfoil_v2(body=base64.b64encode(gzip.compress(b"a" * 700) + gzip.compress(b"b" * 700)).decode()),
+        None,
+        "body",
+    ),
+    "an empty gzip stream in front": (
+        made.tinfoil_v2(body=base64.b64encode(gzip.compress(b"") + gzip.compress(made.quote(bytes(64)))).decode()),
+        None,
+        "body",
+    ),
+    "bytes behind the gzip": (
+        made.tinfoil_v2(body=base64.b64encode(gzip.compress(made.quote(bytes(64))) + b"\0").decode()),
+        None,
+        "body",
+    ),
     "cut gzip": (
         made.tinfoil_v2(body=base64.b64encode(gzip.compress(bytes(100))[:-3]).decode()),
         None,

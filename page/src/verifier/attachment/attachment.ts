@@ -18,7 +18,7 @@ import { readUvmEndorsement } from "./uvm_endorsement";
 export { carriedQuote } from "./certificate";
 export { committedDataBytes } from "./committed_data";
 
-/** What all attachments of one Attester come to. */
+/** The outcome for all attachments of one Attester. */
 export interface JudgedAttachments extends JudgedSet {
   readonly claims: Claims;
   readonly simulated: boolean;

@@ -1,8 +1,7 @@
 /**
  * The paravisor's report (HCL report), from NV index 0x01400001 of the virtual TPM (azure-cvm.md 2, check A01). It
- * holds
- * a report of the CPU, and the runtime claims to whose digest that report commits. No signature covers the rest of it,
- * so every other byte has one permitted value.
+ * holds a report of the CPU, and the runtime claims to whose digest that report commits. No signature covers the rest
+ * of it, so every other byte has one permitted value.
  */
 
 import { type Bytes, isZero, latin1, padded } from "../bytes";

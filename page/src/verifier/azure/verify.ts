@@ -5,8 +5,7 @@
  *
  * The chain is walked from its anchor outwards, and no link is used before the one that vouches for it was found to
  * hold. A missing endorsement of the CPU's report alone does not end the walk, so that evidence that is plainly false
- * is
- * called false; nothing is verified then all the same.
+ * is called false; nothing is verified then all the same.
  */
 
 import { type Bytes, NO_BYTES, hex, padded } from "../bytes";

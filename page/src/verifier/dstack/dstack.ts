@@ -1,4 +1,4 @@
-/** What is loaded once a log or a statement of dstack is met. */
+/** The part that is loaded once a log or a statement of dstack is met. */
 
 import "../shared";
 import type { Bytes } from "../bytes";
@@ -7,7 +7,7 @@ import { type DstackJudgement, judgeDstack } from "./judgement";
 import { parseStatements } from "./statements";
 import { parseDstackLog } from "./structure";
 
-/** Read a log and statements, as far as they came along. What comes back judges them. */
+/** Read a log and statements, as far as they came along. The function that comes back judges them. */
 export async function readDstack(
   log: Bytes | undefined,
   statements: Bytes | undefined,

@@ -3,7 +3,7 @@
  *
  * Only the events in front of `system-ready` are dstack's own. No digest covers the type of an event, and that of
  * version 1 does not say where its name ends. So the reading stops at the first event that is no event of dstack for
- * certain: whoever bears the log could have relabelled `system-ready` itself.
+ * certain: `system-ready` itself can be relabelled on the way.
  *
  * Spec: dstack.md 3.
  */
@@ -37,7 +37,7 @@ export interface KeyProvider {
   readonly id: Bytes;
 }
 
-/** What the events of dstack state; absent where the log has no such event. */
+/** Facts that the events of dstack state; absent where the log has no such event. */
 export interface DstackFacts {
   readonly digests: ReadonlyMap<string, Bytes>;
   readonly keyProvider?: KeyProvider | undefined;
@@ -78,7 +78,7 @@ export async function readFacts(log: DstackLog): Promise<DstackFacts> {
     digests: new Map(found.flatMap(([fact, { payload }]) => (isDigest(fact) ? [[fact, payload] as const] : []))),
     keyProvider: provider && ((await keyProviderOf(textOf(provider))) ?? invalid(provider, "name and id", "others")),
     gpuAttestation: gpu && textOf(gpu),
-    // A list that may go on is none: whoever bears the log can end the reading early.
+    // A list that may go on is none: a relabelled event ends the reading early.
     initScripts: events.has(READY) ? initScripts : [],
     sources: found,
   };

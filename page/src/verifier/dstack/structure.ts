@@ -98,7 +98,7 @@ async function eventOf(entry: JsonValue, path: string, number: number): Promise<
   return { number, register, type, digest, data, withheld: !data.length, name, payload, version, hasDigest, isRuntime };
 }
 
-/** What the digest of an event of dstack covers: type, name and payload; of version 2 canonical JSON of the three. */
+/** The content of the digest of an event: type, name and payload; of version 2 canonical JSON of the three. */
 function covered(name: string, payload: Bytes, version: number, digits: string): Bytes {
   if (version === 2) {
     return utf8(`{"name":${JSON.stringify(name)},"payload":"${digits.toLowerCase()}","type":${EV_RUNTIME}}`);

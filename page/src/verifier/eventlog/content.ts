@@ -54,11 +54,11 @@ export async function verification(event: LogEvent, hash: Hash): Promise<Verific
   return refuse("verification", "eventlog-data-mismatch", digest, got, { field: `event ${number}` });
 }
 
-/** Whether the digest of such an event may be over its whole data. */
+/** True if the digest of such an event may be over its whole data. */
 const mayBeWhole = (event: LogEvent): boolean =>
   isWholeData(event) || event.type === EV_RUNTIME || stubText(event) !== undefined;
 
-/** Whether the digest of such an event is always over its whole data. */
+/** True if the digest of such an event is always over its whole data. */
 const isWholeData = (event: LogEvent): boolean => WHOLE_DATA.includes(event.type) || tagOf(event) === AAEL_TAG;
 
 const bootVariableValue = ({ type, data }: LogEvent): Bytes | undefined =>

@@ -11,8 +11,7 @@ export interface Register {
   readonly initial?: Bytes;
   /**
    * What may extend it once the log has ended: nothing, unless said; the operating system, so that the log cannot judge
-   * a
-   * difference; or only the operating system, so that a log without events says nothing of it.
+   * a difference; or only the operating system, so that a log without events says nothing of it.
    */
   readonly growth?: "system" | "system alone" | undefined;
   /** Words whose hashes an operating system is known to extend it by then, in this order, as far as it has come. */

@@ -96,7 +96,7 @@ async function replay(
   return value;
 }
 
-/** Whether some number of the phases that are known, none included, leads on to the signed value. */
+/** True if some number of the phases that are known, none included, leads on to the signed value. */
 async function leadsTo(replayed: Bytes, wanted: Bytes, { phases }: Register, { hash }: LogKind): Promise<boolean> {
   let value = replayed;
   for (const phase of phases) {
@@ -106,7 +106,7 @@ async function leadsTo(replayed: Bytes, wanted: Bytes, { phases }: Register, { h
   return equal(value, wanted);
 }
 
-/** Whether an operating system may have extended a register behind the end of the log. */
+/** True if an operating system may have extended a register behind the end of the log. */
 const mayHaveGrown = ({ growth }: Register, own: readonly LogEvent[]): boolean =>
   growth === "system" || (growth === "system alone" && own.length > 0);
 

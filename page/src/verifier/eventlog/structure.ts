@@ -49,7 +49,7 @@ export interface EventLog {
   readonly startupLocality: number;
 }
 
-/** Whether an event extended a register that is compared. */
+/** True if an event extended a register that is compared. */
 export const isExtended = ({ type, register }: LogEvent): boolean =>
   type !== EV_NO_ACTION && register.initial !== undefined;
 

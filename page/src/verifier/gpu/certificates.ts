@@ -50,7 +50,7 @@ function isFirmwareId({ oid: identifier }: { readonly oid: string }): boolean {
   return identifier === COMPOSITE_DEVICE_ID || identifier === TCB_INFO;
 }
 
-/** Whether a certificate bears a firmware id, so whether it claims to be the L5 of a device. */
+/** True if a certificate bears a firmware id, so whether it claims to be the L5 of a device. */
 export function isLeaf(certificate: Certificate): boolean {
   return certificate.extensions.some(isFirmwareId);
 }

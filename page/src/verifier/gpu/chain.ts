@@ -152,7 +152,7 @@ async function findLeaves(report: ParsedGpuReport, pool: Endorsements): Promise<
   return holds.includes(true) ? leaves.filter((_, i) => holds[i]) : leaves.slice(0, 1);
 }
 
-/** Whether the report's signature verifies under this certificate's key; a key of another kind signed nothing. */
+/** True if the report's signature verifies under this certificate's key; a key of another kind signed nothing. */
 export async function reportSignedBy({ signature, signedBytes }: ParsedGpuReport, leaf: Certificate): Promise<boolean> {
   const holds = await refusalOf(async () => {
     await requireP384(leaf);

@@ -100,8 +100,7 @@ function rimMembers(facts: GpuFacts, source: Source): ClaimTree {
 
 /**
  * The id under which NVIDIA serves the RIM; what cannot stand in an id was not found by one. The project, SKU and chip
- * SKU of
- * an LS10 are constants; the chip of a Blackwell is that of opaque field 35.
+ * SKU of an LS10 are constants; the chip of a Blackwell is that of opaque field 35.
  */
 function rimId(facts: GpuFacts, source: Source): string | undefined {
   const [kind, ...parts] = idParts(facts, source);

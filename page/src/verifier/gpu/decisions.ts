@@ -11,8 +11,7 @@ export class Decisions {
 
   /**
    * Return the first of these names that is left unchecked, and make use of its decisions; throw the failure unless it
-   * only
-   * says that something is missing or stale.
+   * only says that something is missing or stale.
    */
   tolerate(failure: AttestError, ...names: readonly Unchecked["check"][]): Unchecked["check"] {
     const decisions = tolerated(failure, this.all, ...names);

@@ -63,8 +63,7 @@ export interface ReliedRim extends JudgedRim {
 /**
  * Version of what a RIM speaks for, as the report states it: a GPU writes that of its VBIOS in five of eight bytes
  * (`96.00.74.00.1A`), a switch that of its BIOS as text. `gpu-kind-mismatch`: the report is well formed, and not of
- * what its
- * certificate says.
+ * what its certificate says.
  */
 export function versionOf(
   { bios, driverVersion }: OpaqueData,
@@ -202,7 +201,7 @@ export async function statusesOf(
   return found.flatMap((status) => (status instanceof AttestError ? [] : [status]));
 }
 
-/** Whether this is an answer about a certificate on hold, which is tolerated. A list has no status. */
+/** True if this is an answer about a certificate on hold, which is tolerated. A list has no status. */
 export const isHeld = ({ status = "good" }: Status): boolean => status !== "good";
 
 /** Tell what shows that certificates are not revoked, or which decision left it unchecked. */

@@ -77,8 +77,7 @@ export interface RimContent {
  * Read a SoftwareIdentity whose Signature was taken away.
  *
  * NOTE: Python tells numeric reference values, which newer RIMs may carry, from other unknown attributes
- * (`rim-unsupported`).
- * Here either is a RIM that is passed over.
+ * (`rim-unsupported`). Here either is a RIM that is passed over.
  *
  * @throws AttestError `rim-malformed`.
  */

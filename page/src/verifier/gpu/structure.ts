@@ -3,7 +3,7 @@
  *
  *     request (37) | head (8) | measurement blocks (55 each) | tail (34) | opaque data | signature (96)
  *
- * Whether the device is a GPU or a switch is said by its certificate, not by this report.
+ * True if the device is a GPU or a switch is said by its certificate, not by this report.
  *
  * Spec: specs/nvidia-gpu.md, sections 2 and 3.
  */

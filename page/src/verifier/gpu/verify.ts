@@ -2,10 +2,8 @@
  * Is this report genuine, and of a device that runs what NVIDIA published?
  *
  * `GPU_STEPS` is the clause list. Every check that can be made is made: a missing file must hide no forged one. A check
- * that
- * lacks what it needs is not evaluated. Of several failures the one with the lowest exit code speaks, the first of them
- * in
- * the order of the procedure, and carries all checks.
+ * that lacks what it needs is not evaluated. Of several failures the one with the lowest exit code speaks, the first of
+ * them in the order of the procedure, and carries all checks.
  *
  * Nonce, topology and whether several devices belong together are judged elsewhere: one report alone cannot answer
  * them.

@@ -2,8 +2,7 @@
  * TCB info and QE identity at hand: which belongs, which is genuine, which is current (T08 to T10).
  *
  * Several can belong: a directory holds the collateral of many platforms and dates. The best is tried first and the
- * next
- * one when that fails, and the first failure is what is reported (intel-tdx-sgx.md 8, 14).
+ * next one when that fails, and the first failure is what is reported (intel-tdx-sgx.md 8, 14).
  */
 
 import { type Bytes, rfc3339 } from "../bytes";

@@ -2,8 +2,7 @@
  * Signed documents of Intel: TCB info and QE identity, as the exact bytes that were signed.
  *
  * Intel signs the text of a JSON value, not its meaning: one blank more breaks the signature. So a document is the
- * slice
- * of the answer that its signature covers, and never written anew (intel-tdx-sgx.md 8, 17).
+ * slice of the answer that its signature covers, and never written anew (intel-tdx-sgx.md 8, 17).
  */
 
 import { type Bytes, trimmedEnd, utf8, utf8Text } from "../bytes";

@@ -232,7 +232,7 @@ async function currentStatus(info: TcbInfo, { pck, td, qeLevel }: Platform): Pro
 // -- TD relaunch (section 13)
 
 /**
- * Whether a TD only has to be started anew, since its host runs a newer module by now, and is not out of date itself.
+ * True if a TD only has to be started anew, since its host runs a newer module by now, and is not out of date itself.
  */
 function mayRelaunch(info: TcbInfo, { td, qeLevel }: Platform, { sgx, module }: Levels, status: TcbStatus): boolean {
   const now = td?.tee_tcb_svn_2;
@@ -241,7 +241,7 @@ function mayRelaunch(info: TcbInfo, { td, qeLevel }: Platform, { sgx, module }: 
   return now !== undefined && isBehind && isElseCurrent && isNewest(info, now);
 }
 
-/** Whether the module that runs by now is the newest that TCB info lists. */
+/** True if the module that runs by now is the newest that TCB info lists. */
 function isNewest(info: TcbInfo, now: Bytes): boolean {
   const newest = info.tcbLevels[0]!.tcb.tdxtcbcomponents!;
   const major = now[1]!;

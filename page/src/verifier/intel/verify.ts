@@ -3,8 +3,7 @@
  *
  * `INTEL_STEPS` is the clause list. First what needs no collateral, in an order in which a forged quote is called false
  * before anything is called missing; then what Intel's collateral says, every step of it, so that a stale document
- * hides no
- * revocation.
+ * hides no revocation.
  *
  * Spec: intel-tdx-sgx.md 21.
  */
@@ -41,6 +40,7 @@ import {
 } from "./evaluation";
 import type { PckCertificate } from "./pck";
 import { type Quote, parseQuote } from "./quote";
+import { type Shown, shown } from "../shown";
 import type { Dated } from "./tcb_info";
 
 /** Every check of a quote, in order; `tdx.` or `sgx.` stands before each id. */
@@ -67,9 +67,17 @@ export function readIntelQuote(value: Bytes): ParsedCpu {
   return {
     kind: quote.tee,
     reportData: quote.report_data,
+    signed: quote.signedBytes,
+    machine: machineOf(quote),
     verify: (given) => verifyIntelQuote(quote, given),
     ...registers,
   };
+}
+
+/** The report without its report data, and the key that signed it, as text. */
+function machineOf({ td, enclave, attestationKey }: Quote): string {
+  const { report_data: _, ...others } = (td ?? enclave)!;
+  return shown([...Object.values<Shown>(others), attestationKey]);
 }
 
 function registersOf({ rtmr0, rtmr1, rtmr2, rtmr3 }: NonNullable<Quote["td"]>): Registers {

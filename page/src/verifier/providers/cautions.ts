@@ -1,4 +1,4 @@
-/** What a document does not prove, in words (providers.md 6). */
+/** Warnings of what a document does not prove (providers.md 6). */
 
 import type { Caution } from "../api";
 import type { Bytes } from "../bytes";
@@ -35,7 +35,7 @@ const MESSAGES: Readonly<Record<string, string>> = {
     "developer tools of the GPUs are off",
 };
 
-/** What a document does not prove, each once, with the machines that it is about where not all are. */
+/** Warnings, each once, with the machines that it is about where not all are. */
 export function cautionsOf(
   codes: readonly string[],
   machines: readonly (readonly [Machine, Presented])[],

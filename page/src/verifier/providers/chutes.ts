@@ -13,7 +13,7 @@ import { MEDIA, itemOf } from "../envelope";
 import { refuse } from "../errors";
 import { type JsonObject, type JsonValue } from "../json";
 import { splitNvidiaJson } from "../nvidia_json";
-import type { Told } from "../procedure";
+import { type Told, same } from "../procedure";
 import type { Certificate } from "../x509";
 import {
   type Commitment,
@@ -23,7 +23,6 @@ import {
   type Machine,
   type Presented,
   type ProviderDocument,
-  equal,
   requireGpuNonces,
 } from "./document";
 import { DIGEST_BYTES, arrayOf, base64At, certificateAt, demand, given, hexAt, membersOf, textAt } from "./values";
@@ -53,7 +52,7 @@ class ChutesCommitment implements Commitment {
     const known = this.statedNonce ?? nonce;
     const first = presented.reportData.slice(0, 32);
     const compared = async (code: string, by: Bytes): Promise<Told> =>
-      equal(code, "REPORT_DATA[0:32]", await sha256(utf8(hex(by) + this.requiredKey().text)), first);
+      same(code, "REPORT_DATA[0:32]", await sha256(utf8(hex(by) + this.requiredKey().text)), first);
     return {
       comparisons: {
         nonce: nonce && (() => compared("nonce-mismatch", nonce)),
@@ -77,7 +76,7 @@ class ChutesCommitment implements Commitment {
     const { text } = this.requiredKey();
     if (!this.certificate) return ["an ML-KEM key", text];
     const spki = await sha256(this.certificate.spki);
-    return equal("provider-key-mismatch", "REPORT_DATA[32:64]", spki, reportData.slice(32));
+    return same("provider-key-mismatch", "REPORT_DATA[32:64]", spki, reportData.slice(32));
   }
 }
 

@@ -1,14 +1,18 @@
 /** NEAR's compose manager: a second quote of the same machine over the list of what it did (providers.md 2.1). */
 
-import { type Bytes, utf8 } from "../bytes";
+import { type Bytes, equal, utf8 } from "../bytes";
 import { sha256 } from "../crypto";
 import type { Evidence } from "../envelope";
 import { need } from "../errors";
-import type { JsonObject } from "../json";
-import { type Presented, equal } from "./document";
+import type { JsonObject, JsonValue } from "../json";
+import { jsonText } from "../json_text";
+import { type Told, same } from "../procedure";
+import type { Shown } from "../shown";
+import type { Presented } from "./document";
 import { dstackItems } from "./dstack_items";
-import { DIGEST_BYTES, arrayOf, compactText, given, hexAt, membersOf, optionalHexAt, same } from "./values";
+import { DIGEST_BYTES, arrayOf, given, hexAt, membersOf, optionalHexAt } from "./values";
 
+const CODE = "provider-statement-mismatch";
 const MAX_ACTIONS = 4096;
 /** Order of the members in which older versions of the manager write an action. */
 const ORDER = [
@@ -25,21 +29,20 @@ export interface ComposeManager {
   readonly statedNonce: Bytes | undefined;
 }
 
-/** Require the quote to be of the same machine, of the same moment, and over this list. */
+/**
+ * Require the quote to be of the same machine, of the same moment, and over this list. No policy sees this quote, so it
+ * counts only as far as the machine's own quote has the same report, from the same platform.
+ */
 export function requireList(manager: ComposeManager, witness: Presented, machine: Presented): void {
-  const agree = (field: string, wanted: Bytes, got: Bytes): void => {
-    equal("provider-statement-mismatch", field, wanted, got);
-  };
+  const agree = (field: string, wanted: Shown, got: Shown): Told => same(CODE, field, wanted, got);
   const found = witness.reportData.slice(0, 32);
   const nonce = witness.reportData.slice(32);
-  agree("measurements of the compose manager's quote", machine.measurements, witness.measurements);
+  agree("report and platform of the compose manager's quote", machine.machine, witness.machine);
   agree("nonce of the compose manager's quote", machine.reportData.slice(32), nonce);
   agree("compose_manager_attestation.nonce", nonce, manager.statedNonce ?? nonce);
   agree("compose_manager_attestation.actions_hash", found, manager.statedHash ?? found);
-  const isOver = manager.hashes.some((hash) => same(hash, found));
-  need(isOver, "binding", "provider-statement-mismatch", found, manager.hashes, {
-    field: "compose_manager_attestation.actions",
-  });
+  const isOver = manager.hashes.some((hash) => equal(hash, found));
+  need(isOver, "binding", CODE, found, manager.hashes, { field: "compose_manager_attestation.actions" });
 }
 
 /** Read the manager's attestation of a machine, if there is one. */
@@ -55,11 +58,14 @@ export async function readComposeManager(machine: JsonObject, above: string): Pr
   return {
     evidence: dstackItems(quote, members),
     count: actions.length,
-    hashes: await Promise.all([false, true].map((byName) => sha256(utf8(compactText(actions, byName))))),
+    hashes: await Promise.all([false, true].map((isSorted) => hashOf(actions, isSorted))),
     statedHash: optionalHexAt(members, "actions_hash", path, DIGEST_BYTES),
     statedNonce: optionalHexAt(members, "nonce", path, DIGEST_BYTES),
   };
 }
+
+const hashOf = (actions: JsonValue[], isSorted: boolean): Promise<Bytes> =>
+  sha256(utf8(jsonText(actions, { isSorted, isUnicode: true })));
 
 /** An action with its members in the manager's order; unknown ones come last. */
 function ordered(action: JsonObject): JsonObject {

@@ -3,16 +3,15 @@
 import type { Bytes } from "../bytes";
 import type { ClaimTree } from "../claims";
 import type { Evidence } from "../envelope";
-import { need } from "../errors";
-import type { Told } from "../procedure";
+import { type Told, same } from "../procedure";
 
 export type Role = "gateway" | "model" | "router";
-/** What ties the GPUs to the CPU: an equal nonce, a nonce that REPORT_DATA fixes, a hash of their evidence. */
+/** The tie between the CPU and the GPUs: an equal nonce, a nonce that REPORT_DATA fixes, a hash of their evidence. */
 export type GpuBinding = "nonce" | "report-data" | "hash" | "none";
 /** `app`: a key service gives the key to every machine of the application. */
 export type KeyScope = "app" | "machine";
 export type StepName = "nonce" | "binding" | "keys" | "gpus" | "statements" | "envelope";
-/** What one step compares, and tells. */
+/** The comparison of one step, with its facts. */
 export type Comparison = () => Told | Promise<Told>;
 
 export const MAX_MACHINES = 16;
@@ -21,12 +20,12 @@ export const MAX_NAME_CHARACTERS = 48;
 /** The parts of a machine's evidence that commit to others, read and not verified. */
 export interface Presented {
   readonly reportData: Bytes;
-  /** The CPU's report as it stands in the evidence. */
+  /** The signed part of the CPU's report: its signature, and bytes behind it, can be written anew. */
   readonly cpu: Bytes;
   /** Of each GPU and switch; the key is that of its device certificate. */
   readonly devices: readonly { readonly name: string; readonly nonce: Bytes; readonly key: Bytes | undefined }[];
-  /** Of a TD, its measurements and configuration. */
-  readonly measurements: Bytes;
+  /** The report without its report data, and the key that signed it: two quotes of one machine agree in both. */
+  readonly machine: string;
   readonly witness: Presented | undefined;
 }
 
@@ -68,15 +67,8 @@ export const isBound = (keys: ClaimTree): boolean => Object.values(keys).some((k
 
 // -- comparisons
 
-/** Require two values to be equal, and tell them. */
-export function equal(code: string, field: string, wanted: Bytes, got: Bytes): Told {
-  const isEqual = wanted.length === got.length && wanted.every((byte, i) => got[i] === byte);
-  need(isEqual, "binding", code, wanted, got, { field });
-  return [wanted, got];
-}
-
 /** Require every GPU and switch to answer the nonce that the CPU's report fixes. */
 export function requireGpuNonces({ devices }: Presented, wanted: Bytes): Told {
-  for (const { name, nonce } of devices) equal("provider-gpu-nonce-mismatch", `${name}: nonce`, wanted, nonce);
+  for (const { name, nonce } of devices) same("provider-gpu-nonce-mismatch", `${name}: nonce`, wanted, nonce);
   return [wanted, devices.length ? `${devices.length} devices carry it` : "no device"];
 }

@@ -12,8 +12,9 @@ import type { ClaimTree } from "../claims";
 import { sha256 } from "../crypto";
 import type { Item } from "../envelope";
 import { type JsonObject, type JsonValue, jsonValue } from "../json";
+import { jsonText } from "../json_text";
 import { splitNvidiaJson } from "../nvidia_json";
-import type { Told } from "../procedure";
+import { type Told, same } from "../procedure";
 import type { Certificate } from "../x509";
 import { type ComposeManager, readComposeManager, requireList } from "./compose_manager";
 import {
@@ -26,23 +27,12 @@ import {
   type ProviderDocument,
   type Role,
   type StepName,
-  equal,
   requireGpuNonces,
 } from "./document";
 import { dstackItems } from "./dstack_items";
 import { type OhttpKey, readOhttpKey, requireSigned } from "./ohttp";
 import { type SigningKey, publicKeyOf, readSigningKey, requireFitting } from "./signing_keys";
-import {
-  DIGEST_BYTES,
-  arrayOf,
-  certificatesAt,
-  compactText,
-  demand,
-  given,
-  hexAt,
-  membersOf,
-  optionalHexAt,
-} from "./values";
+import { DIGEST_BYTES, arrayOf, certificatesAt, demand, given, hexAt, membersOf, optionalHexAt } from "./values";
 
 /** Members of a machine that have a meaning; a copy that agrees in all of them is the same machine. */
 const COPIED = [
@@ -76,7 +66,7 @@ class DstackCommitment implements Commitment {
     const { key, fingerprint, ohttp } = this.stated;
     const own = presented.reportData.slice(32);
     const comparisons: Partial<Record<StepName, Comparison | undefined>> = {
-      nonce: nonce && (() => equal("nonce-mismatch", "REPORT_DATA[32:64]", nonce, own)),
+      nonce: nonce && (() => same("nonce-mismatch", "REPORT_DATA[32:64]", nonce, own)),
       binding: () => this.requireBinding(presented),
       keys: () => this.requireKeys(),
       gpus: presented.devices.length ? () => requireGpuNonces(presented, own) : undefined,
@@ -91,7 +81,7 @@ class DstackCommitment implements Commitment {
   private async requireBinding({ reportData }: Presented): Promise<Told> {
     const { key, fingerprint } = this.stated;
     const wanted = fingerprint ? await sha256(concat(key.address, fingerprint)) : padded(key.address, 32);
-    return equal("provider-binding-mismatch", "REPORT_DATA[0:32]", wanted, reportData.slice(0, 32));
+    return same("provider-binding-mismatch", "REPORT_DATA[0:32]", wanted, reportData.slice(0, 32));
   }
 
   private async requireKeys(): Promise<Told> {
@@ -99,13 +89,13 @@ class DstackCommitment implements Commitment {
     const told = requireFitting(key);
     const [leaf] = certificates;
     if (!leaf || !fingerprint) return told;
-    return equal("provider-key-mismatch", "tls_certificate", fingerprint, await sha256(leaf.spki));
+    return same("provider-key-mismatch", "tls_certificate", fingerprint, await sha256(leaf.spki));
   }
 
   private requireStatements(presented: Presented): Told {
     const { nonce, quotes, manager } = this.stated;
     const agree = (field: string, wanted: Bytes, got: Bytes): Told =>
-      equal("provider-statement-mismatch", field, wanted, got);
+      same("provider-statement-mismatch", field, wanted, got);
     if (nonce) agree("request_nonce", presented.reportData.slice(32), nonce);
     for (const copy of quotes.slice(1)) agree("quote", quotes[0]!, copy);
     if (manager && presented.witness) requireList(manager, presented.witness, presented);
@@ -125,13 +115,14 @@ class DstackCommitment implements Commitment {
 export async function readMachine(document: JsonValue): Promise<ProviderDocument> {
   const top = membersOf(document, "document");
   const listed = given(top, "all_attestations") ? arrayOf(top.all_attestations, "all_attestations", MAX_MACHINES) : [];
-  const found: [JsonObject, string][] = [[top, "document"]];
+  const found = new Map<string, readonly [Role, JsonObject, string]>([[meaningOf(top), ["model", top, "document"]]]);
   for (const [number, entry] of listed.entries()) {
     const path = `all_attestations[${number}]`;
     const members = membersOf(entry, path);
-    if (!found.some(([known]) => isCopy(members, known))) found.push([members, path]);
+    const meaning = meaningOf(members);
+    found.set(meaning, found.get(meaning) ?? ["model", members, path]);
   }
-  const machines = await numbered(found.map(([members, path]) => ["model", members, path] as const));
+  const machines = await numbered([...found.values()]);
   return { label: "attestation document of a dstack machine (JSON)", machines };
 }
 
@@ -153,8 +144,12 @@ export async function readGateway(document: JsonValue): Promise<ProviderDocument
   return { label: "attestation document of a gateway and its machines (JSON)", machines };
 }
 
-const isCopy = (members: JsonObject, known: JsonObject): boolean =>
-  COPIED.every((name) => compactText(members[name] ?? null, true) === compactText(known[name] ?? null, true));
+/** All members that have a meaning, as one text. */
+const meaningOf = (members: JsonObject): string =>
+  jsonText(
+    COPIED.map((name) => members[name] ?? null),
+    { isSorted: true },
+  );
 
 async function numbered(found: readonly (readonly [Role, JsonObject, string])[]): Promise<readonly Machine[]> {
   const machines: Machine[] = [];

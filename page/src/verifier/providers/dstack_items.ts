@@ -3,7 +3,8 @@
 import { type Bytes, utf8 } from "../bytes";
 import { type Item, MEDIA, itemOf } from "../envelope";
 import type { JsonObject } from "../json";
-import { compactText, given } from "./values";
+import { jsonText } from "../json_text";
+import { given } from "./values";
 
 const STATED = ["report_data", "vm_config", "info"];
 
@@ -13,10 +14,10 @@ export function dstackItems(quote: Bytes, members: JsonObject): readonly Item[] 
   const stated = Object.fromEntries(
     STATED.flatMap((name) => (given(members, name) ? [[name, members[name]!] as const] : [])),
   );
-  const text = typeof log === "string" ? log : compactText(log);
+  const text = typeof log === "string" ? log : jsonText(log);
   return [
     itemOf("cpu", MEDIA.intelQuote, quote),
     ...(log === null ? [] : [itemOf("eventlog", MEDIA.dstackLog, utf8(text))]),
-    ...(Object.keys(stated).length ? [itemOf("dstack", MEDIA.dstackStatements, utf8(compactText(stated)))] : []),
+    ...(Object.keys(stated).length ? [itemOf("dstack", MEDIA.dstackStatements, utf8(jsonText(stated)))] : []),
   ];
 }

@@ -1,6 +1,6 @@
 /** Judgement of a document: each machine's keys, nonce and GPUs, and the machines together (providers.md 5). */
 
-import { type Bytes, hex, trimmedEnd } from "../bytes";
+import { type Bytes, hex } from "../bytes";
 import { type Check, check, ofItem } from "../checks";
 import { type Claims, nestedClaims } from "../claims";
 import { type AttestError, refusal } from "../errors";
@@ -67,12 +67,12 @@ export function judgeMachines(machines: readonly (readonly [Machine, Presented])
   return [made, refusal("binding", "provider-machine-repeated", expected, got, { check: made.id, clause: CLAUSE })];
 }
 
-/** What two machines share, if anything. */
+/** A part that two machines share, if there is one. */
 function repetition(machines: readonly (readonly [Machine, Presented])[]): string | undefined {
   const seen = new Map<string, number>();
   for (const [number, [{ name }, { cpu, devices }]] of machines.entries()) {
     const parts = [
-      `report ${trimmedEnd(hex(cpu), "0")}`,
+      `report ${hex(cpu)}`,
       `name ${name}`,
       ...devices.flatMap(({ key }) => (key ? [`device ${hex(key)}`] : [])),
     ];

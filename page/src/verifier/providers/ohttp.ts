@@ -3,8 +3,7 @@
 import type { Bytes } from "../bytes";
 import { need } from "../errors";
 import type { JsonObject } from "../json";
-import type { Told } from "../procedure";
-import { equal } from "./document";
+import { type Told, same } from "../procedure";
 import { DIGEST_BYTES, demand, given, hexAt, membersOf, optionalHexAt, textAt } from "./values";
 
 const SIGNATURE_BYTES = 64;
@@ -20,7 +19,7 @@ export interface OhttpKey {
 
 /** Require the signature to hold, and the second copy to be equal. */
 export async function requireSigned({ signingKey, keyConfig, signature, repeated }: OhttpKey): Promise<Told> {
-  if (repeated) equal("provider-statement-mismatch", "ohttp_key_config", keyConfig, repeated);
+  if (repeated) same("provider-statement-mismatch", "ohttp_key_config", keyConfig, repeated);
   const expected = "Ed25519 by signing_key over key_config";
   need(await holds(signingKey, signature, keyConfig), "signature", "provider-signature-invalid", expected, signature, {
     field: "ohttp_attestation.signature",

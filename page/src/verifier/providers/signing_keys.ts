@@ -2,10 +2,10 @@
 
 import type { Bytes } from "../bytes";
 import { keccak256 } from "../dstack/keccak";
+import { unhexed } from "../encoding";
 import type { JsonObject } from "../json";
-import type { Told } from "../procedure";
-import { equal } from "./document";
-import { demand, given, hexAt, textAt, unhexed } from "./values";
+import { type Told, same } from "../procedure";
+import { demand, given, hexAt, textAt } from "./values";
 
 const POINT_BYTES = 64;
 
@@ -43,7 +43,7 @@ export const publicKeyOf = ({ algorithm, address, publicKeys }: SigningKey): Byt
 /** Require every stated public key to have this address. */
 export function requireFitting({ algorithm, address, publicKeys }: SigningKey): Told {
   const { addressOf } = ALGORITHMS.get(algorithm)!;
-  for (const [name, key] of publicKeys) equal("provider-key-mismatch", name, address, addressOf(key));
+  for (const [name, key] of publicKeys) same("provider-key-mismatch", name, address, addressOf(key));
   return [address, publicKeys.map(([name]) => name)];
 }
 

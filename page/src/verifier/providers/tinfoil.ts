@@ -13,18 +13,17 @@
 import { type Bytes, concat, padded, utf8 } from "../bytes";
 import { schemeHolds, sha256 } from "../crypto";
 import { ecdsaRaw } from "../der";
-import { type Item, MEDIA, itemOf } from "../envelope";
+import { MEDIA, itemOf, numbered } from "../envelope";
 import { need, refuse } from "../errors";
 import type { JsonValue } from "../json";
 import { splitNvidiaJson } from "../nvidia_json";
-import type { Told } from "../procedure";
+import { type Told, same } from "../procedure";
 import type { Certificate } from "../x509";
 import {
   type Commitment,
   type Construction,
   type Presented,
   type ProviderDocument,
-  equal,
   requireGpuNonces,
 } from "./document";
 import { rawMembers } from "./raw_members";
@@ -82,7 +81,7 @@ class TinfoilCommitment implements Commitment {
     const { tlsKeyFp, hpkeKey, nonce: own } = this.stated;
     return {
       comparisons: {
-        nonce: nonce && (() => equal("nonce-mismatch", "report_data.nonce", nonce, own)),
+        nonce: nonce && (() => same("nonce-mismatch", "report_data.nonce", nonce, own)),
         binding: () => this.requireBinding(presented),
         keys: () => this.requireCertificate(),
         gpus: () => this.requireGpus(presented),
@@ -96,12 +95,12 @@ class TinfoilCommitment implements Commitment {
     const { tlsKeyFp, hpkeKey, nonce, hashes } = this.stated;
     const known = hashes.flatMap(({ stated }) => (stated ? [stated] : []));
     const wanted = padded(await sha256(concat(tlsKeyFp, hpkeKey, nonce, ...known)), 64);
-    return equal("provider-binding-mismatch", "REPORT_DATA", wanted, reportData);
+    return same("provider-binding-mismatch", "REPORT_DATA", wanted, reportData);
   }
 
   private async requireCertificate(): Promise<Told> {
     const { tlsKeyFp, leaf } = this.stated;
-    return equal("provider-key-mismatch", "report_data.tls_key_fp", tlsKeyFp, await sha256(leaf.spki));
+    return same("provider-key-mismatch", "report_data.tls_key_fp", tlsKeyFp, await sha256(leaf.spki));
   }
 
   private requireGpus(presented: Presented): Told {
@@ -109,7 +108,7 @@ class TinfoilCommitment implements Commitment {
       const field = `report_data.${name}_evidence_hash`;
       const isBoth = (stated === undefined) === (found === undefined);
       need(isBoth, "binding", "provider-gpus-uncommitted", "both or neither", name, { field });
-      if (stated && found) equal("provider-gpu-hash-mismatch", field, stated, found);
+      if (stated && found) same("provider-gpu-hash-mismatch", field, stated, found);
     }
     return requireGpuNonces(presented, this.stated.nonce);
   }
@@ -184,32 +183,24 @@ async function readV3(document: JsonValue, data: Bytes): Promise<ProviderDocumen
     signed: utf8(`${text.slice(0, begin)}""${text.slice(end)}`.replace(/^[ \t\r\n]*/, "").trimEnd()),
   });
   const report = itemOf("cpu", media, await base64At(cpu, "report", "cpu"));
-  const devices = HASHED.flatMap((name) => (given(members, name) ? splitNvidiaJson(members[name]!) : []));
+  const evidence = [report];
+  for (const name of HASHED.filter((each) => given(members, each))) {
+    for (const device of splitNvidiaJson(members[name]!)) evidence.push(numbered(device, evidence));
+  }
   return {
     label: "tinfoil attestation document, version 3 (JSON)",
     machines: [
       {
         name: "0",
-        role: devices.length ? "model" : "router",
-        evidence: [report, ...renumbered(devices)],
+        role: evidence.length > 1 ? "model" : "router",
+        evidence,
         commitment,
       },
     ],
   };
 }
 
-/** Devices of two lists, numbered among their like. */
-function renumbered(devices: readonly Item[]): readonly Item[] {
-  const counts = new Map<string, number>();
-  return devices.map((device) => {
-    const prefix = device.name.replace(/\d+$/, "");
-    const number = counts.get(prefix) ?? 0;
-    counts.set(prefix, number + 1);
-    return { ...device, name: `${prefix}${number}` };
-  });
-}
-
-/** What one whole gzip stream holds, at most so many bytes. */
+/** The content of one whole gzip stream, of a limited size. */
 async function unpacked(body: Bytes): Promise<Bytes> {
   const parts: Bytes[] = [];
   let size = 0;

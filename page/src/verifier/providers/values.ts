@@ -1,9 +1,9 @@
 /** Values of a service's document, each refused by its path. */
 
-import { type Bytes, hex } from "../bytes";
-import { base64Bytes } from "../encoding";
+import type { Bytes } from "../bytes";
+import { base64Bytes, unhexed } from "../encoding";
 import { AttestError, need, refusalOf, refuse } from "../errors";
-import { JsonFloat, type JsonObject, type JsonValue, isObject } from "../json";
+import { type JsonObject, type JsonValue, isObject } from "../json";
 import { readPemBlocks } from "../pem";
 import { type Certificate, parseCertificate } from "../x509";
 
@@ -40,7 +40,7 @@ export function arrayOf(value: JsonValue | undefined, path: string, most: number
   return value;
 }
 
-/** Whether a member is there and not null. */
+/** True if a member is there and not null. */
 export const given = (members: JsonObject, name: string): boolean => (members[name] ?? null) !== null;
 
 export function textAt(members: JsonObject, name: string, path: string): string {
@@ -68,14 +68,6 @@ export function optionalHexAt(
   ...sizes: readonly number[]
 ): Bytes | undefined {
   return given(members, name) ? hexAt(members, name, path, ...sizes) : undefined;
-}
-
-/** Decode hex of an even number of digits; undefined for other text. A quote has 10,000 digits. */
-export function unhexed(text: string): Bytes | undefined {
-  if (text.length % 2 || /[^0-9a-fA-F]/.test(text)) return undefined;
-  const data = new Uint8Array(text.length / 2);
-  for (let i = 0; i < data.length; i++) data[i] = Number.parseInt(text.slice(2 * i, 2 * i + 2), 16);
-  return data;
 }
 
 export function base64At(members: JsonObject, name: string, path: string): Promise<Bytes> {
@@ -106,16 +98,3 @@ async function orMalformed<T>(field: string, expected: string, read: () => T): P
   demand(!(found instanceof AttestError), field, expected);
   return found;
 }
-
-/** JSON without white space, as Python writes it without escapes; members in their order or in that of their names. */
-export function compactText(value: JsonValue, byName = false): string {
-  if (Array.isArray(value)) return `[${value.map((member) => compactText(member, byName)).join(",")}]`;
-  if (isObject(value)) {
-    const names = byName ? Object.keys(value).sort() : Object.keys(value);
-    return `{${names.map((name) => `${JSON.stringify(name)}:${compactText(value[name]!, byName)}`).join(",")}}`;
-  }
-  if (value instanceof JsonFloat) return value.value % 1 ? `${value.value}` : `${value.value}.0`;
-  return typeof value === "bigint" ? `${value}` : JSON.stringify(value);
-}
-
-export const same = (a: Bytes, b: Bytes): boolean => hex(a) === hex(b);

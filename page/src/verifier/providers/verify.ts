@@ -1,14 +1,13 @@
 /** Verification of a service's document: each machine by the procedure for one machine, and all of them together. */
 
 import type { Result } from "../api";
-import { type Bytes, NO_BYTES, concat } from "../bytes";
+import { type Bytes, NO_BYTES, hex } from "../bytes";
 import { type Check, check } from "../checks";
 import type { Claims } from "../claims";
 import type { Expected, Freshness } from "../composite";
 import { sha256 } from "../crypto";
 import { type Evidence, MEDIA } from "../envelope";
 import { AttestError, need, refusalOf } from "../errors";
-import type { ParsedCpu } from "../evidence";
 import { CPU_FORMATS, DEVICE_FORMATS, readItems } from "../formats";
 import { worstOf } from "../procedure";
 import { cautionsOf } from "./cautions";
@@ -21,7 +20,7 @@ const CLAUSE = "RFC 9334, section 10; providers.md 5";
 /** Checks of one machine's evidence alone; those of the document take their place. */
 const REPLACED: readonly string[] = ["freshness", "binding.devices"];
 
-/** What a machine's verification returns; `verify.ts` has it in full. */
+/** The result for one machine; `verify.ts` has it in full. */
 type VerifiedMachine = Pick<Result, "items" | "certificates" | "simulated" | "ignored_items"> & {
   readonly checks: readonly Check[];
 };
@@ -162,13 +161,7 @@ async function presentedOf(evidence: Evidence, witness: Presented | undefined): 
   for (const [device, { nonce, deviceKey }] of await readItems(evidence, DEVICE_FORMATS)) {
     devices.push({ name: device, nonce, key: deviceKey && (await sha256(deviceKey)) });
   }
-  const item = evidence.find((each) => each.name === name);
-  const raw = item?.value ?? NO_BYTES;
-  return { reportData: cpu.reportData, cpu: raw, devices, measurements: measurementsOf(cpu), witness };
-}
-
-function measurementsOf({ td }: ParsedCpu): Bytes {
-  if (!td) return NO_BYTES;
-  const { mr_td, rtmr0, rtmr1, rtmr2, rtmr3, mr_config_id } = td;
-  return concat(mr_td, rtmr0, rtmr1, rtmr2, rtmr3, mr_config_id);
+  const raw = evidence.find((each) => each.name === name)?.value ?? NO_BYTES;
+  const { reportData, signed = raw, machine = hex(raw) } = cpu;
+  return { reportData, cpu: signed, devices, machine, witness };
 }

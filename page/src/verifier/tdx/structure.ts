@@ -70,7 +70,7 @@ export interface TdReport extends Decoded<typeof TDX_1_0> {
   readonly current_service_td_hash?: Bytes;
 }
 
-/** Whether a service TD is bound now, or was bound when the TD was started. */
+/** True if a service TD is bound now, or was bound when the TD was started. */
 export const isServiceTdBound = (td: TdReport): boolean =>
   [td.mr_service_td, td.initial_service_td_hash, td.current_service_td_hash].some((hash) => hash && !isZero(hash));
 

@@ -138,7 +138,7 @@ export function text(element: XmlElement): string {
   return element.nodes.filter((node) => typeof node === "string").join("");
 }
 
-/** Whether there is nothing but white space between the children. */
+/** True if there is nothing but white space between the children. */
 export function isBlank(element: XmlElement): boolean {
   return !NO_BLANK.test(text(element));
 }

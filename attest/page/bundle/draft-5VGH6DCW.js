@@ -1,1 +1,0 @@
-import{b as s,c as o}from"./chunk-RSYWLFAR.js";import"./chunk-FEL53ET2.js";import"./chunk-3LMGUK3D.js";import"./chunk-LCYB5CED.js";import"./chunk-IUOU7EIO.js";import"./chunk-RE75LEB5.js";export{o as propose,s as rows};
