@@ -133,7 +133,8 @@ def _sealed_memory(material: memoryview) -> int:
 class ChildProgram:
     """A program, looked up in PATH, that runs with keys.
 
-    With ``terminate`` a lost lease ends it, with ``grace`` seconds between SIGTERM and SIGKILL.
+    With ``terminate`` a lost lease ends it, with ``grace`` seconds between SIGTERM and SIGKILL. ``variables`` are added
+    to its environment.
     """
 
     command: tuple[str, ...]
@@ -141,6 +142,7 @@ class ChildProgram:
     terminate: bool
     grace: float
     warn: Callable[[str], None]
+    variables: Mapping[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _secrets: ProgramSecrets | None = field(default=None, init=False)
     _versions: dict[KeyReference, int] = field(default_factory=dict, init=False)
@@ -198,7 +200,9 @@ class ChildProgram:
         sys.stdout.flush()
         try:
             return subprocess.Popen(  # noqa: S603  the caller's command
-                self.command, pass_fds=tuple(descriptors.values()), env=inherited | passed | dict(variables)
+                self.command,
+                pass_fds=tuple(descriptors.values()),
+                env=inherited | passed | {**self.variables, **variables},
             )
         except (OSError, ValueError) as exc:
             problem = getattr(exc, "strerror", None) or str(exc)
