@@ -19,7 +19,7 @@ from attest.agent.templates import compile_template
 from attest.errors import ConfigurationError, LeaseLostError
 from attest.file_systems import is_in_memory
 from attest.release.names import KeyReference
-from tests.agent.running import Place, Running
+from tests.agent.running import MODEL_KEY, Place, Running
 from tests.kms.process import ServedProcess
 from tests.session.conftest import served
 from tests.session.serving import PASSWORD
@@ -126,6 +126,12 @@ def test_a_secret_is_served_at_the_socket_and_the_log_does_not_tell_its_length(
     told = [one for one in caplog.records if getattr(one, "target", "") == f"/v1/keys/{DATABASE}"]
     assert [getattr(one, "bytes", 0) for one in told] == [None]
     assert "correct-horse" not in caplog.text
+
+
+def test_a_secret_opens_no_model(folder: Path, place: Place) -> None:
+    with Running.start(folder, place, materials={MODEL_KEY: place.key}) as running:
+        said = running.ask("/v1/models/llama")
+        assert (said.status, said.code) == (500, "sealed-key-purpose")
 
 
 # -- renewals and lost leases

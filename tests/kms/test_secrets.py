@@ -18,11 +18,15 @@ from kms.keys.import_key import first_terms
 from kms.keys.rotation import Rotator, rotate_due, rotate_key, set_schedule
 from kms.keys.vault import Vault
 from kms.operations.fsck import examine
+from kms.operations.kek_rotation import require_ready
 from tests.kms.admins import AdminClient, admin_client
 from tests.kms.database_writer import DatabaseWriter
 from tests.kms.stores import write_genuine
 from tests.kms.support import ACTOR, Harness, Workload, open_release, policy_text
 from tests.kms.test_cli import Shell, shell
+from tests.kms.test_kek_rotation import make_second, vault_of
+from tests.kms.test_kek_rotation import rotate as rotate_wrapping
+from tests.kms.test_key_policy import put, version
 
 __all__ = ["shell"]
 PASSWORD = b"postgres://app:correct-horse@db.internal/prod\n"
@@ -164,6 +168,23 @@ def test_the_service_generates_no_secret_and_rotates_none_by_itself(harness: Har
     harness.clock.forward(days=40)
     rotator = Rotator(store=harness.services.store, kek=harness.services.kek, random=harness.random)
     assert rotate_due(rotator, at=harness.clock(), failed=lambda *_: None) == ()
+
+
+# -- what a key goes through
+
+
+def test_a_secret_moves_to_another_policy_and_another_key_encryption_key(harness: Harness) -> None:
+    add_secret(harness)
+    put(harness, version(2), DATABASE)
+    assert released(harness)[0] == PASSWORD
+    serving = harness.reopened(kek_directory=harness.folder / "keks")
+    target = make_second(harness)
+    vault = vault_of(harness)
+    require_ready(vault, target)
+    assert {one.problems for one in rotate_wrapping(vault, target)} == {()}
+    assert released(serving)[0] == PASSWORD
+    vault.store.close()
+    serving.close()
 
 
 # -- attacks on the database
@@ -339,15 +360,15 @@ def test_what_is_no_secret_is_refused(
 def test_an_owner_seals_a_secret_and_its_next_value_at_the_command_line(shell: Shell) -> None:
     identity, note = shell.init().partition("identity: ")[2].strip(), shell.folder / "import-key.txt"
     note.write_text(shell.with_config("key", "import-key")[0], encoding="utf-8")
-    for version, secret in ((1, PASSWORD), (2, b"next")):
-        out = shell.folder / f"database.{version}"
+    for number, secret in ((1, PASSWORD), (2, b"next")):
+        out = shell.folder / f"database.{number}"
         _, err = shell.run(
             *("key", "wrap", "database", "--to", str(note), "--service", identity, "--secret", "--from", "-"),
-            *("--policy", str(shell.policy), "--version", str(version), "--out", str(out)),
+            *("--policy", str(shell.policy), "--version", str(number), "--out", str(out)),
             stdin=secret,
         )
         assert b"correct-horse" not in out.read_bytes()
-        assert ("kms key import database --secret" in err) is (version == 1)
+        assert ("kms key import database --secret" in err) is (number == 1)
     imported(shell, "--secret", "--wrapped", str(shell.folder / "database.1"))
     shell.with_config("key", "rotate", "database", "--wrapped", str(shell.folder / "database.2"))
     shell.with_config("key", "rotate", "database", "--from", "-", stdin=b"third")
