@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -167,9 +168,15 @@ def material_of(source: Path | None) -> SecretBytes | None:
 
 
 def read_material(source: Path) -> SecretBytes:
-    """Read a key or a secret from a file that only its owner can read, or from standard input."""
+    """Read a key or a secret from a file that only its owner can read, or from standard input.
+
+    A terminal does not show what is typed.
+    """
     from kms.domain.secret import SecretBytes
 
+    if str(source) == "-" and sys.stdin.isatty():
+        typed: str = click.prompt("Secret", hide_input=True, confirmation_prompt=True, err=True)
+        return SecretBytes(typed.encode())
     return SecretBytes(read_input(source, secret=True))
 
 

@@ -471,7 +471,20 @@ def test_a_template_without_jinja_is_an_error_with_its_extra(monkeypatch: pytest
     assert (caught.value.code, "attest-kms[templates]" in str(caught.value.hint)) == ("template-library-missing", True)
 
 
-# -- a whole agent that is killed
+# -- a whole agent
+
+
+@pytest.mark.loopback
+def test_the_command_ends_with_the_exit_code_of_its_program(served: ServedProcess, folder: Path, volume: Path) -> None:
+    rules = folder / "rules.toml"
+    check = f'test "$(wc -c < {volume}/database)" = {len(PASSWORD)} && exit 5'
+    rules.write_text(plain(volume) + f"[program]\ncommand = {json.dumps(['sh', '-c', check])}\n", encoding="utf-8")
+    rules.chmod(0o600)
+    folder.chmod(0o700)
+    command = driver(folder, "agent", "--socket", str(folder / "agent.sock"), "--rules", str(rules))
+    ran = subprocess.run(command, env=environment(served), capture_output=True, timeout=120, check=False)
+    assert ran.returncode == 5, ran.stderr
+    assert list(volume.iterdir()) == []
 
 
 @pytest.mark.loopback

@@ -357,6 +357,21 @@ def test_what_is_no_secret_is_refused(
     assert shell.with_config("key", "list")[0] == ""
 
 
+def test_a_secret_that_is_typed_is_not_shown(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell.init()
+    asked: list[str] = []
+
+    def ask(text: str) -> str:
+        asked.append(text)
+        return "correct-horse"
+
+    monkeypatch.setattr("click.termui.hidden_prompt_func", ask)
+    given = ("key", "import", "database", "--policy", str(shell.policy), "--secret", "--from", "-")
+    code, out, err = shell.tried(*given, "--config", str(shell.config), terminal=True)
+    assert (code, len(asked)) == (0, 2), err
+    assert "correct-horse" not in out + err
+
+
 def test_an_owner_seals_a_secret_and_its_next_value_at_the_command_line(shell: Shell) -> None:
     identity, note = shell.init().partition("identity: ")[2].strip(), shell.folder / "import-key.txt"
     note.write_text(shell.with_config("key", "import-key")[0], encoding="utf-8")
