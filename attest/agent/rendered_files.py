@@ -50,6 +50,8 @@ class RenderedFiles:
         self._lock = threading.RLock()
         self._written: dict[str, bytes] = {}
         self._told: dict[str, str] = {}
+        self._known: set[str] = set()
+        self._due = False
         self._wake = threading.Event()
         self._ending = threading.Event()
         self.whole = threading.Event()
@@ -72,7 +74,7 @@ class RenderedFiles:
         while not self._ending.is_set():
             self._wake.clear()
             self._render_all()
-            self._wake.wait(None if self.all_written else self._pause())
+            self._wake.wait(self._pause() if self._told or not self.all_written else None)
 
     def renewed(self, reference: KeyReference) -> None:
         """Render the files of a key again, which may have another version now."""
@@ -115,22 +117,25 @@ class RenderedFiles:
 
     def _render_all(self) -> None:
         changed = [one for one in self._files if self._rendered(one)]
-        if self._ending.is_set():
-            return
-        if not self.all_written:
-            if self._program is not None:
-                self._program.stop()
-            return
-        first = not self.whole.is_set()
-        self.whole.set()
         for one in changed:
-            if one.run and not first:
+            if one.run and one.name in self._known and not self._ending.is_set():
                 run_after_change(one.run, seconds=one.run_seconds, what=f"files.{one.name}")
+            self._known.add(one.name)
+        self._due = self._due or bool(changed)
+        if self.all_written and not self._ending.is_set():
+            self.whole.set()
         if self._program is not None:
-            if changed:
-                self._program.changed()
-            else:
-                self._program.start()
+            self._tell_program(self._program)
+
+    def _tell_program(self, program: SupervisedProgram) -> None:
+        """Let the program run if all files are there, and know of the changes since it was told last."""
+        if not self.all_written:
+            program.stop()
+        elif self._due:
+            program.changed()
+            self._due = False
+        else:
+            program.start()
 
     def _rendered(self, one: RenderedFile) -> bool:
         """Write a file if its content has changed; return True if so."""
@@ -168,7 +173,7 @@ class RenderedFiles:
         _log.warning("files.%s is removed", one.name)
 
     def _pause(self) -> float:
-        """Return the seconds until a missing file is tried again."""
+        """Return the seconds until a file that is missing, or could not be renewed, is tried again."""
         waits = [
             self._keyring.seconds_until_retry(reference)
             for one in self._files

@@ -293,6 +293,31 @@ def test_a_command_runs_after_a_change_and_not_after_the_first_writing(
         until(lambda: told.exists() and told.read_bytes() == b"new")
 
 
+def test_a_command_runs_also_while_another_file_is_missing(folder: Path, place: Place, volume: Path) -> None:
+    told = volume / "told"
+    text = plain(volume, f'run = ["touch", "{told}"]') + plain(volume, name="other", secret="nobodys")
+    with agent(folder, place, text, wait=False) as running:
+        running.session.gate.set()
+        until((volume / "database").exists)
+        running.session.rotate(DATABASE, b"new")
+        until(told.exists)
+
+
+def test_a_file_that_cannot_be_renewed_keeps_its_content_and_is_tried_again(
+    folder: Path, place: Place, volume: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("attest.agent.rendered_files.RETRY_SECONDS", 0.05)
+    text = f'[files.ini]\npath = "{volume}/ini"\ntemplate = "t"\nsecrets = ["{DATABASE}"]\n'
+    with agent(folder, place, text, {"t": "{{ secret('database') }}"}) as running:
+        running.session.rotate(DATABASE, b"\xff")
+        until(lambda: "cannot be rendered" in caplog.text)
+        assert (volume / "ini").read_bytes() == SECRETS[DATABASE]
+        held = running.session.holdings.find(KeyReference.parse(DATABASE))
+        assert held is not None
+        held.buffer = bytearray(b"new")  # without a word to the agent
+        until(lambda: (volume / "ini").read_bytes() == b"new")
+
+
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
