@@ -55,6 +55,7 @@ def prepared(folder: Path) -> Path:
     policies |= {"llama-70b": td.policy(), "acme/adapter": td.policy()}
     # Those of examples/ and of docs/cookbook.md.
     policies |= dict.fromkeys(("my-model", "batch-results"), machine("snp").policy())
+    _add_secrets(settings, {"database-url": PASSWORD}, td.policy())
     policies |= {"nobody-gets-this": td.with_other_image().policy()}
     _add_keys(settings, policies)
     _add_secrets(settings, {"database": PASSWORD, "certificate": PEM}, machine("snp").policy())
@@ -79,7 +80,7 @@ def _add_keys(settings: Settings, policies: Mapping[str, bytes]) -> None:
 
 
 def _add_secrets(settings: Settings, secrets: Mapping[str, bytes], policy: bytes) -> None:
-    vault = open_vault(settings, random=FakeRandom("wrap secrets"))
+    vault = open_vault(settings, random=FakeRandom(f"wrap {sorted(secrets)}"))
     for name, secret in secrets.items():
         add_key(
             vault.store,
