@@ -469,7 +469,7 @@ BY_HAND = re.compile(
     r"O_EXCL|O_TMPFILE|mkstemp|NamedTemporaryFile|\bos\.link|\bos\.replace|\.write_(bytes|text)\(|open\(\"x"
 )
 BY_HAND_FOR_A_REASON = {
-    "simulator/attest_simulator/cli/guest_machine.py": "the tree of a simulated machine, which goes when it ends",
+    "simulator/attest_simulator/machine_access.py": "the tree of a simulated machine, which goes when it ends",
     "attest/nvsdk/worker.py": "runs in the interpreter of another SDK, in a folder that goes with it",
     "rag_demo/demo/owner.py": "the demonstration's own folder",
     "rag_demo/demo/parties.py": "the demonstration's own folder, and the lock of it",

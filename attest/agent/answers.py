@@ -60,6 +60,7 @@ class AgentAnswer:
         require: raises once the lease is lost.
         close: called after sending, or after a failure.
         code: reason of a refusal, for the log.
+        hides_size: the log does not say how long the body is: it is a secret.
     """
 
     status: HTTPStatus
@@ -71,6 +72,7 @@ class AgentAnswer:
     require: Callable[[], None] = field(default=lambda: None)
     close: Callable[[], None] = field(default=lambda: None)
     code: str | None = None
+    hides_size: bool = False
 
 
 def json_answer(

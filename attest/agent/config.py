@@ -16,6 +16,8 @@
     place = "/models/embedder.sealed" # a folder, https://… or s3://…
     trust = ["owner.pem"]             # accepted signers; relative paths start at this file's folder
     peers = ["inference"]
+
+``files_config`` has the tables ``[files.NAME]`` and ``[program]``.
 """
 
 from __future__ import annotations
@@ -29,21 +31,30 @@ from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from attest.agent.peers import MAX_ID, NOBODY_ID, Peer, PeerRule
+from attest.agent.files_config import ProgramConfig, RenderedFile, files_of, program_of
+from attest.agent.peers import Peer, PeerRule
+from attest.agent.toml_tables import (
+    Table,
+    config_invalid,
+    entries_of,
+    id_of,
+    number_of,
+    require_known,
+    table_of,
+    text_of,
+    texts_of,
+)
 from attest.agent.trusted_files import read_guarded
 from attest.encoding import hex_bytes
-from attest.errors import ConfigurationError, EvidenceError
+from attest.errors import EvidenceError
 from attest.release.names import KeyReference
 from attest.sealed.manifest import MODEL_ID_BYTES
 from attest.sealed.signing_keys import read_trusted_key
 
 MAX_CONFIG_BYTES: Final = 1024 * 1024
 MAX_PEM_BYTES: Final = 64 * 1024
-MAX_ENTRIES: Final = 256
-"""Largest number of peers, of keys, and of models."""
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _MODES: Final = {"0600": 0o600, "0660": 0o660, "0666": 0o666}
-_Table = Mapping[str, Any]  # Any: TOML
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,13 +127,15 @@ class ServedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """The grants of all peers. A peer that no rule matches, or that an entry does not name, is refused."""
+    """The grants of all peers, and the files for a shared volume. A peer that no rule or entry names is refused."""
 
     socket: SocketConfig = field(default_factory=SocketConfig)
     limits: AgentLimits = field(default_factory=AgentLimits)
     peers: tuple[PeerRule, ...] = ()
     keys: tuple[ServedKey, ...] = ()
     models: tuple[ServedModel, ...] = ()
+    files: tuple[RenderedFile, ...] = ()
+    program: ProgramConfig | None = None
 
     def knows(self, peer: Peer) -> bool:
         """Return whether any rule matches this peer."""
@@ -150,12 +163,14 @@ def load_config(path: Path) -> AgentConfig:
 
     Raises:
         ConfigurationError: ``agent-config-invalid``, ``file-writable-by-others``, ``file-unreadable``,
-            ``model-key-invalid``, or as ``KeyReference.parse``.
+            ``model-key-invalid``, ``template-library-missing``, or as ``KeyReference.parse``.
     """
     text = read_guarded(path, what="the agent's configuration", limit=MAX_CONFIG_BYTES)
     folder = path.absolute().parent
     return parse_config(
-        text, read=lambda name: read_guarded(folder / name, what="trust", limit=MAX_PEM_BYTES), folder=folder
+        text,
+        read=lambda name: read_guarded(folder / name, what="a file of the configuration", limit=MAX_PEM_BYTES),
+        folder=folder,
     )
 
 
@@ -168,166 +183,101 @@ def parse_config(text: bytes, *, read: Callable[[str], bytes], folder: Path) -> 
     try:
         document: dict[str, Any] = tomllib.loads(text.decode())  # Any: TOML
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise _invalid("the file", "TOML", str(exc)) from exc
-    _require_known(document, {"socket", "limits", "peers", "keys", "models"}, "")
-    rules = {name: _rule(name, one) for name, one in _entries(document, "peers").items()}
-    keys = tuple(_key(name, one, rules) for name, one in _entries(document, "keys").items())
-    models = tuple(_model(name, one, rules, read, folder) for name, one in _entries(document, "models").items())
-    if not keys and not models:
-        raise _invalid("the file", "a table [keys.NAME] or [models.NAME]", "none")
+        raise config_invalid("the file", "TOML", str(exc)) from exc
+    require_known(document, {"socket", "limits", "peers", "keys", "models", "files", "program"}, "")
+    rules = {name: _rule(name, one) for name, one in entries_of(document, "peers").items()}
+    keys = tuple(_key(name, one, rules) for name, one in entries_of(document, "keys").items())
+    models = tuple(_model(name, one, rules, read, folder) for name, one in entries_of(document, "models").items())
+    files = files_of(document, read=read)
+    if not keys and not models and not files:
+        raise config_invalid("the file", "a table [keys.NAME], [models.NAME] or [files.NAME]", "none")
     return AgentConfig(
-        socket=_socket(_table(document, "socket")),
-        limits=_limits(_table(document, "limits")),
+        socket=_socket(table_of(document, "socket")),
+        limits=_limits(table_of(document, "limits")),
         peers=tuple(rules.values()),
         keys=keys,
         models=models,
+        files=files,
+        program=program_of(document, files=files),
     )
 
 
 # -- tables
 
 
-def _socket(table: _Table) -> SocketConfig:
-    _require_known(table, {"mode", "group", "unchecked_directory"}, "socket.")
+def _socket(table: Table) -> SocketConfig:
+    require_known(table, {"mode", "group", "unchecked_directory"}, "socket.")
     mode = table.get("mode", "0600")
     if not isinstance(mode, str) or mode not in _MODES:
-        raise _invalid("socket.mode", ", ".join(map(repr, _MODES)), repr(mode))
-    group = _id(table, "group", "socket.")
+        raise config_invalid("socket.mode", ", ".join(map(repr, _MODES)), repr(mode))
+    group = id_of(table, "group", "socket.")
     if mode == "0660" and group is None:
-        raise _invalid("socket.group", "a group beside mode 0660, whose members may connect", "none")
-    reason = _text(table, "unchecked_directory", "socket.") if "unchecked_directory" in table else None
+        raise config_invalid("socket.group", "a group beside mode 0660, whose members may connect", "none")
+    reason = text_of(table, "unchecked_directory", "socket.") if "unchecked_directory" in table else None
     return SocketConfig(mode=_MODES[mode], group=group, unchecked_directory=reason)
 
 
-def _limits(table: _Table) -> AgentLimits:
-    _require_known(table, {one.name for one in fields(AgentLimits)}, "limits.")
+def _limits(table: Table) -> AgentLimits:
+    require_known(table, {one.name for one in fields(AgentLimits)}, "limits.")
     values: dict[str, Any] = {}  # Any: each has the type of its field
     for one in fields(AgentLimits):
         if one.name in table:
             whole = isinstance(one.default, int)
-            values[one.name] = _number(table[one.name], f"limits.{one.name}", whole=whole)
+            values[one.name] = number_of(table[one.name], f"limits.{one.name}", whole=whole)
     return AgentLimits(**values)
 
 
-def _rule(name: str, table: _Table) -> PeerRule:
+def _rule(name: str, table: Table) -> PeerRule:
     where = f"peers.{name}."
     if not _NAME.fullmatch(name):
-        raise _invalid("peers", "names of lower-case letters, digits, '.', '_' and '-'", repr(name)[:80])
-    _require_known(table, {"uid", "gid"}, where)
-    uid, gid = _id(table, "uid", where), _id(table, "gid", where)
+        raise config_invalid("peers", "names of lower-case letters, digits, '.', '_' and '-'", repr(name)[:80])
+    require_known(table, {"uid", "gid"}, where)
+    uid, gid = id_of(table, "uid", where), id_of(table, "gid", where)
     if uid is None and gid is None:
-        raise _invalid(f"peers.{name}", "uid, gid or both", "neither")
+        raise config_invalid(f"peers.{name}", "uid, gid or both", "neither")
     return PeerRule(name=name, uid=uid, gid=gid)
 
 
-def _key(name: str, table: _Table, rules: Mapping[str, PeerRule]) -> ServedKey:
+def _key(name: str, table: Table, rules: Mapping[str, PeerRule]) -> ServedKey:
     where = f'keys."{name[:80]}".'
-    _require_known(table, {"peers"}, where)
+    require_known(table, {"peers"}, where)
     return ServedKey(reference=KeyReference.parse(name), peers=_peers(table, where, rules))
 
 
 def _model(
-    name: str, table: _Table, rules: Mapping[str, PeerRule], read: Callable[[str], bytes], folder: Path
+    name: str, table: Table, rules: Mapping[str, PeerRule], read: Callable[[str], bytes], folder: Path
 ) -> ServedModel:
     where = f"models.{name[:80]}."
     if not _NAME.fullmatch(name):
-        raise _invalid("models", "names of lower-case letters, digits, '.', '_' and '-'", repr(name)[:80])
-    _require_known(table, {"place", "trust", "peers", "verify_digests", "model_id"}, where)
-    place = _text(table, "place", where)
+        raise config_invalid("models", "names of lower-case letters, digits, '.', '_' and '-'", repr(name)[:80])
+    require_known(table, {"place", "trust", "peers", "verify_digests", "model_id"}, where)
+    place = text_of(table, "place", where)
     digests = table.get("verify_digests", False)
     if not isinstance(digests, bool):
-        raise _invalid(f"{where}verify_digests", "true or false", repr(digests)[:80])
+        raise config_invalid(f"{where}verify_digests", "true or false", repr(digests)[:80])
     return ServedModel(
         name=name,
         place=place if "://" in place else str(folder / place),
-        trusted=tuple(read_trusted_key(read(one)) for one in _texts(table, "trust", where)),
+        trusted=tuple(read_trusted_key(read(one)) for one in texts_of(table, "trust", where)),
         verify_digests=digests,
         peers=_peers(table, where, rules),
         model_id=_model_id(table, where),
     )
 
 
-def _model_id(table: _Table, where: str) -> bytes | None:
+def _model_id(table: Table, where: str) -> bytes | None:
     if "model_id" not in table:
         return None
-    text = _text(table, "model_id", where)
+    text = text_of(table, "model_id", where)
     try:
         return hex_bytes(text, what="model_id", length=MODEL_ID_BYTES)
     except EvidenceError as exc:
-        raise _invalid(f"{where}model_id", f"{2 * MODEL_ID_BYTES} hex digits", repr(text)[:80]) from exc
+        raise config_invalid(f"{where}model_id", f"{2 * MODEL_ID_BYTES} hex digits", repr(text)[:80]) from exc
 
 
-def _peers(table: _Table, where: str, rules: Mapping[str, PeerRule]) -> tuple[PeerRule, ...]:
-    names = _texts(table, "peers", where)
+def _peers(table: Table, where: str, rules: Mapping[str, PeerRule]) -> tuple[PeerRule, ...]:
+    names = texts_of(table, "peers", where)
     unknown = [name for name in names if name not in rules]
     if unknown:
-        raise _invalid(f"{where}peers", "names of tables [peers.NAME]", ", ".join(map(repr, unknown))[:200])
+        raise config_invalid(f"{where}peers", "names of tables [peers.NAME]", ", ".join(map(repr, unknown))[:200])
     return tuple(rules[name] for name in dict.fromkeys(names))
-
-
-# -- values
-
-
-def _entries(document: _Table, name: str) -> dict[str, _Table]:
-    found = _table(document, name)
-    if len(found) > MAX_ENTRIES:
-        raise _invalid(name, f"at most {MAX_ENTRIES} entries", str(len(found)))
-    return {one: _table(found, one, f"{name}.") for one in found}
-
-
-def _table(document: _Table, name: str, where: str = "") -> dict[str, Any]:  # Any: TOML
-    found = document.get(name, {})
-    if not isinstance(found, dict):
-        raise _invalid(where + name, "a table", repr(found)[:80])
-    return found
-
-
-def _text(table: _Table, name: str, where: str) -> str:
-    value = table.get(name)
-    if not isinstance(value, str) or not value.strip() or "\0" in value:
-        raise _invalid(where + name, "a text that is not empty", repr(value)[:80])
-    return value
-
-
-def _texts(table: _Table, name: str, where: str) -> tuple[str, ...]:
-    value = table.get(name)
-    if not isinstance(value, list) or not value:
-        raise _invalid(where + name, "a list that is not empty", repr(value)[:80])
-    return tuple(_text({name: one}, name, where) for one in value)
-
-
-def _id(table: _Table, name: str, where: str) -> int | None:
-    if name not in table:
-        return None
-    value = table[name]
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_ID:
-        raise _invalid(where + name, f"a number from 0 to {MAX_ID}", repr(value)[:80])
-    if value == NOBODY_ID:
-        raise _invalid(
-            where + name, f"the number of a user or group; {NOBODY_ID} is that of all without one here", str(value)
-        )
-    return value
-
-
-def _number(value: object, where: str, *, whole: bool) -> float:
-    least, most = (1, 4096) if whole else (0.01, 3600.0)
-    fits = isinstance(value, int) if whole else isinstance(value, int | float)
-    if isinstance(value, bool) or not fits or not isinstance(value, int | float) or not least <= value <= most:
-        raise _invalid(where, f"a {'whole ' if whole else ''}number from {least:g} to {most:g}", repr(value)[:80])
-    return value
-
-
-def _require_known(table: _Table, known: set[str], where: str) -> None:
-    unknown = sorted(table.keys() - known)
-    if unknown:
-        raise _invalid(where + unknown[0][:80], f"one of {', '.join(sorted(known))}", "a key that is not known")
-
-
-def _invalid(where: str, expected: str, got: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"the agent's configuration: {where}: expected {expected}, got {got}",
-        code="agent-config-invalid",
-        field=where,
-        expected=expected,
-        got=got,
-    )

@@ -32,7 +32,7 @@ def log_exchange(
         "method": request.method[:20] if request is not None else "",
         "target": request.target[:MAX_TARGET] if request is not None else "",
         "status": int(answer.status),
-        "bytes": sent,
+        "bytes": None if answer.hides_size else sent,
         "seconds": round(seconds, 6),
         "code": answer.code,
         "outcome": "sent" if whole else "broken off",

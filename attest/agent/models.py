@@ -15,6 +15,7 @@ from attest.errors import AgentRefusedError, ConfigurationError
 from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
 from attest.sealed.directory import SealedDirectory, VerifiedDirectory, verify_directory
+from attest.sealed.key_sources import require_model_key
 from attest.sealed.locations import connections_of, store_of
 from attest.sealed.manifest import SealedManifest
 from attest.sealed.segment_reader import SealedReader
@@ -143,6 +144,7 @@ class Model:
         _require_service(verified.manifest, self.service)
         key = self.keyring.get(verified.manifest.key)
         connections = connections_of(verified.store)
+        require_model_key(str(key.reference), purpose=key.purpose)
         material = bytearray(key.material)
         key.require()  # checked after the copy: a lease lost meanwhile means an overwritten key
         try:

@@ -14,9 +14,9 @@ entry and an entry of other peers get the same answer: a peer learns nothing abo
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -29,6 +29,7 @@ from attest.agent.peers import Peer
 from attest.agent.ranges import ByteRange, wanted_range
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AgentRefusedError, AttestError
+from attest.release.padded_secret import SECRET_PURPOSE
 from attest.sealed.layout import FIRST_PLAINTEXT_BYTES, PLAINTEXT_BYTES, segment_index
 from attest.sealed.manifest import SealedEntry
 from attest.sealed.segment_reader import SealedReader
@@ -51,6 +52,7 @@ class Routes:
     keyring: AgentKeys
     models: dict[str, Model]
     own_uid: int
+    file_states: Callable[[], dict[str, str]] = field(default=dict)
     started: bool = False
 
     def admits(self, peer: Peer) -> bool:
@@ -90,6 +92,8 @@ class Routes:
                 one.name: "open" if self.models[one.name].is_open else "closed" for one in self.config.models_for(peer)
             },
         }
+        if peer.uid == self.own_uid and self.config.files:
+            document["files"] = dict[str, JsonValue](self.file_states())
         return json_answer(document, status=status)
 
     # -- keys
@@ -109,9 +113,13 @@ class Routes:
             ("Content-Type", _BINARY),
             ("Cache-Control", "no-store"),
             ("Attest-Key-Version", str(key.version)),
+            ("Attest-Key-Purpose", key.purpose),
             ("Attest-Lease-Expires", rfc3339_text(key.expires_at)),
         )
-        return AgentAnswer(status=HTTPStatus.OK, headers=headers, body=material, length=len(material))
+        secret = key.purpose == SECRET_PURPOSE
+        return AgentAnswer(
+            status=HTTPStatus.OK, headers=headers, body=material, length=len(material), hides_size=secret
+        )
 
     # -- models
 

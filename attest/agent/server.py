@@ -20,6 +20,8 @@ from attest.agent.keys import AgentKeys, KeyHolder
 from attest.agent.logs import RateLimitedLog
 from attest.agent.models import Model
 from attest.agent.peers import Peer, peer_of
+from attest.agent.program import SupervisedProgram
+from attest.agent.rendered_files import RenderedFiles
 from attest.agent.routes import Routes
 from attest.agent.streams import Streams
 from attest.clock import ticks
@@ -54,13 +56,23 @@ class Agent:
         self._turned_away = RateLimitedLog(ticks)
         self._keyring: AgentKeys | None = None
         self._models: dict[str, Model] = {}
+        self._rendered: RenderedFiles | None = None
+        self.exit_code = 0
+        """Of the program, if it ended by itself."""
 
     # -- leases
+
+    def renewed(self, key: SessionKey) -> None:
+        """Render the files of a key again; the session calls this after each renewal."""
+        if self._rendered is not None:
+            self._rendered.renewed(key.reference)
 
     def lost(self, key: SessionKey, error: LeaseLostError) -> None:
         """Stop serving a key and its models at once; the session calls this before it overwrites the key."""
         if self._keyring is not None:
             self._keyring.lost(key, error)
+        if self._rendered is not None:
+            self._rendered.lost(key.reference)
         for model in self._models.values():
             model.lost(key.reference)
         broken_off = self._streams.lost(key.reference, error)
@@ -81,17 +93,41 @@ class Agent:
 
         The caller closes the listening socket and the session. ``service`` is the verifier key of the session's
         service, compared with the one in each model's manifest; ``ready`` is called once connections are accepted.
+
+        Raises:
+            ConfigurationError: as ``RenderedFiles.prepare``.
         """
         self._keyring = AgentKeys(session, ticks=self._ticks)
         for one in self._config.models:
             self._models[one.name] = Model(config=one, keyring=self._keyring, service=service)
-        routes = Routes(config=self._config, keyring=self._keyring, models=self._models, own_uid=self._own_uid)
+        rendered = self._rendered = self._made_files(self._keyring)
+        rendered.prepare()
+        routes = Routes(
+            config=self._config,
+            keyring=self._keyring,
+            models=self._models,
+            own_uid=self._own_uid,
+            file_states=rendered.states,
+        )
+        rendering = threading.Thread(target=rendered.run, name="agent-files", daemon=True)
+        if self._config.files:
+            rendering.start()
         threading.Thread(target=self._obtain_all, args=(routes, self._keyring), name="agent-start", daemon=True).start()
         try:
             ready()
             self._accept_all(listener, routes)
         finally:
+            rendered.close()
             self._end()
+
+    def _made_files(self, keyring: AgentKeys) -> RenderedFiles:
+        program = self._config.program
+        supervised = None if program is None else SupervisedProgram(program, ended=self._program_ended)
+        return RenderedFiles(self._config.files, keyring=keyring, program=supervised)
+
+    def _program_ended(self, code: int) -> None:
+        self.exit_code = code
+        self.stop()
 
     def stop(self) -> None:
         """Make ``serve`` return. Signal handlers may call this; repeated calls are harmless."""
@@ -116,6 +152,10 @@ class Agent:
                 return
             else:
                 _log.info("%s is ready", what)
+        # Other containers wait for the start, and read the files then.
+        while self._config.files and self._rendered is not None and not self._rendered.whole.wait(_RETRY):
+            if self._ending.is_set():
+                return
         routes.started = True
 
     def _accept_all(self, listener: socket.socket, routes: Routes) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from logging import Logger
 
     from attest.agent.config import AgentConfig
+    from attest.agent.files_config import RenderedFile
     from attest.agent.peers import PeerRule
     from attest.encoding import JsonValue
 
@@ -50,9 +51,10 @@ def agent(  # noqa: PLR0917  click passes them by name
     """Prove this machine, hold its keys, and give them and files of sealed models to the peers that FILE names.
 
     The kernel identifies each peer by user and group; a peer without a rule is refused. When a lease is lost, the agent
-    stops serving its key and the files that the key unseals, and breaks off answers in progress. Runs until SIGTERM or
-    SIGINT; its log goes to standard error, one JSON document a line. With --check: 0 healthy, 1 not healthy yet or no
-    answer, 4 another program listens there, 5 no program listens.
+    stops serving its key and the files that the key unseals, and breaks off answers in progress. FILE may also name
+    files to render from secrets, and a program to run while they are there: the exit code is the program's. Runs until
+    SIGTERM or SIGINT; its log goes to standard error, one JSON document a line. With --check: 0 healthy, 1 not healthy
+    yet or no answer, 4 another program listens there, 5 no program listens.
     """
     from attest.agent.config import load_config
 
@@ -63,8 +65,7 @@ def agent(  # noqa: PLR0917  click passes them by name
     if dry_run:
         _show(config, service, display=display)
         return 0
-    _serve(config, Path(_required(path, "--socket")), service, display=display)
-    return 0
+    return _serve(config, Path(_required(path, "--socket")), service, display=display)
 
 
 def _required(value: str | None, option: str) -> str:
@@ -73,7 +74,7 @@ def _required(value: str | None, option: str) -> str:
     return value
 
 
-def _serve(config: AgentConfig, path: Path, service: SessionOptions, *, display: Display) -> None:
+def _serve(config: AgentConfig, path: Path, service: SessionOptions, *, display: Display) -> int:
     import signal
     from contextlib import closing
     from functools import partial
@@ -87,12 +88,13 @@ def _serve(config: AgentConfig, path: Path, service: SessionOptions, *, display:
     with (
         closing(Agent(config)) as serving,
         AgentSocket(path, config.socket) as place,
-        service.session(display=display, on_lost=serving.lost) as session,
+        service.session(display=display, on_lost=serving.lost, on_renewed=serving.renewed) as session,
         handled_signals(lambda *_: serving.stop(), signal.SIGINT, signal.SIGTERM),
     ):
         ready = partial(log.info, "listening at %s", place.path)
         serving.serve(place.sock, session, service=settings.service, ready=ready)
     log.info("ended")
+    return serving.exit_code
 
 
 def _log(config: AgentConfig, display: Display) -> Logger:
@@ -108,6 +110,10 @@ def _log(config: AgentConfig, display: Display) -> Logger:
         log.warning("this system does not keep other processes of the same user out of this one's memory")
     if config.socket.unchecked_directory is not None:
         log.warning("the directory of the socket is unchecked: %s", config.socket.unchecked_directory)
+    for one in config.files:
+        for what, reason in (("folder", one.unchecked_folder), ("disk", one.unchecked_disk)):
+            if reason is not None:
+                log.warning("the %s of %s is unchecked: %s", what, one.path, reason)
     return log
 
 
@@ -129,10 +135,17 @@ def _show(config: AgentConfig, service: SessionOptions, *, display: Display) -> 
         "schema": DRY_RUN_SCHEMA,
         "keys": {str(one.reference): [_peer(rule) for rule in one.peers] for one in config.keys},
         "models": models,
+        "files": {one.name: _file(one) for one in config.files},
+        "program": None if config.program is None else list(config.program.command),
         "socket": {"mode": f"{config.socket.mode:04o}", "group": config.socket.group},
         "settings": settings_document(service.settings()),
     }
     show_document(document, display=display)
+
+
+def _file(one: RenderedFile) -> JsonValue:
+    secrets: JsonValue = [str(reference) for reference in one.secrets]
+    return {"path": str(one.path), "secrets": secrets, "mode": f"{one.mode:04o}", "template": one.template is not None}
 
 
 def _peer(rule: PeerRule) -> JsonValue:

@@ -9,12 +9,13 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Final, Literal
 
+from attest.cli.program_secrets import FOLDER_VARIABLE, ProgramSecrets
 from attest.errors import ConfigurationError, LeaseLostError
 from attest.release.names import KeyReference
 from attest.session import SessionKey
@@ -132,7 +133,8 @@ def _sealed_memory(material: memoryview) -> int:
 class ChildProgram:
     """A program, looked up in PATH, that runs with keys.
 
-    With ``terminate`` a lost lease ends it, with ``grace`` seconds between SIGTERM and SIGKILL.
+    With ``terminate`` a lost lease ends it, with ``grace`` seconds between SIGTERM and SIGKILL. ``variables`` are added
+    to its environment.
     """
 
     command: tuple[str, ...]
@@ -140,32 +142,44 @@ class ChildProgram:
     terminate: bool
     grace: float
     warn: Callable[[str], None]
+    variables: Mapping[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    _secrets: ProgramSecrets | None = field(default=None, init=False)
     _versions: dict[KeyReference, int] = field(default_factory=dict, init=False)
+    _in_descriptors: set[KeyReference] = field(default_factory=set, init=False)
     _ended_by: LeaseLostError | None = field(default=None, init=False)
     _early: list[int] = field(default_factory=list, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
-    def run(self, wanted: tuple[WantedKey, ...], keys: tuple[SessionKey, ...]) -> int:
-        """Start the program with the wanted keys, wait for its end, and return the exit code.
+    def run(
+        self, wanted: tuple[WantedKey, ...], keys: tuple[SessionKey, ...], secrets: ProgramSecrets | None = None
+    ) -> int:
+        """Start the program with the wanted keys and secrets, wait for its end, and return the exit code.
 
         Raises:
-            ConfigurationError: ``command-unusable`` or ``descriptor-unusable``.
+            ConfigurationError: ``command-unusable`` or ``descriptor-unusable``; or as ``ProgramSecrets.placed``.
             LeaseLostError: a lease was lost, and the program was ended for it.
         """
-        with handled_signals(self._pass_on, *_PASSED_ON):
-            code = self._started(wanted, keys).wait()
+        self._secrets = secrets
+        placed = nullcontext[Mapping[str, str]]({}) if secrets is None else secrets.placed()
+        with handled_signals(self._pass_on, *_PASSED_ON), placed as variables:
+            code = self._started(wanted, keys, variables).wait()
         if self._ended_by is not None:
             raise self._ended_by
         return _SIGNAL_BASE - code if code < 0 else code
 
-    def _started(self, wanted: tuple[WantedKey, ...], keys: tuple[SessionKey, ...]) -> subprocess.Popen[bytes]:
+    def _started(
+        self, wanted: tuple[WantedKey, ...], keys: tuple[SessionKey, ...], variables: Mapping[str, str]
+    ) -> subprocess.Popen[bytes]:
         descriptors: dict[str, int] = {}
         try:
             for one, key in zip(wanted, keys, strict=True):
                 descriptors[one.variable] = descriptor_of(key.material, self.kind)
                 self._versions[key.reference] = key.version
-            process = self._popen(descriptors)
+                self._in_descriptors.add(key.reference)
+            if self._secrets is not None:
+                self._versions |= {key.reference: key.version for key in self._secrets.found.values()}
+            process = self._popen(descriptors, variables)
         finally:
             for descriptor in descriptors.values():
                 os.close(descriptor)
@@ -178,14 +192,17 @@ class ChildProgram:
             self._send(process, self._early.pop(0))
         return process
 
-    def _popen(self, descriptors: dict[str, int]) -> subprocess.Popen[bytes]:
-        # Variables of an outer 'attest run' name descriptors that are not this program's.
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(VARIABLE_PREFIX)}
+    def _popen(self, descriptors: dict[str, int], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        # Variables of an outer 'attest run' name descriptors and files that are not this program's.
+        outer = (VARIABLE_PREFIX, FOLDER_VARIABLE)
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(outer)}
         passed = {name: str(number) for name, number in descriptors.items()}
         sys.stdout.flush()
         try:
             return subprocess.Popen(  # noqa: S603  the caller's command
-                self.command, pass_fds=tuple(descriptors.values()), env=inherited | passed
+                self.command,
+                pass_fds=tuple(descriptors.values()),
+                env=inherited | passed | {**self.variables, **variables},
             )
         except (OSError, ValueError) as exc:
             problem = getattr(exc, "strerror", None) or str(exc)
@@ -209,11 +226,19 @@ class ChildProgram:
             self._end(process)
 
     def renewed(self, key: SessionKey) -> None:
-        """Handle a new lease: the program has the version that it was started with."""
+        """Handle a new lease: descriptors and variables keep their version, files get the new one."""
         before = self._versions.get(key.reference)
-        if before is not None and before != key.version:
-            self._versions[key.reference] = key.version
+        if before is None or before == key.version:
+            return
+        self._versions[key.reference] = key.version
+        if self._secrets is not None and self._renewed_all(key, self._secrets):
+            self.warn(f"{key.reference} was rotated: its files have version {key.version} now")
+        else:
             self.warn(f"{key.reference} was rotated: the program has version {before}, and {key.version} is current")
+
+    def _renewed_all(self, key: SessionKey, secrets: ProgramSecrets) -> bool:
+        """Renew the files of a secret; return True if it is in files alone."""
+        return secrets.renewed(key) and key.reference not in self._in_descriptors
 
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
         del frame

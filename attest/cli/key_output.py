@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from attest.errors import ConfigurationError
+from attest.file_systems import file_system_of, is_in_memory
 from attest.files import output_errors, require_absent, write_all, write_file
 
 STDOUT: Final = "-"
-_IN_MEMORY: Final = frozenset({"tmpfs", "ramfs"})
 _JOURNAL: Final = "JOURNAL_STREAM"
 """Device and inode of the descriptor that leads to the journal, in services of systemd; see systemd.exec(5)."""
 _EXISTS_HINT: Final = "remove it, or name another file"
-_MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
 def write_key(place: Path | int, material: memoryview) -> None:
@@ -96,9 +95,8 @@ def require_in_memory(device: int, name: str) -> None:
     Raises:
         ConfigurationError: ``output-on-disk``.
     """
-    found = _file_system(device)
-    if found not in _IN_MEMORY:
-        raise _kept(name, found)
+    if not is_in_memory(device):
+        raise _kept(name, file_system_of(device))
 
 
 def _kept(name: str, where: str) -> ConfigurationError:
@@ -110,17 +108,3 @@ def _kept(name: str, where: str) -> ConfigurationError:
         got=where,
         hint="write below /run or /dev/shm; --allow-disk writes it all the same",
     )
-
-
-def _file_system(device: int) -> str:
-    """Return the kind of file system of a device, as the kernel lists it; see proc(5)."""
-    wanted = f"{os.major(device)}:{os.minor(device)}"
-    try:
-        with _MOUNTS.open(encoding="utf-8", errors="surrogateescape") as mounts:
-            for line in mounts:
-                fields, _, rest = line.partition(" - ")
-                if fields.split()[2] == wanted:
-                    return rest.split()[0]
-    except (OSError, IndexError):
-        pass
-    return "unknown"

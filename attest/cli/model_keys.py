@@ -138,9 +138,11 @@ class KeyOptions:
 
     def _released(self, reference: KeyReference) -> ReleasedKey:
         from attest.cli.release_run import connect_service
+        from attest.sealed.key_sources import require_model_key
 
         with connect_service(self.service, network=self.network, display=self.display) as (client, attester):
             (released,) = client.release((str(reference),), attester=attester)
+        require_model_key(str(reference), purpose=released.purpose)
         return released
 
     def _require_service(self, manifest: SealedManifest) -> None:

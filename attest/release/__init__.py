@@ -18,6 +18,13 @@ from attest.release.names import (
     require_tenant,
 )
 from attest.release.notes import VerifierKey, require_name, sign_note, verifier_key
+from attest.release.padded_secret import (
+    MAX_SECRET_BYTES,
+    PADDED_BYTES,
+    SECRET_PURPOSE,
+    pad_secret,
+    unpad_secret,
+)
 from attest.release.passports import Passport, PassportRequest
 from attest.release.prompt_keys import PROMPT_ALGORITHMS, PUBLISHED, PromptKeyNote, PublishedPromptKey
 from attest.release.receipts import receipt_text
@@ -53,10 +60,13 @@ __all__ = [
     "MATERIAL_BYTES",
     "MAX_KEYS",
     "MAX_PROOF_HASHES",
+    "MAX_SECRET_BYTES",
     "MAX_SIZE",
+    "PADDED_BYTES",
     "PROMPT_ALGORITHMS",
     "PUBLISHED",
     "ROLE",
+    "SECRET_PURPOSE",
     "TENANT_PATTERN",
     "Attester",
     "Challenge",
@@ -89,6 +99,7 @@ __all__ = [
     "leaf_hash",
     "node_hash",
     "open_wrapped",
+    "pad_secret",
     "read_checkpoint",
     "read_import_key",
     "receipt_text",
@@ -98,6 +109,7 @@ __all__ = [
     "seal",
     "sign_checkpoint",
     "sign_note",
+    "unpad_secret",
     "verifier_key",
     "wrap_key",
 ]

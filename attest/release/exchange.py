@@ -22,6 +22,7 @@ from attest.release.log_monitor import LogWatch
 from attest.release.mutual_attestation import AttestationAnswer, MutualAttestation, ProvenService, ServiceExpectation
 from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
+from attest.release.padded_secret import SECRET_PURPOSE, unpad_secret
 from attest.release.passports import Passport, PassportKey, PassportRequest
 from attest.release.receipts import key_members, read_receipt
 from attest.release.refusals import refused
@@ -283,7 +284,7 @@ def _released(
         receipt=release.receipt,
         entry=release.entry,
         proof=release.proof,
-        material=material,
+        material=unpad_secret(material) if sealed.purpose == SECRET_PURPOSE else material,
         lease_id=sealed.lease_id,
         released_at=at,
         expires_at=sealed.expires_at,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NoReturn
 
+from attest.release.padded_secret import SECRET_PURPOSE
 from attest.release.sealed_key import WorkloadKey
 
 
@@ -39,7 +40,12 @@ class ReleasedKey:
 
     def __repr__(self) -> str:
         name = f"tenant={self.tenant!r}, key_id={self.key_id!r}, version={self.version}"
-        return f"ReleasedKey({name}, material=<{len(self.material)} bytes>)"
+        return f"ReleasedKey({name}, material={shown_size(self.purpose, self.material)})"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a ReleasedKey does not leave its process")
+
+
+def shown_size(purpose: str, material: bytes | bytearray) -> str:
+    """Return what a repr shows of material: its size, or for a secret, whose size tells something, not even that."""
+    return "<secret>" if purpose == SECRET_PURPOSE else f"<{len(material)} bytes>"

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
+from attest.errors import ConfigurationError
 from attest.sealed.manifest import SealedManifest
+
+MODEL_PURPOSE: Final = "model-key"
 
 KeySource = Callable[[SealedManifest], bytes]
 """Obtains the key that a verified manifest names, for example from a service."""
@@ -51,4 +54,24 @@ def key_source(key: bytes | KeySource | KeyProvider) -> KeySource:
 
 def _provided(provider: KeyProvider, manifest: SealedManifest) -> bytes:
     found = provider.key(str(manifest.key))
-    return found if isinstance(found, bytes) else bytes(found.material)
+    if isinstance(found, bytes):
+        return found
+    require_model_key(str(manifest.key), purpose=getattr(found, "purpose", MODEL_PURPOSE))
+    return bytes(found.material)
+
+
+def require_model_key(name: str, *, purpose: str) -> None:
+    """Refuse a released key or secret that is not for models.
+
+    Raises:
+        ConfigurationError: ``sealed-key-purpose``.
+    """
+    if purpose != MODEL_PURPOSE:
+        raise ConfigurationError(
+            f"{name} is a {purpose}, which seals no model",
+            code="sealed-key-purpose",
+            field=name,
+            expected=MODEL_PURPOSE,
+            got=purpose,
+            hint="name a key that 'kms key create' or 'kms key import' made for models",
+        )

@@ -10,7 +10,7 @@ from typing import NoReturn
 from attest.encoding import rfc3339_text
 from attest.errors import AttestError, LeaseLostError
 from attest.release.names import KeyReference
-from attest.release.released_key import ReleasedKey
+from attest.release.released_key import ReleasedKey, shown_size
 from attest.session.schedule import Moment
 
 
@@ -193,7 +193,8 @@ class SessionKey:
 
     def __repr__(self) -> str:
         state = "valid" if self.valid else "lost"
-        return f"SessionKey({str(self.reference)!r}, version={self.version}, {state}, <{len(self)} bytes>)"
+        size = shown_size(self.purpose, self._held.buffer)
+        return f"SessionKey({str(self.reference)!r}, version={self.version}, {state}, {size})"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a SessionKey does not leave its process")

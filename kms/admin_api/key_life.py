@@ -31,6 +31,7 @@ from kms.admin_api.models.keys import (
 )
 from kms.admin_api.routes import AdminRoute, body, changes
 from kms.domain.keys import Disclosure
+from kms.domain.material import owned_material
 from kms.domain.permissions import Operation
 from kms.keys.admin import find_key, require_key
 from kms.keys.destruction import destroy_due, plan_destruction, restore_key, schedule_destruction
@@ -85,6 +86,8 @@ def rotate(caller: WithCaller, name: WithKey, wanted: Annotated[RotateModel, bod
     vault, at = caller.vault, caller.now()
     overlap = DEFAULT_OVERLAP if wanted.overlap_seconds is None else timedelta(seconds=wanted.overlap_seconds)
     material, terms = caller.material, None
+    if material is not None:
+        material = owned_material(material, algorithm=find_key(vault.store, name)[0].algorithm)
     if wanted.wrapped is not None:
         terms = next_terms(find_key(vault.store, name)[0])
         material = unwrap_material(vault.store, vault.kek, wanted.wrapped.encode(), service=caller.service, terms=terms)

@@ -27,7 +27,7 @@ from kms.auth.authorisation import require
 from kms.controls.floors import counting_floors
 from kms.domain.actors import Actor
 from kms.domain.keys import KeyPurpose, KeyRecord
-from kms.domain.material import ALGORITHMS, DEFAULT_ALGORITHMS, new_material, require_algorithm
+from kms.domain.material import ALGORITHMS, DEFAULT_ALGORITHMS, new_material, owned_material, require_algorithm
 from kms.domain.permissions import Operation
 from kms.domain.references import StoredDocument
 from kms.domain.secret import SecretBytes
@@ -60,12 +60,13 @@ def list_keys(caller: WithCaller, tenant: Tenant | None = None, tag: Tags = []) 
 def create_key(caller: WithCaller, wanted: Annotated[KeyRequestModel, body(KeyRequestModel)]) -> KeyStateModel:
     """Create a key that only this service and conforming workloads can see.
 
-    The command line on the service's machine can supply the key material of an owner.
+    The command line on the service's machine can supply the key material of an owner. The service generates no secrets.
     """
     documents = require_creation(caller, wanted)
     algorithm = algorithm_of(wanted)
     if caller.material is not None:
-        return keep_key(caller, wanted, caller.material, documents, kind=KEY_IMPORTED)
+        owned = owned_material(caller.material, algorithm=algorithm)
+        return keep_key(caller, wanted, owned, documents, kind=KEY_IMPORTED)
     material = new_material(algorithm, random=secrets.token_bytes)
     return keep_key(caller, wanted, material, documents, kind=KEY_CREATED)
 

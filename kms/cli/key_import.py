@@ -16,7 +16,7 @@ import click
 from attest.terminal import ExampleCommand, stacked
 from kms.cli.administration import AdminClient, administering
 from kms.cli.inputs import read_hex, read_input, read_policy_input
-from kms.cli.keys import read_material
+from kms.cli.keys import algorithm_of, read_material, secret_option
 from kms.cli.options import FILE, key_argument, say
 
 if TYPE_CHECKING:
@@ -124,11 +124,12 @@ def key_import_key(service: AdminClient, *, tenant: str) -> None:
 @key_argument
 @click.option("--to", "note", required=True, type=FILE, help="Output of 'kms key import-key'.")
 @click.option("--service", required=True, metavar="IDENTITY", help="Service identity that you trust.")
-@click.option("--from", "source", required=True, type=FILE, help="File with the key as raw bytes; - for stdin.")
+@click.option("--from", "source", required=True, type=FILE, help="File with the key, raw, or the secret; - for stdin.")
 @click.option("--out", required=True, type=FILE, help="Output file, which must not exist.")
 @click.option("--policy", "policy_file", required=True, type=FILE, help="Policy that guards the key.")
 @click.option("--version", "number", type=click.IntRange(1), default=1, show_default=True, help="Version of the key.")
-@click.option("--algorithm", default="symmetric-256", help="Algorithm of the key (default symmetric-256).")
+@secret_option
+@click.option("--algorithm", help="Algorithm of the key (default symmetric-256).")
 @_service_demands
 def key_wrap(
     *,
@@ -139,10 +140,11 @@ def key_wrap(
     out: Path,
     policy_file: Path,
     number: int,
-    algorithm: str,
+    secret: bool,
+    algorithm: str | None,
     require_machine: Callable[[VerifierKey], None],
 ) -> None:
-    """Seal a key to a service, bound to this name and policy. The key's owner runs this; no service file is needed.
+    """Seal a key or a secret to a service, bound to this name and policy. Its owner runs this, without service files.
 
     With --kms and --expect-policy the service must first prove its machine; if that fails, the key is not read.
 
@@ -152,15 +154,16 @@ def key_wrap(
     from attest.files import write_file
     from attest.release import VerifierKey, read_import_key
     from kms.domain.keys import KeyPurpose
-    from kms.domain.material import ALGORITHMS, require_algorithm, require_material
+    from kms.domain.material import ALGORITHMS, owned_material, require_algorithm, require_material
     from kms.keys.import_key import first_terms, wrap_material
 
+    algorithm = algorithm_of(algorithm, secret=secret)
     known = VerifierKey.parse(service)
     found = ALGORITHMS.get(algorithm)
     require_algorithm(algorithm, purpose=KeyPurpose.MODEL_KEY if found is None else found.purpose)
     import_key = read_import_key(read_input(note).decode("utf-8", errors="replace"), service=known)
     require_machine(known)
-    material = read_material(source)
+    material = owned_material(read_material(source), algorithm=algorithm)
     require_material(material, algorithm=algorithm)
     terms = replace(first_terms(name, algorithm=algorithm, policy=read_policy_input(policy_file)), version=number)
     wrapped = wrap_material(material, import_key=import_key, service=known, terms=terms)
@@ -170,7 +173,8 @@ def key_wrap(
         raise ConfigurationError(
             f"cannot write {out}: {exc.reason}", code="file-unwritable", field=str(out), hint="name a new file"
         ) from exc
-    command = f"kms key import {name} --policy {policy_file}" if number == 1 else f"kms key rotate {name}"
+    kind = " --secret" if secret else ""
+    command = f"kms key import {name}{kind} --policy {policy_file}" if number == 1 else f"kms key rotate {name}"
     say(f"note: import it with '{command} --wrapped {out}'; only this service accepts it, as this version and policy")
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,9 +39,14 @@ if TYPE_CHECKING:
 
 def material_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that supply an owner's key; the command gets ``source`` and ``wrapped``."""
-    clear = click.option("--from", "source", type=FILE, help="File with the key as raw bytes; - for stdin.")
+    clear = click.option("--from", "source", type=FILE, help="File with the key, raw, or the secret; - for stdin.")
     sealed = click.option("--wrapped", type=FILE, help="File with a sealed key, the output of 'kms key wrap'.")
     return clear(sealed(command))
+
+
+def secret_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Add ``--secret``."""
+    return click.option("--secret", is_flag=True, help="An opaque secret of up to 64 KiB, and no key.")(command)
 
 
 @click.group(
@@ -95,11 +101,13 @@ def key_create(
     examples=(
         "kms key import my-model --from model.key --policy policy.yaml --config kms.toml",
         "kms key import my-model --wrapped model.wrapped --policy policy.yaml --server https://kms.example:8751",
+        "kms key import database-url --secret --from - --policy policy.yaml --config kms.toml",
     ),
 )
 @key_argument
 @material_options
-@click.option("--algorithm", default="symmetric-256", help="Algorithm of the key, which also determines its purpose.")
+@secret_option
+@click.option("--algorithm", help="Algorithm of the key, which also determines its purpose (default symmetric-256).")
 @click.option("--policy", "policy_file", required=True, type=FILE, help="Policy document.")
 @references_options
 @administering(AS_JSON)
@@ -109,11 +117,17 @@ def key_import(
     name: KeyName,
     source: Path | None,
     wrapped: Path | None,
-    algorithm: str,
+    secret: bool,
+    algorithm: str | None,
     policy_file: Path,
     references: tuple[StoredDocument, ...],
 ) -> None:
-    """Import a key that its owner created. A server accepts it only sealed, as written by 'kms key wrap'."""
+    """Import a key that its owner created. A server accepts it only sealed, as written by 'kms key wrap'.
+
+    With --secret, import a secret of 1 byte to 64 KiB: a password, a URL, a token or a PEM. Its bytes are stored as
+    they are, a newline at the end included, and no command prints them.
+    """
+    algorithm = algorithm_of(algorithm, secret=secret)
     require_one_source(service, source, wrapped)
     if source is None and wrapped is None:
         raise click.UsageError("give the key with --from or --wrapped")
@@ -131,6 +145,13 @@ def _wanted(
     policy = read_policy_input(policy_file).decode()
     named = {"tenant": name.tenant, "key_id": name.key_id, "algorithm": algorithm}
     return {**named, "policy": policy, "references": given_references(references)}
+
+
+def algorithm_of(algorithm: str | None, *, secret: bool) -> str:
+    """Return the algorithm of an imported key or, with ``--secret``, of a secret."""
+    if secret and algorithm is not None:
+        raise click.UsageError("give either --secret or --algorithm")
+    return "opaque" if secret else algorithm or "symmetric-256"
 
 
 def tell_versions(keys: Sequence[JsonObject]) -> None:
@@ -168,9 +189,15 @@ def material_of(source: Path | None) -> SecretBytes | None:
 
 
 def read_material(source: Path) -> SecretBytes:
-    """Read a key from a file that only its owner can read, or from standard input."""
+    """Read a key or a secret from a file that only its owner can read, or from standard input.
+
+    A terminal does not show what is typed.
+    """
     from kms.domain.secret import SecretBytes
 
+    if str(source) == "-" and sys.stdin.isatty():
+        typed: str = click.prompt("Secret", hide_input=True, confirmation_prompt=True, err=True)
+        return SecretBytes(typed.encode())
     return SecretBytes(read_input(source, secret=True))
 
 

@@ -8,11 +8,12 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from attest.encoding import JsonValue, cbor_bytes, rfc3339_text
-from attest.release import DEFAULT_TENANT, KeyName, KeyReference
+from attest.release import DEFAULT_TENANT, SECRET_PURPOSE, KeyName, KeyReference
 
 __all__ = [
     "DEFAULT_DISCLOSURE",
     "DEFAULT_TENANT",
+    "OPAQUE",
     "SYMMETRIC_256",
     "SYMMETRIC_KEY_BYTES",
     "Disclosure",
@@ -28,6 +29,8 @@ __all__ = [
 
 SYMMETRIC_256 = "symmetric-256"
 SYMMETRIC_KEY_BYTES = 32
+OPAQUE = "opaque"
+"""Algorithm of secrets: none, the service looks at nothing in them."""
 _FORMAT = "kms-wrap/v1"
 
 
@@ -36,6 +39,8 @@ class KeyPurpose(enum.StrEnum):
 
     MODEL_KEY = "model-key"
     PROMPT_KEY = "prompt-key"
+    SECRET = SECRET_PURPOSE
+    """An opaque value of its owner: a password, a URL, a token, a PEM."""
 
 
 class Disclosure(enum.StrEnum):
@@ -73,7 +78,7 @@ class KeyRecord:
 
     Attributes:
         version: from 1.
-        algorithm: algorithm of the material (``symmetric-256``: 32 bytes).
+        algorithm: algorithm of the material (``symmetric-256``: 32 bytes; ``opaque``: a padded secret).
         policy_digest: SHA-256 of the policy that a workload must meet, 32 bytes.
         enabled: False if no version of the key may be released.
         version_enabled: False if this version may not be released.

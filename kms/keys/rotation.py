@@ -20,7 +20,7 @@ from kms.domain.durations import duration_text
 from kms.domain.errors import KeyConflictError, UnavailableError
 from kms.domain.kek import KeyEncryptionKey, RandomBytes
 from kms.domain.keys import KeyName, KeyRecord, RotationSchedule
-from kms.domain.material import new_material, public_half, require_material
+from kms.domain.material import new_material, public_half, require_generated, require_material
 from kms.domain.secret import SecretBytes
 from kms.keys.admin import name_members, require_key
 from kms.keys.import_key import next_terms
@@ -65,7 +65,8 @@ def rotate_key(
 
     Raises:
         KeyUnknownError: ``key-unknown``.
-        KeyConflictError: ``key-destroying``; ``key-material-invalid``.
+        KeyConflictError: ``key-destroying``; ``key-material-invalid``; ``secret-not-generated``: a secret without its
+            next value.
         UnavailableError: the database is in use, or the key-encryption key's back-end does not answer; or
             ``keys-changing``.
     """
@@ -92,8 +93,8 @@ def set_schedule(
 
     Raises:
         KeyUnknownError: ``key-unknown``.
-        KeyConflictError: ``key-destroying``; ``schedule-invalid``: the overlap is longer than the time between
-            rotations, or that time is zero.
+        KeyConflictError: ``key-destroying``; ``secret-not-generated``; ``schedule-invalid``: the overlap is longer than
+            the time between rotations, or that time is zero.
         UnavailableError: the database is in use.
     """
     try:
@@ -108,7 +109,9 @@ def set_schedule(
             hint="rotate less often, or use a shorter overlap",
         ) from exc
     with store.writing() as tx:
-        _require_living(require_key(tx, name))
+        record = require_key(tx, name)
+        _require_living(record)
+        require_generated(record.algorithm)
         tx.schedules.put(schedule)
         body = {**name_members(name), **schedule.members(), "actor": actor.members()}
         tx.log.add(kind=SCHEDULE_SET, at=at, body=body)

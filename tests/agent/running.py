@@ -71,6 +71,8 @@ class FakeSession:
         self.timing = SessionTiming()
         self.holdings = Holdings(self.timing)
         self.on_lost: Callable[[SessionKey, LeaseLostError], None] = lambda *_: None
+        self.on_renewed: Callable[[SessionKey], None] = lambda *_: None
+        self.purposes: dict[str, str] = {}
 
     def key(self, name: str, /) -> SessionKey:
         reference = KeyReference.parse(name)
@@ -94,7 +96,7 @@ class FakeSession:
             tenant=reference.name.tenant,
             key_id=reference.name.key_id,
             version=reference.version or 7,
-            purpose="model-key",
+            purpose=self.purposes.get(str(reference), "model-key"),
             policy_digest=bytes(32),
             receipt="",
             entry=b"",
@@ -105,6 +107,14 @@ class FakeSession:
             expires_at=now + timedelta(days=1),
             recipient=self.holdings.recipient,
         )
+
+    def rotate(self, name: str, material: bytes) -> None:
+        """Renew a lease, with the next version of the key."""
+        reference = KeyReference.parse(name)
+        self.materials[name] = material
+        released = replace(self._released(reference, material), version=8)
+        self.holdings.take((reference,), (released,), self.timing.moment())
+        self.on_renewed(self.key(name))
 
     def lose(self, name: str, *, code: str = "lease-renewal-refused") -> None:
         """Take a lease away as a session does: tell first, then overwrite."""
@@ -148,13 +158,16 @@ class Running:
         limits: AgentLimits = QUICK,
         own_uid: int | None = None,
         wait: bool = True,
+        materials: dict[str, bytes] | None = None,
     ) -> Iterator["Running"]:
         path, ticks = folder / "agent.sock", Ticks()
         session = FakeSession({KEY: MATERIAL, MODEL_KEY: place.key})
         if not wait:
             session.gate.clear()
         agent = Agent(replace(config or usual(place), limits=limits), ticks=ticks, own_uid=own_uid)
-        session.on_lost = agent.lost
+        session.on_lost, session.on_renewed = agent.lost, agent.renewed
+        session.materials |= materials or {}
+        session.purposes |= dict.fromkeys(materials or {}, "secret")
         with AgentSocket(path, SocketConfig()) as listening:
             ready = threading.Event()
             thread = threading.Thread(target=lambda: agent.serve(listening.sock, session, ready=ready.set))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from attest.errors import ConfigurationError
+from attest.release import PADDED_BYTES
 from kms.domain.errors import IntegrityError
 from kms.domain.keys import WrapContext, Wrapped
 from kms.domain.log_verification import verify_log
@@ -60,7 +61,7 @@ def test_what_was_wrapped_opens_under_its_key_and_context(holder: Holder, kind: 
     assert CONTENT not in wrapped.content
 
 
-@pytest.mark.parametrize("size", [0, 1, 16, 32, 4096])
+@pytest.mark.parametrize("size", [0, 1, 16, 32, 4096, *PADDED_BYTES])
 def test_secrets_of_every_size_are_wrapped(holder: Holder, size: int) -> None:
     kek, _ = made(holder)
     secret = SecretBytes(bytes(size))

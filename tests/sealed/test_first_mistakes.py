@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -68,6 +69,16 @@ def test_a_session_is_a_key(place: Place) -> None:
         assert model.read("config.json") == FILES["config.json"]
     with pytest.raises(TypeError, match="not str"):
         open_directory(place.sealed, key="model.key", trusted=TRUSTED)  # type: ignore[arg-type]  # the point
+
+
+@pytest.mark.parametrize("purpose", ["secret", "prompt-key"])
+def test_what_is_no_model_key_opens_no_model(place: Place, purpose: str) -> None:
+    class Session:
+        def key(self, name: str, /) -> SimpleNamespace:
+            return SimpleNamespace(material=memoryview(KEY), purpose=purpose if name == "model@1" else "model-key")
+
+    code, message = said(lambda: open_directory(place.sealed, key=Session(), trusted=TRUSTED))
+    assert (code, message) == ("sealed-key-purpose", f"model@1 is a {purpose}, which seals no model")
 
 
 def test_a_target_in_a_folder_that_is_not_there_is_not_told_of_disks(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from attest.clock import system_clock
 from attest_simulator.machines import MachineKind, SimulatedMachine
 from kms.config.settings import Settings, load_settings
 from kms.config.settings_file import prepare_directory
-from kms.domain.keys import KeyName
+from kms.domain.keys import OPAQUE, KeyName
+from kms.domain.material import owned_material
 from kms.domain.secret import SecretBytes
 from kms.keys.admin import KEY_IMPORTED, add_key
 from kms.keys.tenants import create_tenant
@@ -20,6 +21,9 @@ from tests.kms.support import ACTOR, MATERIAL, FakeRandom
 
 KINDS: tuple[MachineKind, ...] = get_args(MachineKind)
 GPUS = (0, 2)
+PASSWORD = b"postgres://app:correct-horse@db/prod\xc3\xa9"
+PEM = b"-----BEGIN NOTHING-----\n\0\n" * 2000
+"""A secret of the larger size class, which no variable can hold."""
 
 
 def machine(kind: MachineKind, gpus: int = 0) -> SimulatedMachine:
@@ -51,8 +55,10 @@ def prepared(folder: Path) -> Path:
     policies |= {"llama-70b": td.policy(), "acme/adapter": td.policy()}
     # Those of examples/ and of docs/cookbook.md.
     policies |= dict.fromkeys(("my-model", "batch-results"), machine("snp").policy())
+    _add_secrets(settings, {"database-url": PASSWORD}, td.policy())
     policies |= {"nobody-gets-this": td.with_other_image().policy()}
     _add_keys(settings, policies)
+    _add_secrets(settings, {"database": PASSWORD, "certificate": PEM}, machine("snp").policy())
     return config
 
 
@@ -69,6 +75,23 @@ def _add_keys(settings: Settings, policies: Mapping[str, bytes]) -> None:
             kind=KEY_IMPORTED,
             actor=ACTOR,
             at=system_clock(),
+        )
+    vault.store.close()
+
+
+def _add_secrets(settings: Settings, secrets: Mapping[str, bytes], policy: bytes) -> None:
+    vault = open_vault(settings, random=FakeRandom(f"wrap {sorted(secrets)}"))
+    for name, secret in secrets.items():
+        add_key(
+            vault.store,
+            vault.kek,
+            name=KeyName.parse(name),
+            material=owned_material(SecretBytes(secret), algorithm=OPAQUE),
+            policy=policy,
+            kind=KEY_IMPORTED,
+            actor=ACTOR,
+            at=system_clock(),
+            algorithm=OPAQUE,
         )
     vault.store.close()
 

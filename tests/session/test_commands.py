@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from attest import file_systems
 from attest.cli import key_output
 from attest.cli.child_process import ChildProgram, WantedKey, descriptor_of
 from attest.cli.main import cli
@@ -84,7 +85,7 @@ def test_a_key_is_not_written_to_a_disk_unless_that_is_said(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "model.key"
-    monkeypatch.setattr(key_output, "_IN_MEMORY", frozenset({"nothing"}))  # the folder of tests may be on tmpfs
+    monkeypatch.setattr(file_systems, "IN_MEMORY", frozenset({"nothing"}))  # the folder of tests may be on tmpfs
     ran = run("key", "get", KEY, "--out", out)
     assert (ran.exit_code, "keeps what is written" in ran.stderr, out.exists()) == (2, True, False)
     assert run("key", "get", KEY, "--out", out, "--allow-disk").exit_code == 0
@@ -92,7 +93,7 @@ def test_a_key_is_not_written_to_a_disk_unless_that_is_said(
 
 
 def test_a_file_system_that_is_not_known_is_taken_for_a_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(key_output, "_MOUNTS", tmp_path / "absent")
+    monkeypatch.setattr(file_systems, "MOUNTS", tmp_path / "absent")
     with pytest.raises(ConfigurationError) as caught:
         key_output.require_in_memory(1, "x")
     assert (caught.value.code, caught.value.got) == ("output-on-disk", "unknown")

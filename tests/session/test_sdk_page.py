@@ -63,7 +63,7 @@ def test_an_example_runs_as_it_stands(
 
 
 def test_the_page_has_examples_and_every_setting() -> None:
-    assert len(EXAMPLES) == 6
+    assert len(EXAMPLES) == 7
     assert all(f"`{variable}`" in PAGE for variable in VARIABLES.values())
     settings = attest.session.SessionSettings.__dataclass_fields__.keys() - {"service", "origins"}
     assert {name for name in settings if f"`{name}`" not in PAGE} == set()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field
 
 from kms.admin_api.models.common import Digest, KeyId, KeyVersion, Moment, Seconds, Tenant
 from kms.api.models import Edge
+
+MAX_WRAPPED_CHARACTERS: Final = 128 * 1024
+"""Room for the largest padded secret, sealed, in base64."""
 
 
 class KeyStateModel(Edge):
@@ -89,15 +92,18 @@ class KeyRequestModel(Edge):
     policy: Annotated[str, Field(max_length=1024 * 1024, description="The policy document, YAML or JSON.")]
     references: Annotated[list[GivenReferencesModel], Field(max_length=16)] = []  # noqa: RUF012  each gets a copy
     purpose: Annotated[
-        Literal["model-key", "prompt-key"] | None, Field(description="Default: the purpose of the algorithm.")
+        Literal["model-key", "prompt-key", "secret"] | None,
+        Field(description="Default: the purpose of the algorithm. A secret is never generated, only imported."),
     ] = None
     algorithm: Annotated[str | None, Field(max_length=64, description="Default: the usual one for the purpose.")] = None
 
 
 class KeyImportModel(KeyRequestModel):
-    """An owner's key, sealed to the import key of the service, as written by 'kms key wrap'."""
+    """An owner's key or secret, sealed to the import key of the service, as written by 'kms key wrap'."""
 
-    wrapped: Annotated[str, Field(max_length=16384, description="Content of the file, never the plaintext key.")]
+    wrapped: Annotated[
+        str, Field(max_length=MAX_WRAPPED_CHARACTERS, description="Content of the file, never the plaintext key.")
+    ]
 
 
 class PolicySummaryModel(Edge):
@@ -153,7 +159,10 @@ class RotateModel(Edge):
     overlap_seconds: Annotated[Seconds | None, Field(description="Default: a week.")] = None
     wrapped: Annotated[
         str | None,
-        Field(max_length=16384, description="Output of 'kms key wrap'; if absent, the service generates the version."),
+        Field(
+            max_length=MAX_WRAPPED_CHARACTERS,
+            description="Output of 'kms key wrap'; if absent, the service generates the version.",
+        ),
     ] = None
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import click
+from click.core import ParameterSource
 
 from attest.cli.documents import print_document
 from attest.cli.option_values import hex_of
@@ -16,10 +16,13 @@ from attest_simulator.cli.azure import azure, imds
 from attest_simulator.cli.intel import collateral, pcs, td
 from attest_simulator.cli.nvidia import gpu, nvidia
 from attest_simulator.cli.warning import shout
+from attest_simulator.machines import MachineKind
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
 
+_KINDS = get_args(MachineKind)
+_OF_CHIP = ("product", "report_version", "chip", "tcb")
 ANCHORS_SCHEMA = "attest.simulated-anchors/1"
 
 
@@ -32,7 +35,7 @@ ANCHORS_SCHEMA = "attest.simulated-anchors/1"
         "attest verify quote.bin --eventlog boot.log --endorsements intel.json --nonce-text hello --allow-simulated",
         "attest simulate td --gpus 8 --switches 4 --form envelope -o machine.json",
         "attest simulate azure --nonce-text hello -o vm.json --endorsements-out vendor.endorsements",
-        "attest simulate machine -- run --key MODEL=my-model -- ./server",
+        "attest simulate machine --kind tdx --gpus 2 -- python server.py",
     ),
 )
 def simulate() -> None:
@@ -64,41 +67,63 @@ def anchors(display: Display) -> int:
 
 
 @simulate.command(
-    short_help="Run a command of attest on a simulated guest.",
+    short_help="Run a program on a simulated machine.",
     context_settings={"allow_interspersed_args": False},
     examples=(
         "attest simulate machine -- collect evidence -o evidence.json",
-        "attest simulate machine -- run --key MODEL=my-model -- ./server",
+        "attest simulate machine --kind azure-tdx --gpus 2 -- python server.py",
+        "attest simulate machine --kind tdx --policy-out policy.json --endorsements-out vendors -- true",
         "attest simulate machine --tcb bootloader=9,tee=0,snp=20,microcode=60 -- key get my-model --out /dev/shm/key",
     ),
 )
 @click.argument("arguments", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option(
+    "--kind", type=click.Choice(_KINDS), default="snp", show_default=True, help="CPU; azure-... is a VM there."
+)
+@click.option("--gpus", type=click.IntRange(0, 8), default=0, show_default=True, help="Number of its NVIDIA GPUs.")
 @chip_options
-@click.option("--measurement", type=hex_of(48), metavar="HEX", help="Launch digest, 48 bytes.")
+@click.option(
+    "--measurement", type=hex_of(48), metavar="HEX", help="Launch digest, MRTD, or of the paravisor, 48 bytes."
+)
+@click.option("--policy-out", metavar="FILE", help="Write a policy that this machine meets.")
+@click.option("--endorsements-out", metavar="DIR", help="Write the vendors' endorsements of it, for a service.")
 def machine(
     *,
     arguments: tuple[str, ...],
+    kind: MachineKind,
+    gpus: int,
     product: str,
     report_version: int,
     chip: str,
     tcb: dict[str, int] | None,
     measurement: bytes | None,
+    policy_out: str | None,
+    endorsements_out: str | None,
 ) -> int:
-    """Run COMMAND, a command of attest with its arguments, as it would run on a SIMULATED SEV-SNP guest without GPUs.
+    """Run COMMAND as it would run on a SIMULATED machine: a command of attest with its arguments, or any program.
 
-    For trying out what collects evidence, such as 'key get', 'run', 'unseal' and 'collect', where there is no TEE. A
-    service gives such a machine nothing unless it allows simulated evidence, and the policy of the key as well. The
-    exit code is the command's own.
+    Python programs that collect evidence or get keys by attest need no change, nor do the programs that they start;
+    those that ask the kernel themselves see the real machine. A service gives a simulated machine nothing unless it
+    allows simulated evidence, and the policy of the key as well. The exit code is the command's own.
     """
-    from attest.cli.main import cli
-    from attest_simulator import SimulatedGuest
-    from attest_simulator.cli.guest_machine import simulated_machine
+    from attest_simulator.cli.machine_command import run_on, write_vendor_files
+    from attest_simulator.program_machine import ChipDescription, MachineDescription
 
-    guest = SimulatedGuest(chip=chip_of(product, report_version, chip, tcb, None))
-    named = arguments[0] == "attest" and len(arguments) > 1  # prefixed to a whole command line
+    chip_of(product, report_version, chip, tcb, None)
+    context = click.get_current_context()
+    of_chip = [name for name in _OF_CHIP if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    if of_chip and kind != "snp":
+        raise click.UsageError(f"--{of_chip[0].replace('_', '-')} describes the chip of a machine of --kind snp")
+    described = ChipDescription(product=product, report_version=report_version, name=chip, tcb=tcb)
+    description = MachineDescription(
+        kind=kind,
+        gpus=gpus,
+        measurement=None if measurement is None else measurement.hex(),
+        chip=described if kind == "snp" else None,
+    )
     shout()
-    with simulated_machine(replace(guest, measurement=measurement or guest.measurement)) as access:
-        return int(cli.main(list(arguments[named:]), standalone_mode=False, obj=access))
+    write_vendor_files(description.machine(), policy=policy_out, folder=endorsements_out)
+    return run_on(description, arguments)
 
 
 for _command in (evidence, endorsements, kds, td, collateral, pcs, azure, imds, gpu, nvidia):

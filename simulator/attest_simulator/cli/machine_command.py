@@ -1,0 +1,41 @@
+"""The command of ``attest simulate machine``: one of attest in this process, or a program in its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from attest.cli.child_process import ChildProgram
+from attest.cli.files import write_output
+from attest.cli.main import cli
+from attest.clock import this_second
+from attest_simulator.machine_access import access_to, simulated_root
+from attest_simulator.machines import SimulatedMachine
+from attest_simulator.program_machine import MachineDescription
+
+
+def run_on(description: MachineDescription, arguments: tuple[str, ...]) -> int:
+    """Run a command on this machine, and return its exit code."""
+    machine = description.machine()
+    named = arguments[0] == "attest" and len(arguments) > 1  # prefixed to a whole command line
+    command = arguments[named:]
+    with simulated_root(machine) as root:
+        if named or command[0] in cli.list_commands(click.Context(cli)):
+            return int(cli.main(list(command), standalone_mode=False, obj=access_to(machine, root)))
+        variables = description.variables(root)
+        program = ChildProgram(
+            command=command, kind="memfd", terminate=False, grace=0, warn=lambda _: None, variables=variables
+        )
+        return program.run((), ())
+
+
+def write_vendor_files(machine: SimulatedMachine, *, policy: str | None, folder: str | None) -> None:
+    """Write the inputs of a service that is to know this machine: a policy, and endorsements as files of a folder."""
+    if policy is not None:
+        write_output(policy, machine.policy() + b"\n", force=True)
+    if folder is not None:
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        for name, content in machine.endorsement_files(at=this_second()).items():
+            write_output(str(place / name), content, force=True)
