@@ -17,12 +17,6 @@ if TYPE_CHECKING:
     from kms.cli.contexts_file import Context, ContextsFile
     from kms.cli.device_login import Prompt
 
-_EXAMPLES = (
-    "kms context add prod --server https://kms.example:8751 --ca ca.crt --client-cert me.crt --client-key me.key",
-    "kms context use prod",
-    "kms key list",
-)
-
 
 @click.group(cls=ExampleGroup, examples=("kms context list", "kms context use prod"))
 def context() -> None:
@@ -33,7 +27,13 @@ def context() -> None:
     """
 
 
-@context.command("add", examples=_EXAMPLES)
+@context.command(
+    "add",
+    examples=(
+        "kms context add prod --server https://kms.example:8751 --ca ca.crt --client-cert me.crt --client-key me.key",
+        "kms context add prod --server https://kms.example:8751 --issuer https://login.example --client-id kms-cli",
+    ),
+)
 @click.argument("name")
 @click.option("--server", required=True, metavar="URL", help="The administration API, https.")
 @click.option("--ca", type=FILE, help="CA certificate of the server (PEM).")

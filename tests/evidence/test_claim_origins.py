@@ -26,7 +26,7 @@ SNP = {
         policy.page_swap_disable host_data chip_id_masked reported_tcb signing_key
     """,
     Origin.GUEST: "report_data",
-    Origin.CERTIFICATE: "product csp_id chip_identity",
+    Origin.CERTIFICATE: "product csp_id chip_identity not_understood",
 }
 TDX = {
     Origin.HOST: """

@@ -229,7 +229,7 @@ def test_a_list_of_actions_needs_the_quote_of_its_manager() -> None:
         dstack.read_machine(document).machines[0].commitment
         for document in (made.machine(), made.machine(compose_manager_attestation=made.manager()))
     )
-    presented = PresentedMachine(report_data=bytes(32) + made.NONCE, cpu=b"x")
+    presented = PresentedMachine(report_data=bytes(32) + made.NONCE, cpu=b"x", machine=b"m")
     witnessed = replace(presented, witness=presented)
     for commitment, machine in ((plain, presented), (plain, witnessed), (managed, presented)):
         facts = commitment.construct(machine, None).comparisons["statements"]()
@@ -341,7 +341,7 @@ def machine_of(name: str, role: Value = "model") -> StatedMachine:
 
 def codes(*devices: str, role: Value = "model") -> set[str]:
     presented = PresentedMachine(
-        report_data=bytes(64), cpu=b"x", gpu_nonces=tuple((name, bytes(32)) for name in devices)
+        report_data=bytes(64), cpu=b"x", machine=b"m", gpu_nonces=tuple((name, bytes(32)) for name in devices)
     )
     return {one.code for one in cautions_of((), [(machine_of("0", role), presented)], nonce=b"n")}
 
@@ -357,7 +357,7 @@ def test_devices_that_were_not_shown_are_named() -> None:
 
 
 def test_a_caution_names_its_machines_unless_it_is_about_all() -> None:
-    with_gpu = PresentedMachine(report_data=bytes(64), cpu=b"x", gpu_nonces=(("gpu0", bytes(32)),))
+    with_gpu = PresentedMachine(report_data=bytes(64), cpu=b"x", machine=b"m", gpu_nonces=(("gpu0", bytes(32)),))
     without = replace(with_gpu, gpu_nonces=())
     pairs = [(machine_of("a"), with_gpu), (machine_of("b"), without)]
     messages = {one.code: one.message for one in cautions_of((), pairs, nonce=None)}
@@ -377,6 +377,7 @@ def repeated(*machines: tuple[str, bytes, tuple[bytes, ...]]) -> str | None:
             PresentedMachine(
                 report_data=bytes(64),
                 cpu=cpu,
+                machine=cpu,
                 device_keys=tuple((f"gpu{number}", key) for number, key in enumerate(keys)),
             ),
         )
@@ -401,8 +402,8 @@ def test_what_stands_in_two_machines_is_named_with_both() -> None:
 
 
 def test_machines_are_counted_in_what_is_expected() -> None:
-    one = (machine_of("a"), PresentedMachine(report_data=bytes(64), cpu=b"1"))
-    two = (machine_of("b"), PresentedMachine(report_data=bytes(64), cpu=b"2"))
+    one = (machine_of("a"), PresentedMachine(report_data=bytes(64), cpu=b"1", machine=b"1"))
+    two = (machine_of("b"), PresentedMachine(report_data=bytes(64), cpu=b"2", machine=b"2"))
     assert [judge_machines(pairs)[0].expected for pairs in ([one], [one, two])] == [
         "one machine",
         "2 different machines",
