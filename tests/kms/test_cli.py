@@ -68,7 +68,7 @@ class Shell:
         ended, out, err = self.tried(*arguments, stdin=stdin)
         assert ended == code, (out, err)
         if code:
-            assert err.startswith(("error: ", "Usage: ")) or "\nerror: " in err
+            assert err.startswith(("error: ", "Usage: ", "Examples:")) or "\nerror: " in err
         return out, err
 
     def init(self, *more: str) -> str:
@@ -264,7 +264,8 @@ def test_a_current_database_needs_no_migration(shell: Shell) -> None:
 def test_wrong_usage_is_code_2(shell: Shell, arguments: tuple[str, ...]) -> None:
     if arguments == ("key",):
         _, err = shell.run(*arguments, code=2)
-        assert err.startswith("Usage: kms key "), "help is no error message"
+        assert "\nUsage: kms key " in err
+        assert "error: " not in err, "help is no error message"
     else:
         _, err = shell.run(*arguments, code=2)
         assert "hint: " in err

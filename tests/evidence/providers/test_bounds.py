@@ -396,7 +396,7 @@ def test_what_stands_in_two_machines_is_named_with_both() -> None:
     assert repeated(a) is None
     assert repeated(a, b) is None
     assert repeated(a, b, ("a", b"3", ())) == "the name of machine 2 is one of machine 0"
-    assert repeated(a, b, ("c", b"2\0\0", ())) == "the report of machine 2 is one of machine 1"
+    assert repeated(a, b, ("c", b"2", ())) == "the report of machine 2 is one of machine 1"
     assert repeated(a, b, ("c", b"3", (b"k4", b"k3"))) == "the device gpu1 of machine 2 is one of machine 1"
     assert repeated(("a", b"1", (b"a", b"1"))) is None
 
