@@ -16,7 +16,7 @@ from attest.terminal.lazy_commands import ExampleCommand
     cls=ExampleCommand,
     examples=(
         "attest appraise report.bin --nonce 5f1c... --policy production.yaml",
-        "attest appraise report.bin --nonce 5f1c...          # by the built-in baseline, which is no production policy",
+        "attest appraise report.bin --nonce 5f1c...          # built-in baseline: not a production policy",
         "attest appraise envelope.json --policy site.yaml --policy team.yaml --json",
         "attest appraise report.bin --unchecked freshness='recorded last week'",
         "attest appraise envelope.json --nonce 5f1c... --policy site.yaml --token result.jwt --token-key verifier.pem",

@@ -34,7 +34,7 @@ place_options = stacked(
             metavar="FILE",
             help="Headers for a web server, such as 'Authorization: Bearer …', a line each.",
         ),
-        click.option("--endpoint-url", metavar="URL", help="Of object storage that is not Amazon's."),
+        click.option("--endpoint-url", metavar="URL", help="Endpoint of object storage other than Amazon's."),
     )
 )
 """Add the options for access to a location."""
@@ -104,8 +104,8 @@ def ls(
 )
 @click.argument("model", metavar="PLACE")
 @click.argument("path", metavar="PATH")
-@click.option("--offset", type=click.IntRange(min=0), metavar="N", default=0, help="Begin at this byte.")
-@click.option("--length", type=click.IntRange(min=0), metavar="N", help="At most so many bytes.")
+@click.option("--offset", type=click.IntRange(min=0), metavar="N", default=0, help="Start at this byte.")
+@click.option("--length", type=click.IntRange(min=0), metavar="N", help="Maximum number of bytes.")
 @TRUST
 @MODEL_ID
 @place_options
@@ -196,7 +196,7 @@ def _headers(file: str) -> Mapping[str, str]:
     matches = [_HEADER.fullmatch(line) for line in lines]
     if len(content) > MAX_HEADERS_BYTES or not all(matches):
         raise ConfigurationError(
-            f"{file} does not hold headers",
+            f"{file} does not contain headers",
             code="headers-invalid",
             field="--headers",
             expected="lines of 'Name: value', ASCII",
