@@ -71,7 +71,7 @@ def appraise(
             raise ConfigurationError(
                 "--token, --rego: they are for evidence, and the input is a token already",
                 code="option-not-applicable",
-                hint="leave them out, or give the evidence instead of the token",
+                hint="leave them out, or pass the evidence instead of the token",
             )
         return case.show_appraised(loaded if policies else ())
     issuer = None if token_request is None else prepare_token(token_request)

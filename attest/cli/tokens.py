@@ -147,7 +147,7 @@ def require_for_tokens(policies: Sequence[Policy]) -> None:
             raise ConfigurationError(
                 f"--policy: the policy {policy.name!r} appraises evidence, and names no Verifier of accepted tokens",
                 code="policy-not-for-tokens",
-                hint="add the key 'verifiers' to it (docs/policy.md); or give the evidence instead of the token",
+                hint="add the key 'verifiers' to it (docs/policy.md); or pass the evidence instead of the token",
             )
 
 

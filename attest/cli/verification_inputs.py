@@ -126,7 +126,7 @@ def verify_machine(question: VerificationOptions, *, at: datetime) -> VerifiedEv
     """Read and verify the evidence of a machine, of which a token has no measurements; errors as the two steps."""
     case = open_case(question, at=at)
     if not isinstance(case, Case):
-        raise click.UsageError("a token has no measurements of its own; give the evidence")
+        raise click.UsageError("a token has no measurements of its own; use the evidence")
     return verify_case(case, unchecked=question.unchecked)
 
 
