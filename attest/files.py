@@ -298,7 +298,7 @@ def _unwritable(shown: str, exc: OSError | ValueError) -> OutputError:
         field=shown,
         got=got,
         reason=reason,
-        hint="name a file in a directory that is there, that you may write to and that has room",
+        hint="use an existing, writable directory with free space",
     )
 
 

@@ -25,8 +25,8 @@ def test_a_file_that_cannot_be_read_is_refused_by_the_name_of_its_setting(tmp_pa
 
 
 def test_a_reason_may_be_the_systems_or_in_words() -> None:
-    error = unreadable(Path("f"), "policy", "it is no regular file", hint="check the path")
-    assert (error.got, error.hint) == ("it is no regular file", "check the path")
+    error = unreadable(Path("f"), "policy", "it is not a regular file", hint="check the path")
+    assert (error.got, error.hint) == ("it is not a regular file", "check the path")
     assert unreadable(Path("f"), "policy", OSError("odd")).got == "odd"
 
 

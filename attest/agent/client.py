@@ -140,7 +140,7 @@ class AgentClient(ClosedOnExit):
                 field=model,
                 expected=model_id,
                 got=tag.strip('"')[:80],
-                hint="ask the agent for the model again",
+                hint="request the model from the agent again",
             )
 
     @contextmanager
@@ -208,7 +208,7 @@ class AgentClient(ClosedOnExit):
         while done < len(buffer):
             count = answer.readinto(buffer[done:])
             if not count:
-                raise self._unavailable(f"it broke off after {done} of {len(buffer)} bytes")
+                raise self._unavailable(f"the connection was lost after {done} of {len(buffer)} bytes")
             done += count
         answer.read()
 

@@ -232,7 +232,7 @@ def _malformed(exc: h11.RemoteProtocolError) -> AgentRefusedError:
             status=HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
         )
     return AgentRefusedError(
-        "this is no request of HTTP/1.1", code="agent-request-invalid", status=HTTPStatus.BAD_REQUEST
+        "this is not a valid HTTP/1.1 request", code="agent-request-invalid", status=HTTPStatus.BAD_REQUEST
     )
 
 

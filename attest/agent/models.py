@@ -201,5 +201,5 @@ def _require_service(manifest: SealedManifest, service: VerifierKey | None) -> N
         code="sealed-service-differs",
         expected=manifest.service.text,
         got=service.text,
-        hint="the model's owner signed which service keeps its key; ask that one",
+        hint="use the service that the model's owner signed as the keeper of its key",
     )

@@ -63,7 +63,7 @@ def wanted_range(text: str | None, *, if_range: str | None, etag: str, size: int
 
 def _unsatisfiable(text: str, size: int) -> AgentRefusedError:
     return AgentRefusedError(
-        f"{text[:80]!r} is no range of a file of {size} bytes",
+        f"{text[:80]!r} is not a range of a file of {size} bytes",
         code="agent-range-invalid",
         status=HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
         expected="one range: bytes=FIRST-LAST, bytes=FIRST- or bytes=-LENGTH",

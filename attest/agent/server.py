@@ -76,7 +76,7 @@ class Agent:
         for model in self._models.values():
             model.lost(key.reference)
         broken_off = self._streams.lost(key.reference, error)
-        text = "%s is no longer served: %s; %d answers broke off"
+        text = "%s is no longer served: %s; %d answers were aborted"
         _log.error(text, key.reference, error.message, broken_off, extra={"code": error.code})
 
     # -- serving
@@ -235,7 +235,7 @@ class Agent:
         try:
             talk.run()
         except Exception:  # noqa: BLE001  an internal error ends one connection, not the agent
-            _log.exception("a connection of user %d ended by a defect", peer.uid)
+            _log.exception("a connection of user %d ended with an internal error", peer.uid)
         finally:
             self._forget(threading.current_thread(), peer)
 
@@ -271,7 +271,7 @@ class Agent:
             thread.join(max(0.0, end - self._ticks()))
         broken_off = self._streams.break_off()
         if broken_off:
-            _log.warning("%d answers broke off: their time was over", broken_off)
+            _log.warning("%d answers were aborted: their time was over", broken_off)
         for model in self._models.values():
             model.close()
 

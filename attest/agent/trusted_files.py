@@ -28,7 +28,7 @@ def read_guarded(path: Path, *, what: str, limit: int) -> bytes:
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise unreadable(path, what, "it is no regular file", hint=_HINT)
+                raise unreadable(path, what, "it is not a regular file", hint=_HINT)
             _require(what, path, _problem(status, os.fstatvfs(descriptor)))
             for folder in {path.absolute().parent, path.resolve(strict=True).parent}:
                 _require(what, folder, others_may_write(folder))
@@ -74,7 +74,7 @@ def _require(what: str, path: Path, problem: str | None) -> None:
         f"{what}: {path} {problem}, who could change it",
         code="file-writable-by-others",
         field=what,
-        expected="written by root and the user of this program alone",
+        expected="write access only for root and the user of this program",
         got=problem,
         hint=f"chown it to the user of this program, and chmod go-w {path}",
     )

@@ -117,7 +117,7 @@ def _locked(path: Path) -> int:
     except OSError as exc:
         if exc.errno not in {errno.ELOOP, errno.ENXIO}:
             raise
-        raise _unsafe(path, f"{name} is no regular file", f"look at it, and remove {name}") from exc
+        raise _unsafe(path, f"{name} is not a regular file", f"check it, and remove {name}") from exc
     try:
         _take(lock, path, name)
     except BaseException:
@@ -128,7 +128,7 @@ def _locked(path: Path) -> int:
 
 def _take(lock: int, path: Path, name: Path) -> None:
     if not stat.S_ISREG(os.fstat(lock).st_mode):
-        raise _unsafe(path, f"{name} is no regular file", f"look at it, and remove {name}")
+        raise _unsafe(path, f"{name} is not a regular file", f"check it, and remove {name}")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as exc:
@@ -146,7 +146,7 @@ def _require_free(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(status.st_mode):
-        raise _unsafe(path, f"{path} exists and is no socket", f"look at it, and remove {path}")
+        raise _unsafe(path, f"{path} exists and is not a socket", f"check it, and remove {path}")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(_PROBE_SECONDS)
         try:
@@ -177,5 +177,5 @@ def _unusable(path: Path, problem: str) -> ConfigurationError:
         code="agent-socket-unusable",
         field="--socket",
         got=problem,
-        hint="name an existing directory that the agent can write to; a group has to be one of its own",
+        hint="name an existing directory that the agent can write to; the group must be one of its own",
     )

@@ -3,8 +3,8 @@
 ::
 
     record = verify_offer(offer, expect=expectation, nonce=nonce, at=now)        evidence → keys that may be sealed to
-    sealer = RequestSealer(record, Request(…), at=now)                           the client's half
-    exchange = Gateway(keys, …).exchange(method, media_type)                     the service's half
+    sealer = RequestSealer(record, Request(…), at=now)                           the client's side
+    exchange = Gateway(keys, …).exchange(method, media_type)                     the service's side
 
 ``hpke``, ``messages``, ``bhttp``, ``bhttp_decoder``, ``config``, ``ohttp``, ``chunked`` and ``padding`` are formats;
 ``records`` states the conditions for sealing; ``client`` and ``server`` do no I/O. ``asgi`` puts a gateway in front of

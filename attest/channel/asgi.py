@@ -47,7 +47,7 @@ MAX_OFFERS: Final = 4
 MAX_AGE_SECONDS: Final = 300
 _BUSY = ChannelRefusal(status=503, code="too-busy", title="Too many requests are on their way", inside=False)
 _NOT_FOUND = ChannelRefusal(status=404, code="not-found", title="Not found", inside=False)
-_UNAVAILABLE = ChannelRefusal(status=503, code="evidence-unavailable", title="No evidence to be had now", inside=False)
+_UNAVAILABLE = ChannelRefusal(status=503, code="evidence-unavailable", title="No evidence available now", inside=False)
 
 Message = MutableMapping[str, Any]  # Any: ASGI's own
 Receive = Callable[[], Awaitable[Message]]

@@ -32,7 +32,7 @@ def varint(number: int) -> bytes:
         ValueError: negative, or 2^62 and more.
     """
     if not 0 <= number <= _MAX_VARINT:
-        raise ValueError(f"{number} is no variable-length integer")
+        raise ValueError(f"{number} is not a variable-length integer")
     for size, limit in ((1, 6), (2, 14), (4, 30)):
         if number < 1 << limit:
             return (number | (size >> 1) << 8 * size - 2).to_bytes(size, "big")

@@ -120,7 +120,7 @@ class MessageDecoder:
         number = yield from self._input.integer("framing")
         kind, indeterminate = _KINDS.get(number, ("", False))
         if kind != self._kind:
-            raise _malformed(f"framing {number} is none of a {self._kind}")
+            raise _malformed(f"framing {number} is not valid for a {self._kind}")
         # (2) Control data and header lines.
         if kind == "request":
             yield (yield from self._request_head(indeterminate=indeterminate))

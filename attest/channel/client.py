@@ -1,4 +1,4 @@
-"""The client's half, without I/O: seals a request to a service that proved itself, and opens its answer.
+"""The client's side, without I/O: seals a request to an attested service, and opens its answer.
 
 ::
 

@@ -158,7 +158,7 @@ def choose(document: KeyDocument, *, kems: Collection[int] = DEFAULT_KEMS) -> Ke
         expected=", ".join(f"{kem:#06x}" for kem in kems) + " with AES-256-GCM or ChaCha20-Poly1305",
         got=", ".join(f"{config.kem:#06x}" for config in document.configs),
         clause=_CLAUSE,
-        hint="a service without the hybrid KEM has to be allowed by name",
+        hint="a service without the hybrid KEM must be allowed by name",
     )
 
 

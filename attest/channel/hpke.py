@@ -196,7 +196,7 @@ class HpkeContext(CountedAead):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HpkeKey:
-    """A recipient's key pair. The private half never leaves this object.
+    """A recipient's key pair. The private key never leaves this object.
 
     Attributes:
         public: the raw public key: 32 bytes, or 1,216 of the hybrid.
@@ -224,7 +224,7 @@ class HpkeKey:
 
     @staticmethod
     def from_material(kem: int, material: bytes) -> HpkeKey:
-        """Make a key pair from a released private half (a prompt key's).
+        """Make a key pair from a released private key (a prompt key's).
 
         It has 32 bytes of X25519; before them, with the hybrid, the 64 bytes of an ML-KEM-768 seed.
 
@@ -259,7 +259,7 @@ class HpkeKey:
 
 
 def encapsulate(kem: int, public: bytes, *, dangerous_ephemeral: X25519PrivateKey | None = None) -> tuple[bytes, bytes]:
-    """Return a shared secret (32 bytes) with the holder of the private half, and ``enc``.
+    """Return a shared secret (32 bytes) with the holder of the private key, and ``enc``.
 
     The public key is raw and not validated yet. ``dangerous_ephemeral`` is the X25519 half of the sender's ephemeral
     key, for vectors; None generates it.

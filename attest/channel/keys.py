@@ -1,7 +1,7 @@
 """The keys of a service: the current document, and replaced ones that stay accepted for a while.
 
 A key is generated here and bound to evidence, or released by a key-release service to every conforming replica. A
-stolen private half opens everything sealed to it: keys are short-lived, and deleted.
+stolen private key opens everything sealed to it: keys are short-lived, and deleted.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class Proofs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelKey:
-    """A key document with its private halves.
+    """A key document with its private keys.
 
     Attributes:
-        private: the private half of each configuration, in their order.
+        private: the private key of each configuration, in their order.
         not_after: end of its use by new clients.
         replicated: other replicas have it too, or it outlives this process.
         proofs: the evidence that clients may have accepted for it.
@@ -97,7 +97,7 @@ class ChannelKey:
         )
 
     def half(self, key_id: int) -> tuple[KeyConfig, HpkeKey] | None:
-        """Return the configuration of a key id with its private half."""
+        """Return the configuration of a key id with its private key."""
         for config, key in zip(self.document.configs, self.private, strict=True):
             if isinstance(config, KeyConfig) and config.key_id == key_id:
                 return config, key
@@ -143,11 +143,11 @@ class ServiceKeys:
             ValueError: it is another key.
         """
         if key.document != self.current.document:
-            raise ValueError("another key is no other end of this one")
+            raise ValueError("another key is not the other end of this one")
         self.current = replace(self.current, not_after=key.not_after)
 
     def forget(self, *, at: datetime) -> None:
-        """Delete the private halves of keys that are no longer accepted."""
+        """Delete the private keys of keys that are no longer accepted."""
         self._older = tuple((key, until) for key, until in self._older if at < until)
 
     def find(self, key_id: int, *, at: datetime) -> tuple[ChannelKey, KeyConfig, HpkeKey] | None:

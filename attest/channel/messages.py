@@ -194,7 +194,7 @@ def too_long(what: str, limit: int, got: int) -> ChannelError:
 
 def _invalid(what: str, expected: str, got: str) -> ChannelError:
     return ChannelError(
-        f"{what} is none of HTTP: expected {expected}",
+        f"{what} is not valid in HTTP: expected {expected}",
         code="bhttp-field-invalid",
         field=what,
         expected=expected,

@@ -56,17 +56,15 @@ def prompt_document(note: PromptKeyNote) -> KeyDocument:
 
 
 def released_key(note: PromptKeyNote, *, material: bytes) -> ChannelKey:
-    """Return a channel key from a published prompt key whose private half was released to this workload.
+    """Return a channel key from a published prompt key whose private key was released to this workload.
 
     Raises:
-        ConfigurationError: ``channel-key-mismatch``: the private half belongs to another key.
+        ConfigurationError: ``channel-key-mismatch``: the private key belongs to another key.
         ValueError: the material does not fit its algorithm.
     """
     key = HpkeKey.from_material(PROMPT_ALGORITHMS[note.algorithm], material)
     if key.public != note.public_key[2:]:
-        raise ConfigurationError(
-            "the released private half belongs to another key than the note", code="channel-key-mismatch"
-        )
+        raise ConfigurationError("the released private key does not match the note", code="channel-key-mismatch")
     proofs = Proofs()
     proofs.add(note.logged)
     return ChannelKey(

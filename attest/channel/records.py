@@ -172,7 +172,7 @@ class ChannelExpectation(MachineExpectation):
 
     def __post_init__(self) -> None:
         if self.unchecked_freshness is not None and not self.unchecked_freshness.strip():
-            raise ValueError("unchecked_freshness: say why")
+            raise ValueError("unchecked_freshness: a reason is required")
 
 
 def channel_binding(

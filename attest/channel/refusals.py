@@ -66,6 +66,6 @@ STALE_DATE = ChannelRefusal(
 )
 REPLAYED = ChannelRefusal(status=409, code="request-replayed", title="The request was seen before")
 BUSY = ChannelRefusal(status=503, code="too-busy", title="Too many requests to remember")
-STALE_PROOF = ChannelRefusal(status=421, code="evidence-stale", title="The evidence is not current: ask again")
+STALE_PROOF = ChannelRefusal(status=421, code="evidence-stale", title="The evidence is not current: request it again")
 MISDIRECTED = ChannelRefusal(status=421, code="authority-unknown", title="The request is for another service")
 FAILED = ChannelRefusal(status=502, code="service-failed", title="The service failed")

@@ -5,7 +5,7 @@
     rotation = KeyRotation(gateway, random=os.urandom, clock=clock)
     task = asyncio.create_task(rotation.run())                   for the life of the service
 
-A key is replaced one overlap before its day is over, so that no key is accepted for longer than a day: a private half
+A key is replaced one overlap before its day is over, so that no key is accepted for longer than a day: a private key
 stolen later opens recordings of that day, and nothing else.
 """
 

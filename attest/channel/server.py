@@ -1,4 +1,4 @@
-"""The service's half, without I/O: opens requests, refuses invalid ones, and seals answers.
+"""The service's side, without I/O: opens requests, refuses invalid ones, and seals answers.
 
 ::
 
@@ -82,7 +82,7 @@ class Gateway:
         insecure_replays: str | None = None,
     ) -> None:
         if insecure_replays is not None and not insecure_replays.strip():
-            raise ValueError("insecure_replays: say why")
+            raise ValueError("insecure_replays: a reason is required")
         self._lone_window_ok = replays.shared or insecure_replays is not None
         self.keys = keys
         self.replays = replays

@@ -26,18 +26,18 @@ DRY_RUN_SCHEMA = "attest.agent-config/1"
 
 @click.command(
     cls=ExampleCommand,
-    short_help="Give keys and unsealed files to containers of the same pod.",
+    short_help="Serve keys and unsealed files to containers of the same pod.",
     examples=(
         "attest agent --socket /run/attest/agent.sock --rules agent.toml",
-        "attest agent --rules agent.toml --dry-run          # what would be given to whom",
+        "attest agent --rules agent.toml --dry-run          # show which peer gets what",
         "attest agent --socket /run/attest/agent.sock --check",
         "curl --unix-socket /run/attest/agent.sock http://agent/v1/keys/llama-70b --output /dev/shm/llama.key",
     ),
 )
-@click.option("--socket", "path", metavar="PATH", help="Where it listens, in a directory that is there.")
-@click.option("--rules", metavar="FILE", help="What is given to whom (TOML).")
-@click.option("--check", is_flag=True, help="Ask the agent that listens there whether it is well, as its own user.")
-@click.option("--dry-run", is_flag=True, help="Ask nobody, make no socket; show what would be given to whom.")
+@click.option("--socket", "path", metavar="PATH", help="Path of the socket, in an existing directory.")
+@click.option("--rules", metavar="FILE", help="The rules: which peer gets what (TOML).")
+@click.option("--check", is_flag=True, help="Check the health of the running agent, as its own user.")
+@click.option("--dry-run", is_flag=True, help="Show which peer would get what; no request, no socket.")
 @service_options
 @display_options
 def agent(  # noqa: PLR0917  click passes them by name
@@ -48,13 +48,13 @@ def agent(  # noqa: PLR0917  click passes them by name
     service: SessionOptions,
     display: Display,
 ) -> int:
-    """Prove this machine, hold its keys, and give them and files of sealed models to the peers that FILE names.
+    """Attest this machine, hold its keys, and serve them and files of sealed models to the peers that FILE names.
 
     The kernel identifies each peer by user and group; a peer without a rule is refused. When a lease is lost, the agent
-    stops serving its key and the files that the key unseals, and breaks off answers in progress. FILE may also name
-    files to render from secrets, and a program to run while they are there: the exit code is the program's. Runs until
-    SIGTERM or SIGINT; its log goes to standard error, one JSON document a line. With --check: 0 healthy, 1 not healthy
-    yet or no answer, 4 another program listens there, 5 no program listens.
+    stops serving its key and the files that the key unseals, and aborts answers in progress. FILE may also name files
+    to render from secrets, and a program to run while they exist: the exit code is the program's. Runs until SIGTERM or
+    SIGINT; its log goes to standard error, one JSON document a line. With --check: 0 healthy, 1 not healthy yet or no
+    answer, 4 another program listens there, 5 no program listens.
     """
     from attest.agent.config import load_config
 

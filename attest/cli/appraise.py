@@ -30,7 +30,7 @@ policy_option = stacked(
     cls=ExampleCommand,
     examples=(
         "attest appraise report.bin --nonce 5f1c... --policy production.yaml",
-        "attest appraise report.bin --nonce 5f1c...          # by the built-in baseline, which is no production policy",
+        "attest appraise report.bin --nonce 5f1c...          # built-in baseline: not a production policy",
         "attest appraise envelope.json --policy site.yaml --policy team.yaml --json",
         "attest appraise report.bin --unchecked freshness='recorded last week'",
         "attest appraise envelope.json --nonce 5f1c... --policy site.yaml --token result.jwt --token-key verifier.pem",
@@ -79,7 +79,7 @@ def appraise(
             raise ConfigurationError(
                 "--token, --rego: they are for evidence, and the input is a token already",
                 code="option-not-applicable",
-                hint="leave them out, or give the evidence instead of the token",
+                hint="leave them out, or pass the evidence instead of the token",
             )
         return case.show_appraised(loaded if policies else ())
     issuer = None if token_request is None else prepare_token(token_request)

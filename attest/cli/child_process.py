@@ -49,7 +49,7 @@ class WantedKey:
         name, sign, reference = text.partition("=")
         if not sign or not _NAME.fullmatch(name):
             raise ConfigurationError(
-                f"--key {text[:80]!r} names no key",
+                f"--key {text[:80]!r} does not name a key",
                 code="run-key-invalid",
                 field="--key",
                 expected="NAME=KEY, the name of letters, digits and '_', not beginning with a digit",
@@ -68,7 +68,7 @@ class WantedKey:
             twice = sorted({value for value in values if values.count(value) > 1})
             if twice:
                 raise ConfigurationError(
-                    f"--key: {twice[0]} stands twice", code="run-key-invalid", field="--key", got=twice[0]
+                    f"--key: {twice[0]} is repeated", code="run-key-invalid", field="--key", got=twice[0]
                 )
 
     @property
@@ -89,7 +89,7 @@ def descriptor_of(material: memoryview, kind: Literal["memfd", "pipe"]) -> int:
         return _pipe(material) if kind == "pipe" else _sealed_memory(material)
     except OSError as exc:
         raise ConfigurationError(
-            f"the kernel gives no {kind} for a key: {exc.strerror}",
+            f"the kernel provides no {kind} for a key: {exc.strerror}",
             code="descriptor-unusable",
             field="--as",
             got=exc.strerror,
@@ -211,13 +211,13 @@ class ChildProgram:
                 code="command-unusable",
                 field="COMMAND",
                 got=problem,
-                hint="name a program that is in PATH, or the way to a file that may be executed",
+                hint="name a program in PATH, or the path of an executable file",
             ) from exc
 
     def lost(self, key: SessionKey, error: LeaseLostError) -> None:
         """Handle the loss of a lease. Called in the thread that renews."""
         if not self.terminate:
-            report_error(f"{error.message}; the program goes on with {key.reference} (--on-lost continue)")
+            report_error(f"{error.message}; the program continues with {key.reference} (--on-lost continue)")
             return
         with self._lock:
             self._ended_by = self._ended_by or error

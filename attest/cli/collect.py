@@ -20,9 +20,9 @@ COLLECTED_SCHEMA = "attest.collected/1"
 GPU_STATE_SCHEMA = "attest.gpu-state/1"
 STDOUT = "-"
 _OUTPUT = click.option(
-    "-o", "--output", metavar="FILE", default=STDOUT, help="Where to write; '-', the default, is standard output."
+    "-o", "--output", metavar="FILE", default=STDOUT, help="Output file; '-', the default, is standard output."
 )
-_FORCE = click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+_FORCE = click.option("--force", is_flag=True, help="Replace an existing FILE.")
 
 
 @click.group(
@@ -30,7 +30,7 @@ _FORCE = click.option("--force", is_flag=True, help="Replace FILE if it is there
     examples=(
         "attest collect evidence --nonce 00112233... -o evidence.json   # this machine, GPUs and all",
         "attest verify evidence.json --nonce 00112233...                # elsewhere",
-        "attest collect gpu --nonce 00112233... -o gpu.json             # the GPUs alone",
+        "attest collect gpu --nonce 00112233... -o gpu.json             # only the GPUs",
         "attest collect gpu-state",
     ),
 )
@@ -39,10 +39,10 @@ def collect() -> None:
 
 
 @collect.command(
-    short_help="Take reports and certificates of the NVIDIA GPUs.",
+    short_help="Collect reports and certificates of the NVIDIA GPUs.",
     examples=(
         "attest collect gpu --nonce 00112233... -o gpu.json",
-        "attest collect gpu > gpu.json                       # with a nonce made up here, told on standard error",
+        "attest collect gpu > gpu.json                       # with a generated nonce, printed on standard error",
         "attest collect gpu -o gpu.json --json               # what was taken, for programs",
     ),
 )
@@ -50,14 +50,14 @@ def collect() -> None:
     "--nonce",
     type=hex_of(32),
     metavar="HEX",
-    help="The verifier's challenge, 32 bytes. Default: a random one, which proves freshness to nobody else.",
+    help="The verifier's challenge, 32 bytes. Default: a random one, which proves freshness only here.",
 )
 @_OUTPUT
 @_FORCE
 @TIMEOUT
 @display_options
 def gpu(*, nonce: bytes | None, output: str, force: bool, timeout: float, display: Display) -> int:
-    """Take the attestation report and the certificate chain of every NVIDIA GPU of this machine.
+    """Collect the attestation report and the certificate chain of every NVIDIA GPU of this machine.
 
     Writes a JSON array, one object per GPU, as NVIDIA's SDK does, with UUID and modes ("nvml") as the driver states
     them. Without -o that array is all of standard output, also under --json. Exit codes: 0 written, 2 usage, 6 a GPU,
@@ -72,7 +72,7 @@ def gpu(*, nonce: bytes | None, output: str, force: bool, timeout: float, displa
         _show_nonce(nonce, display)
     collected = collect_gpus(nonce, timeout=timeout)
     if collected[0].settings.dev_tools_mode:
-        display.warn("developer tools mode is on: whoever has the host can look into the GPU, and no report says so")
+        display.warn("developer tools mode is on: the host can read the GPU's memory, and no report shows it")
     data = b"[" + b",\n ".join(one.item() for one in collected) + b"]\n"
     _write(data, output, _collected(nonce, output, collected), force=force, display=display)
     return 0
@@ -107,8 +107,8 @@ _EVIDENCE = (
         "--nonce",
         type=hex_of(longest=64),
         metavar="HEX",
-        help="The verifier's challenge, 1 to 64 bytes; with GPUs, 32. Default: a random one, which proves freshness to "
-        "nobody else.",
+        help="The verifier's challenge, 1 to 64 bytes; with GPUs, 32. Default: a random one, which proves freshness "
+        "only here.",
     ),
     click.option(
         "--report-data", type=hex_of(64), metavar="HEX", help="All 64 bytes of REPORT_DATA. Without GPUs only."
@@ -122,7 +122,7 @@ _EVIDENCE = (
         "--key",
         type=hex_of(longest=4096),
         metavar="HEX",
-        help="With --challenge: HPKE KEM id (2 bytes) and public key that the answer is to be sealed to.",
+        help="With --challenge: HPKE KEM id (2 bytes) and public key that the answer is sealed to.",
     ),
     click.option(
         "--vmpl",
@@ -130,8 +130,8 @@ _EVIDENCE = (
         help="SNP: privilege level that the report states. Default: the lowest that the kernel allows.",
     ),
     TCTI,
-    click.option("--no-gpus", is_flag=True, help="Leave NVIDIA GPUs out. Default: taken where their driver is loaded."),
-    click.option("--no-eventlog", is_flag=True, help="Leave the event log of the boot (TDX, Azure) out."),
+    click.option("--no-gpus", is_flag=True, help="Leave out NVIDIA GPUs. Default: included if their driver is loaded."),
+    click.option("--no-eventlog", is_flag=True, help="Leave out the event log of the boot (TDX, Azure)."),
     _OUTPUT,
     _FORCE,
     TIMEOUT,
@@ -140,20 +140,20 @@ _EVIDENCE = (
 
 
 @collect.command(
-    short_help="Take all evidence of this machine: CPU, event log, GPUs.",
+    short_help="Collect all evidence of this machine: CPU, event log, GPUs.",
     examples=(
         "attest collect evidence --nonce 00112233... -o evidence.json",
         "attest collect evidence --challenge challenge.json --key 0020ab... -o evidence.json",
-        "attest collect evidence > evidence.json             # with a nonce made up here, told on standard error",
+        "attest collect evidence > evidence.json             # with a generated nonce, printed on standard error",
         "attest collect evidence --no-gpus --no-eventlog -o evidence.json --json",
     ),
 )
 @gathered("request", EvidenceRequest, _EVIDENCE)
 def evidence(*, request: EvidenceRequest) -> int:
-    """Take all evidence of this machine as one envelope that 'attest verify' reads.
+    """Collect all evidence of this machine as one envelope that 'attest verify' reads.
 
-    The machine is a SEV-SNP or TDX guest, or a confidential VM on Azure, which is asked through its virtual TPM.
-    The GPUs are asked first, then the CPU, whose report commits to what they said. Usually needs root. Without -o the
+    The machine is a SEV-SNP or TDX guest, or a confidential VM on Azure, whose virtual TPM is used.
+    GPU evidence is collected first, then the CPU's report, which commits to it. Usually needs root. Without -o the
     envelope is all of standard output, also under --json. Exit codes: 0 written, 2 usage, 6 this machine gave no
     evidence ('attest doctor' says why); nothing is written then.
     """
@@ -177,12 +177,12 @@ def evidence(*, request: EvidenceRequest) -> int:
     examples=(
         "attest collect gpu-state",
         "attest collect gpu-state --json",
-        "attest collect gpu-state --set-ready                # says what would be done",
-        "attest collect gpu-state --set-ready --yes          # after verification: let the GPUs take work",
+        "attest collect gpu-state --set-ready                # dry run",
+        "attest collect gpu-state --set-ready --yes          # after verification: let the GPUs accept work",
     ),
 )
-@click.option("--set-ready", is_flag=True, help="Tell the driver that the GPUs may take work. Needs --yes.")
-@click.option("--yes", is_flag=True, help="Do it; without this, only say what would be done.")
+@click.option("--set-ready", is_flag=True, help="Set the driver's ready state: the GPUs accept work. Needs --yes.")
+@click.option("--yes", is_flag=True, help="Make the change; without it, a dry run.")
 @TIMEOUT
 @display_options
 def gpu_state(*, set_ready: bool, yes: bool, timeout: float, display: Display) -> int:
@@ -205,7 +205,7 @@ def gpu_state(*, set_ready: bool, yes: bool, timeout: float, display: Display) -
         document["set_ready"] = "done" if done else "dry run: nothing was changed"
     show_document(document, display=display, tree=document)
     if set_ready and not done:
-        click.echo("dry run: the driver would be told that all GPUs may take work; add --yes to do it", err=True)
+        click.echo("dry run: this would set all GPUs to accept work; add --yes to do it", err=True)
     return 0
 
 

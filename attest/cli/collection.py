@@ -48,8 +48,8 @@ def _commitment(request: EvidenceRequest) -> Binding | bytes | None:
     options = {"--nonce": request.nonce, "--report-data": request.report_data, "--challenge": request.challenge}
     given = [option for option, value in options.items() if value is not None]
     if len(given) > 1:
-        problem = f"{' and '.join(given)} each say what the evidence commits to"
-        raise ConfigurationError(problem, code="nonce-ambiguous", hint="give one of them")
+        problem = f"{' and '.join(given)} each set what the evidence commits to"
+        raise ConfigurationError(problem, code="nonce-ambiguous", hint="use only one of them")
     if request.challenge is None and request.key is None:
         return request.report_data if request.nonce is None else request.nonce
     if request.challenge is None or request.key is None:
@@ -57,7 +57,7 @@ def _commitment(request: EvidenceRequest) -> Binding | bytes | None:
             "--challenge and --key belong together",
             code="option-not-applicable",
             field="--key",
-            hint="the answer to a challenge is sealed to a key, and the evidence has to commit to it",
+            hint="the answer to a challenge is sealed to a key, and the evidence must commit to it",
         )
     challenge = _challenge(request.challenge)
     return Binding(context=CONTEXT, role=ROLE, audience=challenge.audience, nonce=challenge.nonce, key=request.key)
@@ -73,17 +73,17 @@ def _challenge(file: str) -> Challenge:
             f"{file}: {exc.message}",
             code="challenge-invalid",
             field="--challenge",
-            hint="it is what the service answers to POST /v1/challenges",
+            hint="use the service's answer to POST /v1/challenges",
         ) from exc
 
 
 def _require_fitting_gpus(request: EvidenceRequest) -> None:
     if request.report_data is not None:
         raise ConfigurationError(
-            "--report-data: with GPUs, REPORT_DATA commits to what they said",
+            "--report-data: with GPUs, REPORT_DATA commits to their evidence",
             code="option-not-applicable",
             field="--report-data",
-            hint="give a --nonce of 32 bytes, or leave the GPUs out with --no-gpus",
+            hint="use a --nonce of 32 bytes, or leave out the GPUs with --no-gpus",
         )
     if request.nonce is not None and len(request.nonce) != NONCE_BYTES:
         raise ConfigurationError(
@@ -105,7 +105,7 @@ def _require_fitting_tpm(request: EvidenceRequest) -> None:
             field="--nonce",
             expected=f"1 to {EXTRA_DATA_BYTES} bytes",
             got=f"{len(request.nonce)} bytes",
-            hint="a TPM quotes no more; give a shorter one",
+            hint="use a shorter nonce: a TPM quotes no more",
         )
 
 

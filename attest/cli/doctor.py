@@ -42,12 +42,12 @@ CONNECT_SECONDS = 5.0
     "policies",
     metavar="FILE",
     multiple=True,
-    help="Also collect evidence, and judge it here by this policy. Repeatable.",
+    help="Also collect evidence, and appraise it here by this policy. Repeatable.",
 )
 @references_options
 @firmware_options
 @click.option(
-    "--online", is_flag=True, help="Also ask whether the vendors' services answer, and fetch what is missing."
+    "--online", is_flag=True, help="Also check that the vendors' services answer, and fetch missing endorsements."
 )
 @click.option(
     "--endorsements",
@@ -161,7 +161,7 @@ def _reach(name: str, url: str) -> DoctorFinding:
             id=name,
             outcome="fail",
             found=f"{url} cannot be reached: {str(exc) or type(exc).__name__}",
-            fix="let this machine out to it, name a mirror, or use an endorsement bundle: attest endorsements fetch",
+            fix="allow this machine to connect to it, name a mirror, or use a bundle: attest endorsements fetch",
         )
     return DoctorFinding(id=name, outcome="pass", found=f"{url} answers (status {answer.status_code})")
 

@@ -24,30 +24,30 @@ from attest.policy.loader import Policy
 from attest.verification import ExpectedFreshness
 
 _FIXES = (
-    ("freshness", "collect anew; the report answers another question"),
-    ("policy.not_simulated", "simulated evidence meets no policy that does not say 'simulated'"),
-    ("policy.kind", "the policy speaks of another kind of machine: add a section for this one, or run elsewhere"),
-    ("policy.snp.measurement", "another image runs than the policy names: compute it with 'attest measure snp'"),
-    ("policy.snp.minimum", "the host's firmware is older than the policy demands: update it, or take another host"),
+    ("freshness", "collect again; the report answers another nonce"),
+    ("policy.not_simulated", "only a policy with 'simulated' accepts simulated evidence"),
+    ("policy.kind", "the policy is for another kind of machine: add a section for this one, or run elsewhere"),
+    ("policy.snp.measurement", "the running image is not the policy's: compute its value with 'attest measure snp'"),
+    ("policy.snp.minimum", "the host's firmware is older than the policy demands: update it, or use another host"),
     ("policy.snp.products", "run on a processor that the policy names"),
     ("policy.snp.vmpl", "collect at a VMPL that the policy accepts"),
     ("policy.snp.guest_policy", "launch the guest with another guest policy (debugging and migration off)"),
     ("policy.snp.platform_info", "the host's firmware settings differ from what the policy demands"),
-    ("policy.tdx.tcb_status", "the platform's firmware is out of date: update it, or take another host"),
-    ("policy.tdx.minimum", "the platform is older than the policy demands: update it, or take another host"),
+    ("policy.tdx.tcb_status", "the platform's firmware is out of date: update it, or use another host"),
+    ("policy.tdx.minimum", "the platform is older than the policy demands: update it, or use another host"),
     ("policy.tdx.event_log", "the boot differs from what the policy demands; 'attest inspect' shows the log"),
     ("policy.azure.event_log", "the boot differs from what the policy demands; 'attest inspect' shows the log"),
-    ("policy.azure.pcr", "the VM booted something else than the policy names; 'attest inspect' shows the log"),
-    ("policy.tdx.rtmr", "another firmware, kernel or command line was measured than the policy names"),
-    ("policy.tdx.mr_td", "another firmware was built into the TD than the policy names"),
+    ("policy.azure.pcr", "the VM booted another system than the policy names; 'attest inspect' shows the log"),
+    ("policy.tdx.rtmr", "the measured firmware, kernel or command line differs from the policy's"),
+    ("policy.tdx.mr_td", "the TD's firmware differs from the policy's"),
     ("policy.tdx.td_attributes", "launch the TD with other attributes (debugging off)"),
     ("policy.gpu.driver_versions", "install a driver that the policy accepts"),
-    ("policy.gpu.vbios_versions", "update the GPUs' VBIOS, or take another host"),
-    ("policy.gpu", "'attest policy explain' tells what the policy demands of GPUs"),
+    ("policy.gpu.vbios_versions", "update the GPUs' VBIOS, or use another host"),
+    ("policy.gpu", "'attest policy explain' shows the policy's demands on GPUs"),
     ("policy.devices", "the set of devices differs from what the policy demands"),
 )
 """Prefix of a check's id to its remedy; the first that matches."""
-_OTHERWISE = "'attest policy explain' tells what the policy demands, and why"
+_OTHERWISE = "'attest policy explain' shows the policy's demands and their reasons"
 
 
 def judge_machine(
@@ -95,7 +95,7 @@ def _judged(case: Case, policy: Policy, firmware: FirmwareTable) -> Iterator[Doc
     except AttestError as exc:
         hint = exc.hint
         if isinstance(exc, EndorsementError) and case.question.offline:
-            hint = "let it be fetched with --online, or give it with --endorsements"
+            hint = "fetch it with --online, or pass it with --endorsements"
         yield DoctorFinding(id=name, outcome="fail", found=f"{exc.code}: {exc.message}", fix=hint)
         return
     for check in result.failed:

@@ -32,13 +32,13 @@ def token() -> None:
     short_help="Make a key that signs results.",
     examples=("attest token keygen -o verifier.pem", "attest token keygen -o verifier.pem --algorithm ES384"),
 )
-@click.option("-o", "--output", metavar="FILE", required=True, help="Where the private key goes; never overwritten.")
+@click.option("-o", "--output", metavar="FILE", required=True, help="File for the private key; never overwritten.")
 @click.option(
     "--algorithm",
     type=click.Choice(["ES256", "ES384", "Ed25519"]),
     default="ES256",
     show_default=True,
-    help="What it signs with.",
+    help="Signature algorithm.",
 )
 def keygen(output: str, algorithm: str) -> int:
     """Make a key and write it, readable by its owner only, as PEM (PKCS #8); print its thumbprint.
@@ -63,7 +63,7 @@ def keygen(output: str, algorithm: str) -> int:
 
 
 @token.command(
-    short_help="Publish the public halves of keys.",
+    short_help="Publish public keys.",
     examples=(
         "attest token jwks verifier.pem -o jwks.json",
         "attest token jwks verifier.pem --next new.pem --retired old.pem=2026-12-01T00:00:00Z",
@@ -76,12 +76,12 @@ def keygen(output: str, algorithm: str) -> int:
     "--retired",
     metavar="FILE=TIME",
     multiple=True,
-    help="A key that signed, and until when its tokens live. Repeatable.",
+    help="A retired key, and when its last token expires. Repeatable.",
 )
-@click.option("--at", type=utc, metavar="TIME", help="For this moment, RFC 3339. Default: now.")
-@click.option("--cose", is_flag=True, help="As a COSE_KeySet in CBOR instead of a JWKS.")
-@click.option("-o", "--output", metavar="FILE", default="-", help="Where to. Default: standard output.")
-@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+@click.option("--at", type=utc, metavar="TIME", help="Moment for which the set is made, RFC 3339. Default: now.")
+@click.option("--cose", is_flag=True, help="Write a COSE_KeySet in CBOR instead of a JWKS.")
+@click.option("-o", "--output", metavar="FILE", default="-", help="Output file. Default: standard output.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 def jwks(
     *,
     key: str,

@@ -76,9 +76,9 @@ _TOKEN_OPTIONS = (
         help="From the moment of appraisal until it expires.",
     ),
     click.option("--token-issuer", metavar="NAME", default=DEFAULT_ISSUER, show_default=True, help="Its iss."),
-    click.option("--token-audience", metavar="NAME", multiple=True, help="Its aud. Repeatable. Default: anybody."),
+    click.option("--token-audience", metavar="NAME", multiple=True, help="Its aud. Repeatable. Default: any audience."),
     click.option("--token-nonce", type=hex_of(longest=64), metavar="HEX", help="Its eat_nonce: the Relying Party's."),
-    click.option("--token-force", is_flag=True, help="Replace the file if it is there."),
+    click.option("--token-force", is_flag=True, help="Replace an existing file."),
 )
 
 

@@ -44,13 +44,13 @@ def endorsements() -> None:
 )
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)
 @click.option("-o", "--output", metavar="FILE", required=True, help="Bundle to write; '-' is standard output.")
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.option("--force", is_flag=True, help="Replace an existing FILE.")
 @click.option(
     "--days",
     type=click.IntRange(1, 366),
     default=30,
     show_default=True,
-    help="How long the bundle may be used; what was revoked since, it does not know.",
+    help="Validity of the bundle; later revocations are not in it.",
 )
 @click.option("--sign-with", metavar="FILE", help="Sign the bundle with this Ed25519 private key (PEM).")
 @network_options
@@ -68,7 +68,7 @@ def fetch(
     """Fetch everything that each INPUT needs, and write it as one offline bundle.
 
     Each INPUT is the evidence of one machine. Exit codes: 0 written, 2 usage, 3 malformed or unsupported evidence,
-    4 a quote whose certificate is not Intel's, 5 something could not be had; nothing is written then.
+    4 a quote whose certificate is not Intel's, 5 something could not be fetched; nothing is written then.
     """
     from attest.cli.endorsement_fetch import fetch_missing
     from attest.cli.files import read_inputs, write_output
@@ -79,7 +79,7 @@ def fetch(
     from attest.evidence.input_files import read_evidence
 
     if display.json and output == "-":
-        raise click.UsageError("--json and -o - both ask for standard output")
+        raise click.UsageError("--json and -o - both use standard output")
     at = this_second()
     signer = None if sign_with is None else _private_key(sign_with)
     entries: list[BundleEntry] = []
@@ -99,13 +99,13 @@ def fetch(
 
 
 @endorsements.command(
-    short_help="Show what bundles, certificates and lists hold.",
+    short_help="Show the content of bundles, certificates and lists.",
     examples=("attest endorsements show report.endorsements", "attest endorsements show ./certs/*.pem --json"),
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @display_options
 def show(files: tuple[str, ...], display: Display) -> int:
-    """Show what bundles, certificates, lists and tables hold: the same as 'attest inspect'."""
+    """Show the content of bundles, certificates, lists and tables: the same as 'attest inspect'."""
     from attest.cli.inspect import show_files
 
     return show_files(files, display=display)
@@ -148,8 +148,8 @@ def check(file: str, bundle_keys: tuple[str, ...], moment: datetime | None, disp
     if display.json:
         print_document(_usable(verified, signed_by, at))
     elif not display.quiet:
-        signed = f"signed by {', '.join(signed_by)}" if signed_by else "no signature was demanded"
-        click.echo(f"usable until {rfc3339_text(verified.expires)}; {signed}")
+        signed = f"signed by {', '.join(signed_by)}" if signed_by else "no signature was required"
+        click.echo(f"valid until {rfc3339_text(verified.expires)}; {signed}")
     return 0
 
 
@@ -171,7 +171,7 @@ def _summary(output: str, bundle: ParsedBundle) -> str:
     from attest.encoding import rfc3339_text
 
     kinds = ", ".join(f"{entry.kind} from {entry.source}" for entry in bundle.entries)
-    return f"{output}: {kinds}; may be used until {rfc3339_text(bundle.expires)}"
+    return f"{output}: {kinds}; valid until {rfc3339_text(bundle.expires)}"
 
 
 def _private_key(file: str) -> Ed25519PrivateKey:
@@ -189,7 +189,7 @@ def _private_key(file: str) -> Ed25519PrivateKey:
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise ConfigurationError(
-            f"{file} is no Ed25519 private key in PEM without a password",
+            f"{file} is not an Ed25519 private key in PEM without a password",
             code="bundle-key-invalid",
             hint="make one with 'openssl genpkey -algorithm ed25519 -out bundle-key.pem'",
         )

@@ -38,7 +38,7 @@ def read_file(name: str, *, limit: int, what: str, secret: bool = False) -> byte
         raise _unreadable(name, what, exc) from exc
     except ValueError as exc:  # a NUL in the name
         raise ConfigurationError(
-            f"{what} {name!r} is no file name", code="file-unreadable", hint="check the path"
+            f"{what} {name!r} is not a file name", code="file-unreadable", hint="check the path"
         ) from exc
 
 
@@ -57,8 +57,8 @@ def read_inputs(names: Iterable[str], *, limit: int) -> list[tuple[str, bytes]]:
 def walk_endorsements(paths: Iterable[str], *, limit: int, warn: Callable[[str], None]) -> Iterator[tuple[str, bytes]]:
     """Yield every file below the paths, directories in the order of their names.
 
-    A path that was named must be readable. Below a directory, what cannot be read is passed over with a warning, and
-    is then missing; what is neither file nor directory (a pipe, a device) is passed over.
+    A named path must be readable. Below a directory, an unreadable file is skipped with a warning, and
+    is then missing; anything that is neither file nor directory (a pipe, a device) is skipped.
 
     Raises:
         ConfigurationError: ``file-unreadable``.
@@ -134,7 +134,7 @@ def write_text(name: str, text: str, *, force: bool = False) -> None:
 
 
 def _unreadable(name: str, what: str, exc: OSError) -> ConfigurationError:
-    evidence = "INPUT is a file; a directory of certificates goes to --endorsements"
+    evidence = "INPUT is a file; a directory of certificates is for --endorsements"
     hint = evidence if what == "INPUT" else "name a file, not a directory"
     return ConfigurationError(
         f"{what} {name} cannot be read: {exc.strerror or exc}",

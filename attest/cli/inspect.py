@@ -8,7 +8,7 @@ from attest.cli.documents import print_document
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleCommand
 
-NOTICE = "nothing here was verified: this is what the file says, whoever wrote it"
+NOTICE = "nothing here was verified: this is the unauthenticated content of the file"
 
 
 @click.command(

@@ -128,7 +128,7 @@ def _accompanying(found: RecognisedFile) -> _Facts:
 # -- tokens
 
 
-_NOT_VERIFIED = "no: whoever wrote it may have written anything; 'attest verify --trust' checks the signature"
+_NOT_VERIFIED = "no: the content is unauthenticated; 'attest verify --trust' checks the signature"
 
 
 def _token(data: bytes) -> _Facts:

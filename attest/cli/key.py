@@ -26,7 +26,7 @@ SETTINGS_SCHEMA = "attest.session-settings/1"
     examples=(
         "attest key get llama-70b --out /run/keys/llama.key",
         "attest key get llama-70b --out - | decrypt-model --key-file /dev/stdin model.enc",
-        "attest key settings                    # which service, and who says so",
+        "attest key settings                    # the service, and the source of each setting",
     ),
 )
 def key() -> None:
@@ -35,7 +35,7 @@ def key() -> None:
 
 @key.command(
     "get",
-    short_help="Prove this machine, and write the key that is released for it.",
+    short_help="Attest this machine, and write the released key.",
     examples=(
         "attest key get llama-70b --out /run/keys/llama.key",
         "attest key get llama-70b --out -        # into a pipe, never onto a terminal",
@@ -43,9 +43,11 @@ def key() -> None:
     ),
 )
 @click.argument("name", metavar="KEY")
-@click.option("--out", metavar="FILE", help="Where the key goes: a file on tmpfs or ramfs; '-' is standard output.")
-@click.option("--out-fd", type=click.IntRange(0, 1_000_000), metavar="N", help="An open descriptor that it goes to.")
-@click.option("--allow-disk", is_flag=True, help="Let it go to a file system that keeps it.")
+@click.option("--out", metavar="FILE", help="Output file of the key, on tmpfs or ramfs; '-' is standard output.")
+@click.option(
+    "--out-fd", type=click.IntRange(0, 1_000_000), metavar="N", help="An open descriptor to write the key to."
+)
+@click.option("--allow-disk", is_flag=True, help="Permit a persistent file system.")
 @service_options
 @display_options
 def get(  # noqa: PLR0917  click passes them by name
@@ -56,10 +58,10 @@ def get(  # noqa: PLR0917  click passes them by name
     service: SessionOptions,
     display: Display,
 ) -> int:
-    """Prove this machine to the key-release service, and write one key for its owner alone.
+    """Attest this machine to the key-release service, and write one key, readable only by its owner.
 
     Where the service is and who it is comes from the options, the environment or attest.toml; 'attest key settings'
-    shows it. The lease is not renewed: what goes on running with the key is for 'attest run'. Exit codes: 0 written,
+    shows it. The lease is not renewed: for a program that keeps running, use 'attest run'. Exit codes: 0 written,
     1 the service refused, 2 usage, 4 what answers is not the service, 5 it cannot be reached, 6 this machine gave no
     evidence. Nothing is written then.
     """
@@ -76,7 +78,7 @@ def get(  # noqa: PLR0917  click passes them by name
 
 @key.command(
     "settings",
-    short_help="Show which service is asked, and where each setting comes from.",
+    short_help="Show the service, and the source of each setting.",
     examples=("attest key settings", "attest key settings --json"),
 )
 @service_options

@@ -40,7 +40,7 @@ def place_of(*, out: str | None, out_fd: int | None, allow_disk: bool) -> Path |
     """
     if (out is None) is (out_fd is None):
         raise ConfigurationError(
-            "say where the key goes, in one way",
+            "name exactly one destination of the key",
             code="option-not-applicable",
             field="--out",
             expected="--out FILE, --out - or --out-fd N",

@@ -17,7 +17,7 @@ TCTI = click.option(
     "--tcti",
     envvar=TCTI_VARIABLE,
     metavar="CONF",
-    help="Azure: the way to the virtual TPM, as tpm2-tools write it. Default: device:/dev/tpmrm0, where the machine is "
+    help="Azure: TPM connection, in the syntax of tpm2-tools. Default: device:/dev/tpmrm0, if the machine is "
     f"one of Azure's. Also {TCTI_VARIABLE}.",
 )
 
@@ -27,7 +27,7 @@ TIMEOUT = click.option(
     metavar="SECONDS",
     default=60,
     show_default=True,
-    help="How long NVIDIA's driver may take over each question.",
+    help="Time limit for each request to NVIDIA's driver.",
 )
 
 

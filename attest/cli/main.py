@@ -16,28 +16,28 @@ from attest.terminal.lazy_commands import LazyEntry, LazyGroup
 _COMMANDS = {
     "verify": LazyEntry("attest.cli.verify:verify", "Verify that evidence is genuine."),
     "appraise": LazyEntry("attest.cli.appraise:appraise", "Appraise evidence: verify it, and apply a policy."),
-    "collect": LazyEntry("attest.cli.collect:collect", "Take evidence of this machine and its NVIDIA GPUs."),
+    "collect": LazyEntry("attest.cli.collect:collect", "Collect evidence of this machine and its NVIDIA GPUs."),
     "release": LazyEntry("attest.cli.release:release", "Get this machine's keys from a key-release service."),
-    "seal": LazyEntry("attest.cli.seal:seal", "Encrypt and sign a model, so that anybody may store it."),
+    "seal": LazyEntry("attest.cli.seal:seal", "Encrypt and sign a model, so that any storage can hold it."),
     "unseal": LazyEntry("attest.cli.seal:unseal", "Verify and decrypt a sealed model into memory."),
     "sealed": LazyEntry("attest.cli.sealed:sealed", "Show, verify, read and rewrap sealed models; make their keys."),
-    "key": LazyEntry("attest.cli.key:key", "Get a key for this machine, by the settings of its image."),
+    "key": LazyEntry("attest.cli.key:key", "Get a key for this machine, with the settings of its image."),
     "run": LazyEntry("attest.cli.run:run", "Start a program with keys as inherited descriptors."),
-    "agent": LazyEntry("attest.cli.agent:agent", "Give keys and unsealed files to containers of the same pod."),
+    "agent": LazyEntry("attest.cli.agent:agent", "Serve keys and unsealed files to containers of the same pod."),
     "doctor": LazyEntry("attest.cli.doctor:doctor", "Check that this machine is ready to attest, with remedies."),
-    "inspect": LazyEntry("attest.cli.inspect:inspect", "Show what is inside a file, without judging it."),
+    "inspect": LazyEntry("attest.cli.inspect:inspect", "Show the content of a file, without verification."),
     "measure": LazyEntry("attest.cli.measure:measure", "Compute the measurement that a guest image will have."),
     "endorsements": LazyEntry(
         "attest.cli.endorsements:endorsements", "Fetch what vendors publish; make offline bundles."
     ),
     "policy": LazyEntry("attest.cli.policy:policy", "Check policy documents, and describe their keys."),
-    "token": LazyEntry("attest.cli.ear:token", "Make and publish the keys that sign results."),
+    "token": LazyEntry("attest.cli.ear:token", "Make and publish keys that sign results."),
     "references": LazyEntry(
         "attest.cli.references:references", "Documents of reference values: from evidence, RIMs and CoRIM."
     ),
-    "nvsdk": LazyEntry("attest.cli.nvsdk:nvsdk", "Ask NVIDIA's own Python SDK for a second opinion."),
-    "page": LazyEntry("attest.cli.web_page:page", "Check a service in the browser, by a page from this computer."),
-    "simulate": LazyEntry("simulate", "SIMULATED hardware for trying things out.", distribution="attest-simulator"),
+    "nvsdk": LazyEntry("attest.cli.nvsdk:nvsdk", "Verify with NVIDIA's own Python SDK as a second opinion."),
+    "page": LazyEntry("attest.cli.web_page:page", "Check a service in the browser, with a page from this computer."),
+    "simulate": LazyEntry("simulate", "SIMULATED hardware for tests.", distribution="attest-simulator"),
     "completion": LazyEntry("attest.cli.completion:completion", "Print the completion script of a shell."),
 }
 _WITH_KEYS = frozenset({"key", "release", "run", "seal", "sealed", "unseal"})
@@ -45,7 +45,7 @@ _WITH_KEYS = frozenset({"key", "release", "run", "seal", "sealed", "unseal"})
 _EXAMPLES = (
     "attest verify report.bin --nonce 00112233...        # is it genuine, and is it the answer to my question?",
     "attest appraise report.bin --nonce ... --policy p.yaml",
-    "attest inspect report.bin                           # what does it say? (nothing is verified)",
+    "attest inspect report.bin                           # show the content (nothing is verified)",
 )
 
 
@@ -104,7 +104,7 @@ def cli() -> None:
     """Verify and appraise attestation evidence of confidential machines.
 
     Exit codes: 0 verified or affirmed, 1 not affirmed, 2 usage, 3 malformed or unsupported evidence, 4 verification
-    failed, 5 endorsement missing or stale, 6 collection failed, 70 a defect of attest.
+    failed, 5 endorsement missing or stale, 6 collection failed, 70 an internal error.
     """
 
 

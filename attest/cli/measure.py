@@ -62,11 +62,15 @@ measure.add_command(gce)
         "attest measure snp --vmm ec2 --ovmf ovmf_img.fd --vcpus 2",
     ),
 )
-@click.option("--ovmf", metavar="FILE", required=True, help="Firmware image, the very file that the VMM loads.")
+@click.option("--ovmf", metavar="FILE", required=True, help="Firmware image, the exact file that the VMM loads.")
 @click.option("--vcpus", type=_counts, metavar="N[,N...]", required=True, help="Numbers of virtual processors.")
 @click.option("--vcpu-type", metavar="TYPE", help="QEMU's processor model, such as EPYC-Genoa. Needed with QEMU.")
 @click.option(
-    "--vmm", type=click.Choice(["qemu", "ec2", "gce"]), default="qemu", show_default=True, help="Who starts it."
+    "--vmm",
+    type=click.Choice(["qemu", "ec2", "gce"]),
+    default="qemu",
+    show_default=True,
+    help="The VMM that starts it.",
 )
 @click.option("--kernel", metavar="FILE", help="Kernel that the VMM loads directly.")
 @click.option("--initrd", metavar="FILE", help="Its initial RAM disk.")
@@ -104,7 +108,7 @@ def snp(
     from attest.measure import SnpLaunch, Vmm, launch_digest
 
     if policy_snippet and display.json:
-        raise click.UsageError("--policy-snippet and --json both ask for standard output")
+        raise click.UsageError("--policy-snippet and --json both use standard output")
     launches = [
         SnpLaunch(
             firmware=Path(ovmf),

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 )
 @click.argument("endorsement", metavar="FILE")
 @click.option("--root", metavar="FILE", required=True, help="Google's root for launch endorsements, DER or PEM.")
-@click.option("--ovmf", metavar="FILE", help="Firmware image that has to be the endorsed one.")
+@click.option("--ovmf", metavar="FILE", help="Firmware image that must match the endorsement.")
 @click.option("--at", type=utc, metavar="TIME", help="Moment of use, RFC 3339. Default: now.")
 @click.option("--policy-snippet", is_flag=True, help="Print reference_values of a policy, in YAML.")
-@click.option("--name", metavar="NAME", default="gce", show_default=True, help="Begin of their names.")
+@click.option("--name", metavar="NAME", default="gce", show_default=True, help="Prefix of their names.")
 @display_options
 def gce(
     *,
@@ -59,7 +59,7 @@ def gce(
     )
 
     if policy_snippet and display.json:
-        raise click.UsageError("--policy-snippet and --json both ask for standard output")
+        raise click.UsageError("--policy-snippet and --json both use standard output")
     trusted = parse_root(read_endorsement(Path(root)))
     parsed = parse_launch_endorsement(read_endorsement(Path(endorsement)))
     verified = verify_launch_endorsement(parsed, root=trusted, at=at or this_second())

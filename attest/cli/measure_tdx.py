@@ -58,7 +58,7 @@ class GuestOptions:
 
 
 _GUEST_OPTIONS = (
-    click.option("--ovmf", metavar="FILE", help="Firmware image with TDVF metadata, the very file that QEMU loads."),
+    click.option("--ovmf", metavar="FILE", help="Firmware image with TDVF metadata, the exact file that QEMU loads."),
     click.option("--kernel", metavar="FILE", help="Kernel that QEMU loads directly."),
     click.option("--initrd", metavar="FILE", help="Its initial RAM disk."),
     click.option("--cmdline", metavar="TEXT", help="Its command line, as QEMU gets it. Empty if not given."),
@@ -71,11 +71,11 @@ _GUEST_OPTIONS = (
         type=click.Choice(["absent", "off"]),
         default="absent",
         show_default=True,
-        help="Whether the firmware was built without Secure Boot, or with it and without keys.",
+        help="Build of the firmware: without Secure Boot, or with it and without keys.",
     ),
-    click.option("--dstack-image", metavar="DIR", help="Published image of dstack, in place of --ovmf to --cmdline."),
+    click.option("--dstack-image", metavar="DIR", help="Published image of dstack, instead of --ovmf to --cmdline."),
     click.option("--vm-config", metavar="FILE", help="vm_config of the machine, or the answer to GetQuote with it."),
-    click.option("--qemu-version", type=_qemu_version, metavar="VERSION", help="Version of QEMU; states the next two."),
+    click.option("--qemu-version", type=_qemu_version, metavar="VERSION", help="Version of QEMU; sets the next two."),
     click.option(
         "--page-order",
         type=click.Choice(["single-pass", "two-pass"]),
@@ -84,7 +84,7 @@ _GUEST_OPTIONS = (
     click.option(
         "--kernel-header",
         type=click.Choice(["patched", "as-is"]),
-        help="Whether QEMU writes into the kernel's header: up to 10.1 it does.",
+        help="Kernel header: patched by QEMU (up to 10.1), or as-is.",
     ),
 )
 
@@ -101,7 +101,7 @@ _GUEST_OPTIONS = (
 )
 @gathered("guest", GuestOptions, _GUEST_OPTIONS)
 @click.option("--policy-snippet", is_flag=True, help="Print reference_values of a policy, in YAML.")
-@click.option("--name", metavar="NAME", default="guest", show_default=True, help="Begin of their names.")
+@click.option("--name", metavar="NAME", default="guest", show_default=True, help="Prefix of their names.")
 @display_options
 def tdx(*, guest: GuestOptions, policy_snippet: bool, name: str, display: Display) -> int:
     """Compute the registers of a TD that QEMU starts: MRTD and RTMR0 to RTMR2 in its quote.
@@ -111,7 +111,7 @@ def tdx(*, guest: GuestOptions, policy_snippet: bool, name: str, display: Displa
     from attest.measure import tdx_measurements
 
     if policy_snippet and display.json:
-        raise click.UsageError("--policy-snippet and --json both ask for standard output")
+        raise click.UsageError("--policy-snippet and --json both use standard output")
     launch, os_image = _launch(guest)
     found = tdx_measurements(launch)
     for register, reason in found.missing.items():

@@ -31,14 +31,14 @@ TRUST = click.option(
     metavar="PEM",
     multiple=True,
     required=True,
-    help="Repeatable: the public key of the model's owner, P-384 or P-256. Nothing in the model says whom to trust.",
+    help="Public key of the model's owner, P-384 or P-256; the model itself does not name it. Repeatable.",
 )
 
 MODEL_ID = click.option(
     "--model-id",
     type=hex_of(16),
     metavar="HEX",
-    help="Which sealing it must be, as 'attest sealed info' shows it; otherwise an older one of its owner passes.",
+    help="Accept only this sealing ('attest sealed info' shows it); otherwise an older one of its owner passes.",
 )
 
 
@@ -65,7 +65,7 @@ class KeyOptions:
         places = [self.key_file is not None, self.key_fd is not None, self.service.kms is not None]
         if sum(places[:2]) > 1 or not any(places):
             raise click.UsageError(
-                "say where the key is: --key-file FILE, --key-fd N, or --kms URL with --identity TEXT (or attest.toml)"
+                "name the key's source: --key-file FILE, --key-fd N, or --kms URL with --identity TEXT (or attest.toml)"
             )
 
     def verifier_key(self) -> VerifierKey | None:
@@ -105,7 +105,7 @@ class KeyOptions:
         service, url = self.verifier_key(), self.service.kms
         if self.is_local:
             if reference.version is None:
-                raise click.UsageError(f"say which version of the key is in the file: --key {reference}@1")
+                raise click.UsageError(f"state the version of the key in the file: --key {reference}@1")
             if url is not None and service is None:
                 raise click.UsageError("--kms and --identity go together")
             names = SealingNames(key=reference, service=service, service_url=url, policy_digest=policy, creator=creator)
@@ -156,7 +156,7 @@ class KeyOptions:
                 field="--identity",
                 expected=manifest.service.text,
                 got=named.text,
-                hint="the model's owner signed which service keeps its key; ask that one",
+                hint="use the service that the model's owner signed as the keeper of its key",
             )
 
 

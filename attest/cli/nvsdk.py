@@ -39,7 +39,7 @@ FOLDER = click.option(
     ),
 )
 def nvsdk() -> None:
-    """Verify GPU evidence with NVIDIA's own Python SDK too. It changes no outcome of ours.
+    """Verify GPU evidence with NVIDIA's own Python SDK too. It does not change the result of attest.
 
     Its packages need old versions of others, so they live in a Python environment of their own. Revocation is not
     asked, and certificates are judged at the moment that you name.
@@ -47,19 +47,19 @@ def nvsdk() -> None:
 
 
 @nvsdk.command(
-    short_help="Install the pinned packages in an environment of their own.",
+    short_help="Install the pinned packages in a separate environment.",
     examples=(
-        "attest nvsdk install                                # says what would be done",
+        "attest nvsdk install                                # dry run",
         "attest nvsdk install --yes",
         "attest nvsdk install --yes --dir /opt/nvsdk --python /usr/bin/python3.11",
     ),
 )
 @FOLDER
 @click.option("--python", metavar="FILE", help="Interpreter, Python 3.9 to 3.12. Default: the one that runs attest.")
-@click.option("--yes", is_flag=True, help="Do it; without this, only say what would be done.")
+@click.option("--yes", is_flag=True, help="Make the change; without it, a dry run.")
 @display_options
 def install(*, folder: str | None, python: str | None, yes: bool, display: Display) -> int:
-    """Make a Python environment and install NVIDIA's two packages in it, in the versions that attest knows.
+    """Create a Python environment and install NVIDIA's two packages in it, in the versions that attest supports.
 
     Downloads from the package registry that pip is configured for. A dry run without --yes. Exit codes: 0 done, 2 not.
     """
@@ -103,18 +103,18 @@ def _show_installed(environment: NvsdkEnvironment, display: Display) -> None:
 
 
 @nvsdk.command(
-    short_help="Take the evidence of the GPUs with NVIDIA's collector.",
+    short_help="Collect evidence of the GPUs with NVIDIA's collector.",
     examples=("attest nvsdk collect --nonce 00112233... -o gpu.json",),
 )
 @FOLDER
 @click.option("--nonce", type=hex_of(32), metavar="HEX", required=True, help="The verifier's challenge, 32 bytes.")
-@click.option("-o", "--output", metavar="FILE", default="-", help="Where to write; '-', the default: standard output.")
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.option("-o", "--output", metavar="FILE", default="-", help="Output file; '-', the default: standard output.")
+@click.option("--force", is_flag=True, help="Replace an existing FILE.")
 @display_options
 def collect(*, folder: str | None, nonce: bytes, output: str, force: bool, display: Display) -> int:
-    """Take the evidence of the GPUs of this machine with NVIDIA's collector instead of ours, in the same form.
+    """Collect evidence of this machine's GPUs with NVIDIA's collector instead of ours, in the same form.
 
-    For comparison: 'attest collect gpu' says more when something is wrong, and tells the modes. Standard output, or
+    For comparison: 'attest collect gpu' gives more details on failures, and reports the modes. Standard output, or
     FILE, is the evidence whatever --json says. Exit codes: 0 written, 2 usage, 6 no evidence.
     """
     import json
@@ -130,7 +130,7 @@ def collect(*, folder: str | None, nonce: bytes, output: str, force: bool, displ
 
 
 @nvsdk.command(
-    short_help="Ask what NVIDIA's functions say of evidence.",
+    short_help="Verify evidence with NVIDIA's functions.",
     examples=(
         "attest nvsdk verify gpu.json --endorsements rims/ --nonce 00112233...",
         "attest nvsdk verify gpu.json --endorsements rims/ --nonce ... --at 2026-06-01T00:00:00Z --json",
@@ -140,7 +140,7 @@ def collect(*, folder: str | None, nonce: bytes, output: str, force: bool, displ
 @click.argument("inputs", metavar="EVIDENCE...", nargs=-1, required=True)
 @FOLDER
 @click.option("--endorsements", metavar="PATH", multiple=True, help="File or directory with RIMs. Repeatable.")
-@click.option("--nonce", type=hex_of(32), metavar="HEX", help="What the reports must carry, 32 bytes.")
+@click.option("--nonce", type=hex_of(32), metavar="HEX", help="Nonce that the reports must contain, 32 bytes.")
 @click.option("--at", "moment", type=utc, metavar="TIME", help="Moment of appraisal, RFC 3339. Default: now.")
 @click.option("--bench", type=click.IntRange(1, 10_000), metavar="N", help="Time N verifications of the first device.")
 @display_options
@@ -156,8 +156,8 @@ def verify(
 ) -> int:
     """Have NVIDIA's functions look at evidence, step by step, offline.
 
-    Revocation is not asked. Exit codes: 0 every step that they have says yes, 2 usage, 3 malformed evidence, 4 a step
-    says no, 5 a step had nothing to go by: a RIM, or the nonce, is missing.
+    Revocation is not checked. Exit codes: 0 every step succeeded, 2 usage, 3 malformed evidence, 4 a step
+    failed, 5 an input of a step is missing: a RIM, or the nonce.
     """
     from attest.clock import this_second
     from attest.nvsdk import second_opinion
@@ -217,7 +217,7 @@ def _devices(evidence: Evidence) -> list[tuple[str, ParsedGpuEvidence]]:
     found = nvidia_devices(evidence)
     if not found:
         raise UnsupportedError(
-            "there is no evidence of a GPU or switch in it",
+            "it contains no evidence of a GPU or switch",
             code="evidence-unsupported",
             expected="evidence of NVIDIA's devices",
             hint="'attest inspect FILE' shows what it is",

@@ -55,32 +55,32 @@ network_options = gathered(
         click.option(
             "--cache",
             metavar="DIR",
-            help="Where fetched endorsements are kept. Default: attest/endorsements in the user's cache directory.",
+            help="Cache of fetched endorsements. Default: attest/endorsements in the user's cache directory.",
         ),
         click.option(
             "--kds",
             metavar="URL",
-            help="Another key distribution service than AMD's: a mirror, or 'attest simulate kds'.",
+            help="Key distribution service instead of AMD's: a mirror, or 'attest simulate kds'.",
         ),
         click.option(
             "--pcs",
             metavar="URL",
-            help="Another provisioning certification service than Intel's: a PCCS, or 'attest simulate pcs'.",
+            help="Provisioning certification service instead of Intel's: a PCCS, or 'attest simulate pcs'.",
         ),
         click.option(
             "--pcs-update",
             type=click.Choice(["standard", "early"]),
             default="standard",
             show_default=True,
-            help="Which of Intel's TCB evaluations to fetch: early knows a new flaw months before standard does.",
+            help="Intel's TCB evaluation to fetch: early includes a new flaw months before standard.",
         ),
         click.option(
             "--rim-url",
             metavar="URL",
-            help="Another RIM service than NVIDIA's: a mirror, or 'attest simulate nvidia'.",
+            help="RIM service instead of NVIDIA's: a mirror, or 'attest simulate nvidia'.",
         ),
         click.option(
-            "--ocsp-url", metavar="URL", help="Another OCSP responder than NVIDIA's, or 'attest simulate nvidia'."
+            "--ocsp-url", metavar="URL", help="OCSP responder instead of NVIDIA's, or 'attest simulate nvidia'."
         ),
         click.option(
             "--nvidia-service-key",
@@ -104,7 +104,7 @@ nonce_options = stacked(
             "--nonce",
             type=hex_of(longest=64),
             metavar="HEX",
-            help="The freshness value that the evidence carries: left-aligned in REPORT_DATA, rest zero.",
+            help="The freshness value in the evidence: left-aligned in REPORT_DATA, rest zero.",
         ),
         click.option("--nonce-text", type=nonce_text, metavar="TEXT", help="The same, as text."),
         click.option("--report-data", type=hex_of(64), metavar="HEX", help="All 64 bytes of REPORT_DATA."),
@@ -154,8 +154,7 @@ question_options = gathered(
                 click.option(
                     "--reference-log",
                     metavar="FILE",
-                    help="Event log of a known good boot: names, for each register, the first event that "
-                    "differs from it.",
+                    help="Event log of a known good boot: shows, for each register, the first event that differs.",
                 ),
                 click.option(
                     "--form",
@@ -180,14 +179,14 @@ question_options = gathered(
                     type=relaxation,
                     metavar="CHECK=REASON",
                     multiple=True,
-                    help="Tolerate that one thing cannot be judged: revocation, freshness, rim, tcb, eventlog or "
-                    "topology. Shown in every result. Repeatable.",
+                    help="Leave one check unchecked: revocation, freshness, rim, tcb, eventlog or topology. "
+                    "Shown in every result. Repeatable.",
                 ),
                 click.option("--anchors", metavar="FILE", help="Add and remove trust anchors (TOML)."),
                 click.option(
                     "--allow-simulated",
                     is_flag=True,
-                    help="Also accept the simulator's roots, whose keys everybody has. Every result says SIMULATED.",
+                    help="Also accept the simulator's roots, whose keys are public. Every result is marked SIMULATED.",
                 ),
                 click.option(
                     "--bundle-key",
@@ -210,7 +209,7 @@ question_options = gathered(
                     help="Keys or certificate that may sign tokens of this issuer. Repeatable.",
                 ),
                 click.option(
-                    "--audience", metavar="NAME", help="Whom a token must be for; one that names an audience needs it."
+                    "--audience", metavar="NAME", help="Audience of the token; required if the token names one."
                 ),
             ),
             title="Tokens of other Verifiers",

@@ -14,7 +14,7 @@ from attest.encoding import JsonValue
 from attest.terminal.console import banner, console, facts, plain, sign
 from attest.terminal.display import Display
 
-SIMULATED_LINES = ("SIMULATED: everybody has the keys; it proves nothing about hardware",)
+SIMULATED_LINES = ("SIMULATED: the keys are public; it proves nothing about hardware",)
 _Document = Mapping[str, JsonValue]
 
 
@@ -132,7 +132,7 @@ def _print_reference(out: Console, compared: _Document) -> None:
     """Show, for each register that differs from the known good boot, the first event that does."""
     out.print(plain("reference log", "bold"))
     if compared["verified"] is not True:
-        out.print(plain("  The evidence was refused; its registers and its log are a stranger's word.", "yellow"))
+        out.print(plain("  The evidence was refused; its registers and its log are not authenticated.", "yellow"))
     if compared["agrees"] is True:
         out.print(plain("  no difference: the registers are those of the known good boot"))
     for register in mappings_of(compared.get("registers")):
@@ -143,7 +143,7 @@ def _print_reference(out: Console, compared: _Document) -> None:
 
 def _position(register: _Document) -> str:
     at = register.get("position")
-    return ", and no event tells where" if at is None else f" from its event {at} on"
+    return ", and no event shows where" if at is None else f" from its event {at} on"
 
 
 def _compared_rows(register: _Document) -> Iterator[tuple[str, RenderableType]]:
@@ -151,7 +151,7 @@ def _compared_rows(register: _Document) -> Iterator[tuple[str, RenderableType]]:
         yield side, plain(register[side])
         event = mapping_of(register.get(f"{side}_event"))
         if event:
-            text = event.get("text", "its data is no text")
+            text = event.get("text", "its data is not text")
             yield "", plain(f"event {event['number']}, {event['type']}, {event['digest']}: {text}")
         elif "position" in register:
             yield "", plain("no event: the log has ended")

@@ -56,7 +56,7 @@ place_options = gathered(
             metavar="FILE",
             help="Headers for a web server, such as 'Authorization: Bearer …', a line each.",
         ),
-        click.option("--endpoint-url", metavar="URL", help="Of object storage that is not Amazon's."),
+        click.option("--endpoint-url", metavar="URL", help="Endpoint of object storage other than Amazon's."),
     ),
     title="Access to the location",
 )
@@ -73,7 +73,7 @@ def _headers(file: str) -> Mapping[str, str]:
     matches = [_HEADER.fullmatch(line) for line in lines]
     if len(content) > MAX_HEADERS_BYTES or not all(matches):
         raise ConfigurationError(
-            f"{file} does not hold headers",
+            f"{file} does not contain headers",
             code="headers-invalid",
             field="--headers",
             expected="lines of 'Name: value', ASCII",

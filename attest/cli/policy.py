@@ -85,7 +85,7 @@ def _described(one: Policy) -> dict[str, JsonValue]:
 @click.option(
     "--editor-line",
     metavar="LOCATION",
-    help="Print, instead, the first line of a policy that lets editors find the schema at this path or URL.",
+    help="Print only the first line of a policy, with which editors find the schema at this path or URL.",
 )
 def schema(editor_line: str | None) -> None:
     """Print the JSON Schema of policy documents, for editors; loading a policy checks more than it can say."""

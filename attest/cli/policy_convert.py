@@ -57,13 +57,13 @@ _OPTIONS = (
         type=click.Choice(["auto", "skr", "nvidia", "attest"]),
         default="auto",
         show_default=True,
-        help="Language of FILE: Azure's secure key release, the JSON of NVIDIA's tools, ours.",
+        help="Format of FILE: Azure's secure key release, the JSON of NVIDIA's tools, or attest.",
     ),
     click.option(
         "--to",
         "target",
         type=click.Choice(["attest", "skr"]),
-        help="Language of the outcome. Default: ours; of one of ours, skr.",
+        help="Format of the output. Default: attest; for an attest policy, skr.",
     ),
     click.option(
         "--accept-loss",
@@ -71,30 +71,32 @@ _OPTIONS = (
         type=_acceptance,
         metavar="NAME=REASON",
         multiple=True,
-        help="Accept that a demand is not carried. Repeatable; the reason is kept in a policy of ours.",
+        help="Accept the loss of a demand. Repeatable; an attest policy keeps the reason.",
     ),
     click.option("--name", metavar="NAME", help=f"Name of the outcome, if it is ours. Default: {_NAME}."),
     click.option(
-        "--authority", metavar="URL", help="Issuer of the tokens. To skr: required. From skr: whose conditions to take."
+        "--authority", metavar="URL", help="Issuer of the tokens. To skr: required. From skr: use its conditions."
     ),
     click.option(
         "--guest",
         type=click.Choice(["cvm", "container"]),
-        help="To skr: where Azure's tokens have the facts of a report. Default: cvm.",
+        help="To skr: location of a report's facts in Azure's tokens. Default: cvm.",
     ),
     click.option(
-        "--extended", is_flag=True, help="Operators beside equals, which Azure's service ignores: read or write them."
+        "--extended",
+        is_flag=True,
+        help="Also read or write operators other than equals, which Azure's service ignores.",
     ),
     references_options,
-    click.option("-o", "--output", metavar="FILE", help="Write the outcome there. Default: standard output."),
-    click.option("--force", is_flag=True, help="Replace FILE of -o if it is there."),
+    click.option("-o", "--output", metavar="FILE", help="Output file. Default: standard output."),
+    click.option("--force", is_flag=True, help="Replace an existing FILE of -o."),
     display_options,
 )
 
 
 @click.command(
     cls=ExampleCommand,
-    short_help="Turn Azure's and NVIDIA's policies into ours, and ours into Azure's.",
+    short_help="Convert policies from Azure's and NVIDIA's formats, and to Azure's.",
     examples=(
         "attest policy convert release-policy.json --accept-loss 'authority=we verify ourselves' -o policy.json",
         "attest policy convert NVGPULocalPolicy.json --name gpu --json",
@@ -103,12 +105,12 @@ _OPTIONS = (
 )
 @gathered("request", ConversionRequest, _OPTIONS)
 def convert(*, request: ConversionRequest) -> int:
-    """Turn Azure's release policies and NVIDIA's policies into ours, and ours into Azure's; report what is lost.
+    """Convert Azure's release policies and NVIDIA's policies into attest policies, or attest policies into Azure's.
 
-    Every demand that the other language cannot say is listed: what, why, and what to do instead. Nothing is written
+    Every demand that the other format cannot express is listed, with reason and remedy. Nothing is written
     while one of them is not accepted by name with --accept-loss.
 
-    Exit codes: 0 converted, 1 a loss is not accepted, 2 FILE is no such policy, or cannot be converted.
+    Exit codes: 0 converted, 1 a loss is not accepted, 2 FILE is not such a policy, or cannot be converted.
     """
     from attest.cli.files import read_file
     from attest.policy.document import MAX_POLICY_BYTES
@@ -165,7 +167,7 @@ def _require_sense(request: ConversionRequest, language: Language, target: str) 
     }
     for option, value in given.items():
         if value and option not in _FITTING[language]:
-            raise click.UsageError(f"--{option} says nothing about a conversion from {language} to {target}")
+            raise click.UsageError(f"--{option} does not apply to a conversion from {language} to {target}")
     if target == "skr" and not request.authority:
         raise click.UsageError("a release policy names the issuer of tokens: give --authority URL")
 

@@ -28,7 +28,7 @@ _STYLES = {"looser": "bold yellow", "stricter": "green", "changed": "bold", "lab
 
 @click.command(
     cls=ExampleCommand,
-    short_help="Say what the difference between two policies means.",
+    short_help="Show what the difference between two policies means.",
     examples=(
         "attest policy diff in-use.yaml proposed.yaml",
         "attest policy diff in-use.yaml proposed.yaml --evidence recorded/ --endorsements collateral/",
@@ -40,7 +40,7 @@ _STYLES = {"looser": "bold yellow", "stricter": "green", "changed": "bold", "lab
 @click.option(
     "--evidence",
     metavar="DIR",
-    help="Recorded evidence: what would each policy have said? Files, or those that DIR/evidence.yaml describes.",
+    help="Recorded evidence to appraise by both policies: files, or those that DIR/evidence.yaml describes.",
 )
 @click.option(
     "--endorsements",
@@ -51,8 +51,8 @@ _STYLES = {"looser": "bold yellow", "stricter": "green", "changed": "bold", "lab
 @click.option("--at", type=utc, metavar="TIME", help="Moment of appraisal of evidence without one. Default: now.")
 @click.option("--allow-simulated", is_flag=True, help="Also accept the simulator's roots, as a policy may.")
 @references_options
-@click.option("--references-a", metavar="FILE", multiple=True, help="The same, for A alone. Repeatable.")
-@click.option("--references-b", metavar="FILE", multiple=True, help="The same, for B alone. Repeatable.")
+@click.option("--references-a", metavar="FILE", multiple=True, help="The same, only for A. Repeatable.")
+@click.option("--references-b", metavar="FILE", multiple=True, help="The same, only for B. Repeatable.")
 @display_options
 def diff(
     *,
@@ -71,7 +71,7 @@ def diff(
 
     What counts is the meaning: the order of lists, a default that is written out, another name for the same value are
     no difference. Values that come from documents of reference values count as the policy's own: with one policy and
-    two versions of a document it says what the new version adds and removes.
+    two versions of a document it shows what the new version adds and removes.
 
     Exit codes: 0 both accept the same, 1 they do not, 2 usage.
     """

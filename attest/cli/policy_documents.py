@@ -45,7 +45,7 @@ def policies_among(files: tuple[str, ...], *, display: Display) -> tuple[str, ..
             display.note(f"{file}: cases, for 'attest policy test'")
     if not policies:
         raise ConfigurationError(
-            "only cases were named, and no policy",
+            "only files of cases were named, and no policy",
             code="policy-unreadable",
             expected="a policy",
             got=", ".join(files)[:200],

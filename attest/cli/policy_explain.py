@@ -32,7 +32,11 @@ EXIT_NOT_AFFIRMED = 1
 )
 @click.argument("policy_file", metavar="POLICY")
 @click.option(
-    "--against", "sources", metavar="FILE", multiple=True, help="Evidence, as INPUT: tell what it fails. Repeatable."
+    "--against",
+    "sources",
+    metavar="FILE",
+    multiple=True,
+    help="Evidence, as INPUT: show its failed checks. Repeatable.",
 )
 @references_options
 @question_options
@@ -76,7 +80,7 @@ def _against(policy: Policy, question: VerificationOptions) -> int:
     try:
         case = open_case(question, at=at)
         if not isinstance(case, Case):
-            raise click.UsageError("a token has no evidence to judge; give the evidence")
+            raise click.UsageError("a token has no evidence to appraise; use the evidence")
         result = appraise_case(case, policy)
     except REFUSALS as exc:
         return show_refusal(exc, command="appraise", at=at, question=question, unchecked=unchecked)

@@ -46,21 +46,21 @@ def optional_inputs(command: click.Command) -> None:
     "--exactly",
     metavar="FIELD",
     multiple=True,
-    help="Demand exactly what is there: gpu.driver, snp.chip, ... Repeatable.",
+    help="Demand exactly the present value: gpu.driver, snp.chip, ... Repeatable.",
 )
 @click.option("--or-newer", metavar="FIELD", multiple=True, help="Accept newer ones too: gpu.driver, ... Repeatable.")
 @click.option(
     "--default",
     type=click.Choice(["exactly", "or-newer"]),
-    help="For versions that neither names. Default: exactly, where it can be demanded.",
+    help="For versions that neither option names. Default: exactly, if it can be demanded.",
 )
-@click.option("--interactive", is_flag=True, help="Ask about each field.")
+@click.option("--interactive", is_flag=True, help="Prompt for each field.")
 @click.option("--name", metavar="NAME", default="my-policy", show_default=True, help="Name of the policy.")
 @click.option(
     "--reference", metavar="NAME", default="this-machine", show_default=True, help="Name of the reference values."
 )
-@click.option("-o", "--output", metavar="FILE", default="-", help="Write the policy there. Default: standard output.")
-@click.option("--force", is_flag=True, help="Replace FILE of -o if it is there.")
+@click.option("-o", "--output", metavar="FILE", default="-", help="Output file. Default: standard output.")
+@click.option("--force", is_flag=True, help="Replace an existing FILE of -o.")
 @firmware_options
 @question_options
 def init(
@@ -80,7 +80,7 @@ def init(
     """Write a policy that affirms exactly this machine, from its verified evidence.
 
     It takes every option of 'attest verify', and refuses what that refuses. Where the machine is not what a strict
-    policy demands, or has firmware older than the fix of a bulletin, the draft says so and why: read it before you rely
+    policy demands, or has firmware older than the fix of a bulletin, the draft states it: read it before you rely
     on it.
 
     Exit codes: 0 written, 2 usage, 3 malformed or unsupported evidence, 4 verification failed, 5 endorsement missing.
@@ -174,7 +174,7 @@ def _write(
     from attest.cli.files import STDIN, write_text
 
     if simulated:
-        display.warn("the policy accepts SIMULATED evidence, which everybody can make")
+        display.warn("the policy accepts SIMULATED evidence, which anyone can make")
     for key, reason in draft.weak:
         display.warn(f"WEAKER than a strict policy: {key}: {reason}")
     for field, choice in chosen.items():

@@ -30,7 +30,7 @@ _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "dim"}
 
 @click.command(
     cls=ExampleCommand,
-    short_help="Find what is probably not meant.",
+    short_help="Find unsafe or useless demands.",
     examples=(
         "attest policy lint production.yaml",
         "attest policy lint site.yaml --app-compose app-compose.json",
@@ -40,14 +40,14 @@ _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "dim"}
     ),
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option("--at", type=utc, metavar="TIME", help="Moment by which expiry is judged, RFC 3339. Default: now.")
+@click.option("--at", type=utc, metavar="TIME", help="Moment for checks of expiry, RFC 3339. Default: now.")
 @click.option("--strict", is_flag=True, help="Warnings count as errors.")
 @click.option(
     "--app-compose",
     "app_composes",
     metavar="FILE",
     multiple=True,
-    help="An app-compose of dstack: show what a policy that accepts its hash accepts as well. Repeatable.",
+    help="An app-compose of dstack: show what else a policy accepts that accepts its hash. Repeatable.",
 )
 @references_options
 @firmware_options
@@ -66,9 +66,9 @@ def lint(
 
     Every finding has a severity, a place, why, and what to do. Where simulated evidence is accepted, what would be an
     error in production is a note. A document of reference values that a policy names and that is not given is a
-    warning: what hangs on it was not judged.
+    warning: the demands that use it were not judged.
 
-    Exit codes: 0 no errors, 1 an error (with --strict: or a warning), 2 a file is no policy.
+    Exit codes: 0 no errors, 1 an error (with --strict: or a warning), 2 a file is not a policy.
     """
     from attest.cli.firmware_options import read_firmware_table
     from attest.cli.policies import read_reference_documents

@@ -106,7 +106,7 @@ def replay(
         )
         old, new = (_outcome(question, policy, judged_at) for policy in policies)
         found.append(PolicyComparison(name=case.name, old=old, new=new))
-    display.note(f"{len(found)} pieces of evidence were judged")
+    display.note(f"{len(found)} pieces of evidence were appraised")
     return tuple(found)
 
 

@@ -32,9 +32,11 @@ VERIFICATION_SCHEMA = "attest.policy-verification/1"
 @click.option(
     "--key", metavar="PEM", required=True, help="Private key: Ed25519, P-256 or P-384; PEM, PKCS #8, not encrypted."
 )
-@click.option("-o", "--output", metavar="FILE", help="Where the signature goes. Default: FILE.sig beside the document.")
-@click.option("--at", type=utc, metavar="TIME", help="When it was signed, for people, RFC 3339. Default: now.")
-@click.option("--force", is_flag=True, help="Replace the signature file if it is there.")
+@click.option("-o", "--output", metavar="FILE", help="Signature file. Default: FILE.sig beside the document.")
+@click.option(
+    "--at", type=utc, metavar="TIME", help="Date of the signature, for information only, RFC 3339. Default: now."
+)
+@click.option("--force", is_flag=True, help="Replace an existing signature file.")
 @display_options
 def sign(*, file: str, key: str, output: str | None, at: datetime | None, force: bool, display: Display) -> int:
     """Sign a policy, or a document of reference values: one signature, in a file of its own.
@@ -59,7 +61,7 @@ def sign(*, file: str, key: str, output: str | None, at: datetime | None, force:
     written = signature_json(sign_policy(signable.document, key=private, at=at or this_second()))
     place = output or f"{file}.sig"
     if display.json and place == STDIN:
-        raise click.UsageError("--json and '-o -' both ask for standard output")
+        raise click.UsageError("--json and '-o -' both use standard output")
     write_text(place, f"{json.dumps(written, indent=2)}\n", force=force)
     if display.json:
         print_document(written)
@@ -75,7 +77,7 @@ def _version_or_file(text: str) -> int | str:
 
 @click.command(
     cls=ExampleCommand,
-    short_help="Find out whether enough keys signed a document.",
+    short_help="Check that enough keys signed a document.",
     examples=(
         "attest policy verify production.yaml --signature production.yaml.sig --key alice.pub.pem",
         "attest policy verify production.yaml --signature a.sig --signature b.sig \\",
@@ -87,13 +89,13 @@ def _version_or_file(text: str) -> int | str:
     "--signature", "signatures", metavar="FILE", multiple=True, required=True, help="Signature file. Repeatable."
 )
 @click.option(
-    "--key", "keys", metavar="PEM", multiple=True, required=True, help="Public key of one who may sign. Repeatable."
+    "--key", "keys", metavar="PEM", multiple=True, required=True, help="Public key of an accepted signer. Repeatable."
 )
 @click.option(
     "--threshold",
     type=int,
     metavar="M",
-    help="How many of the keys must have signed: 1 to their number. Default: all of them.",
+    help="Number of keys that must have signed: 1 to their number. Default: all of them.",
 )
 @click.option(
     "--newer-than",
@@ -113,7 +115,7 @@ def verify(
 ) -> int:
     """Verify that enough keys signed a policy, or a document of reference values.
 
-    A key counts once. Signatures of other keys count for nothing; one that claims a key and does not hold refuses.
+    A key counts once. Signatures of other keys do not count. An invalid signature under an accepted key is refused.
 
     Exit codes: 0 enough of them signed, 2 usage, 4 they did not, or the version goes back.
     """

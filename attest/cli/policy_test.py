@@ -38,7 +38,7 @@ class Tried:
 @click.command(
     "test",
     cls=ExampleCommand,
-    short_help="Try policies on the cases beside them.",
+    short_help="Test policies with the cases beside them.",
     examples=(
         "attest policy test                       # every *.tests.yaml below this directory",
         "attest policy test policies/my-policy.tests.yaml",
@@ -48,11 +48,11 @@ class Tried:
 @click.argument("files", metavar="[FILE]...", nargs=-1)
 @display_options
 def test_(files: tuple[str, ...], display: Display) -> int:
-    """Judge recorded evidence by a policy, and compare with what each case expects. Nothing is fetched.
+    """Appraise recorded evidence by a policy, and compare the result with each case. Nothing is fetched.
 
-    FILE is a file of cases (NAME.tests.yaml), the policy that it stands beside, or a directory.
+    FILE is a file of cases (NAME.tests.yaml), the policy beside it, or a directory.
 
-    Exit codes: 0 every case came out as expected, 1 one did not, 2 a file is wrong or there is no case.
+    Exit codes: 0 every case has the expected result, 1 one has not, 2 a file is wrong or there is no case.
     """
     listed = [path for name in files or (".",) for path in _cases_files(Path(name))]
     if not listed:
@@ -76,7 +76,7 @@ def _cases_files(path: Path) -> list[Path]:
         return [path]
     beside = path.with_name(f"{path.stem}{SUFFIX}")
     if not beside.exists() and not _is_cases(path):
-        raise click.UsageError(f"there are no cases beside {path}: {beside.name} is not there")
+        raise click.UsageError(f"there are no cases beside {path}: {beside.name} does not exist")
     return [beside if beside.exists() else path]
 
 
@@ -136,7 +136,7 @@ def try_case(case: PolicyCase, policy: Policy, *, folder: Path) -> CaseResult:
     try:
         opened = open_case(question, at=case.at)
         if not isinstance(opened, Case):
-            details = ("a token has no evidence to judge",)
+            details = ("a token has no evidence to appraise",)
             return CaseResult(outcome="refused", error="evidence-unsupported", details=details)
         result = appraise_case(opened, policy)
     except REFUSALS as exc:

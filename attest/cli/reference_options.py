@@ -29,7 +29,7 @@ references_options = gathered(
             "documents",
             metavar="FILE",
             multiple=True,
-            help="Document of reference values; a policy takes those that it accepts by digest or signer. Repeatable.",
+            help="Document of reference values; a policy accepts it by digest or signer. Repeatable.",
         ),
         click.option(
             "--references-signature",

@@ -46,15 +46,15 @@ _VERSION = click.option(
     help="Version of the document; policies can demand a minimum.",
 )
 _DAYS = click.option(
-    "--days", type=click.IntRange(1, 3660), default=90, show_default=True, help="How long the values count."
+    "--days", type=click.IntRange(1, 3660), default=90, show_default=True, help="Validity of the values."
 )
-_OUTPUT = click.option("-o", "--output", metavar="FILE", default="-", help="Where to write. Default: standard output.")
-_FORCE = click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+_OUTPUT = click.option("-o", "--output", metavar="FILE", default="-", help="Output file. Default: standard output.")
+_FORCE = click.option("--force", is_flag=True, help="Replace an existing FILE.")
 
 
 @references.command(
     "list",
-    short_help="Show documents: names, ends, what was revoked.",
+    short_help="Show documents: names, expiry, revoked values.",
     examples=("attest references list *.json", "attest references list fleet.json --at 2027-01-01T00:00:00Z --json"),
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
@@ -84,7 +84,7 @@ def list_(files: tuple[str, ...], moment: datetime | None, display: Display) -> 
 
 
 @references.command(
-    short_help="Carry the values of a CoRIM over.",
+    short_help="Convert the values of a CoRIM.",
     examples=(
         "attest references from-corim image.corim --key supplier.pub -o image.json",
         "attest references from-corim image.corim --unverified --name lab",
@@ -92,9 +92,9 @@ def list_(files: tuple[str, ...], moment: datetime | None, display: Display) -> 
 )
 @click.argument("file", metavar="FILE")
 @click.option("--key", metavar="FILE", help="The CoRIM must be signed by this public key (PEM: Ed25519, P-256, P-384).")
-@click.option("--unverified", is_flag=True, help="Read it without verifying who wrote it. The document says so.")
+@click.option("--unverified", is_flag=True, help="Read it without a check of its signature. The document states this.")
 @click.option("--name", metavar="NAME", help="Name of the document. Default: the CoRIM's id.")
-@click.option("--at", "moment", type=utc, metavar="TIME", help="Issue of a CoRIM that names none. Default: now.")
+@click.option("--at", "moment", type=utc, metavar="TIME", help="Date of issue of a CoRIM without one. Default: now.")
 @_VERSION
 @_OUTPUT
 @_FORCE
@@ -111,7 +111,7 @@ def from_corim(
     force: bool,
     display: Display,
 ) -> int:
-    """Carry the reference values of a CoRIM (CBOR, signed or not) over into a document of ours.
+    """Convert the reference values of a CoRIM (CBOR, signed or not) into a document of reference values.
 
     Everything else in it is reported as a warning: conditions on a TCB, for one, are for the policy. Exit codes: 0
     written, 2 usage, 3 no CoRIM, or nothing in it can be carried over, 4 not signed by the key.
@@ -134,16 +134,16 @@ def from_corim(
 
 
 @references.command(
-    short_help="Write down what verified evidence measures.",
+    short_help="Record the measurements of verified evidence.",
     examples=(
         "attest references from-evidence report.bin --nonce 5f1c... --name fleet --origin 'host 7' -o fleet.json",
         "attest references from-evidence envelope.json --unchecked freshness=recorded --name x --origin lab --days 7",
     ),
 )
 @click.option("--name", metavar="NAME", required=True, help="Name of the document.")
-@click.option("--origin", metavar="TEXT", required=True, help="Which machine this is, and why its state is good.")
+@click.option("--origin", metavar="TEXT", required=True, help="The machine, and the reason why its state is good.")
 @click.option(
-    "--kind", "kinds", metavar="KIND", multiple=True, help="Only values of this kind (tdx-mr-td, say). Repeatable."
+    "--kind", "kinds", metavar="KIND", multiple=True, help="Only values of this kind, such as tdx-mr-td. Repeatable."
 )
 @_DAYS
 @_VERSION
@@ -193,9 +193,9 @@ def from_evidence(
 )
 @click.argument("files", metavar="RIM...", nargs=-1, required=True)
 @click.option("--name", metavar="NAME", required=True, help="Name of the document.")
-@click.option("--origin", metavar="TEXT", required=True, help="Why these RIMs are the accepted ones.")
+@click.option("--origin", metavar="TEXT", required=True, help="Reason why these RIMs are accepted.")
 @click.option("--at", "moment", type=utc, metavar="TIME", help="Moment at which they must be valid. Default: now.")
-@click.option("--allow-simulated", is_flag=True, help="Accept RIMs of the simulator. The document says so.")
+@click.option("--allow-simulated", is_flag=True, help="Accept RIMs of the simulator. The document states this.")
 @_DAYS
 @_VERSION
 @_OUTPUT
@@ -249,7 +249,7 @@ def _verified_rims(name: str, data: bytes, anchors: TrustAnchors, *, at: datetim
 
     found = read_endorsements([(name, data)], at=at).endorsements.rims
     if not found:
-        raise EvidenceError(f"{name} is no RIM", code="rim-malformed", expected="SWID XML, or the service's JSON")
+        raise EvidenceError(f"{name} is not a RIM", code="rim-malformed", expected="SWID XML, or the service's JSON")
     for document in found:
         parsed = read_rim(document)
         verify_rim_signature(parsed)
@@ -338,7 +338,7 @@ def _public_key(file: str) -> CoseKey:
         return read_public_key(pem)
     except ConfigurationError as exc:
         raise ConfigurationError(
-            f"{file} is no Ed25519, P-256 or P-384 public key in PEM without a password",
+            f"{file} is not an Ed25519, P-256 or P-384 public key in PEM",
             code="references-key-invalid",
-            hint="'openssl pkey -in key.pem -pubout' prints the public half of a private key",
+            hint="'openssl pkey -in key.pem -pubout' prints the public key of a private key",
         ) from exc

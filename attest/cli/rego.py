@@ -66,7 +66,7 @@ def read_rego(files: tuple[str, ...], data_file: str | None) -> RegoQuestion:
     """
     if not files:
         if data_file is not None:
-            raise ConfigurationError("--rego-data is for --rego, and there is none", code="rego-data-invalid")
+            raise ConfigurationError("--rego-data requires --rego", code="rego-data-invalid")
         return RegoQuestion()
     if find_spec("regopy") is None:
         raise ConfigurationError(

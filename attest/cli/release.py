@@ -32,8 +32,8 @@ RELEASED_SCHEMA = "attest.released/1"
 )
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
 @service_options(required=True)
-@click.option("-o", "--output", metavar="FILE", help="Where the one key goes; '-' is standard output.")
-@click.option("--output-directory", metavar="DIR", help="Where several keys go, each in a file of its name.")
+@click.option("-o", "--output", metavar="FILE", help="Output file of a single key; '-' is standard output.")
+@click.option("--output-directory", metavar="DIR", help="Output directory of several keys, each in a file of its name.")
 @network_options
 @display_options
 def release(
@@ -45,9 +45,9 @@ def release(
     network: Network,
     display: Display,
 ) -> int:
-    """Prove this machine to a key-release service, and write the keys it releases for their owner alone.
+    """Attest this machine to a key-release service, and write the released keys, readable only by their owner.
 
-    With --expect-policy the service has to prove its own machine first: that the identity, the end of the TLS
+    With --expect-policy the service must attest its own machine first: that the identity, the end of the TLS
     connection and the configuration live on a machine that meets the policy. Exit codes: 0 written, 1 the service
     refused, or its machine does not meet the policy, 2 usage, 4 something does not hold, 5 an endorsement is missing or
     the service cannot be reached, 6 this machine gave no evidence. Nothing is written then.

@@ -71,7 +71,10 @@ def expectation(wanted: ServiceOptions, *, network: Network, display: Display) -
         return None
     if wanted.unchecked_tls is not None and not wanted.unchecked_tls.strip():
         raise ConfigurationError(
-            "--unchecked-tls: say why", code="option-not-applicable", field="--unchecked-tls", expected="a reason"
+            "--unchecked-tls requires a reason",
+            code="option-not-applicable",
+            field="--unchecked-tls",
+            expected="a reason",
         )
     if wanted.allow_simulated:
         display.warn(

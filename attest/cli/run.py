@@ -28,7 +28,7 @@ RUN_SCHEMA = "attest.run/1"
         "attest run --file /run/app/password=database -- ./server  # an unchanged server that reads a file",
         "attest run --env DATABASE_URL=database -- ./server        # or a variable, which others may see",
         "attest run --key A=acme/a@3 --key B=b --on-lost continue -- ./server",
-        "attest run --key MODEL=llama-70b --dry-run -- ./server     # what would be asked, of whom, and what is set",
+        "attest run --key MODEL=llama-70b --dry-run -- ./server     # show service, keys and variables",
     ),
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -60,16 +60,16 @@ RUN_SCHEMA = "attest.run/1"
     "--on-lost",
     type=click.Choice(["terminate", "continue"]),
     default="terminate",
-    help="When a lease is lost: end the program, or only say so. Default: terminate.",
+    help="When a lease is lost: end the program, or only warn. Default: terminate.",
 )
 @click.option(
     "--grace",
     type=click.FloatRange(0, 3600),
     default=10.0,
     metavar="SECONDS",
-    help="Between SIGTERM and SIGKILL. Default: 10.",
+    help="Time between SIGTERM and SIGKILL. Default: 10.",
 )
-@click.option("--dry-run", is_flag=True, help="Ask nobody, start nothing; show what would be done.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done; no request, no program.")
 @service_options
 @display_options
 def run(  # noqa: PLR0917  click passes them by name

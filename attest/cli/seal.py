@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 SEALED_SCHEMA = "attest.sealed-model/1"
 UNSEALED_SCHEMA = "attest.unsealed-model/1"
 THREADS = click.option(
-    "--threads", type=click.IntRange(min=1, max=1024), metavar="N", help="Default: one for each processor."
+    "--threads",
+    type=click.IntRange(min=1, max=1024),
+    metavar="N",
+    help="Number of threads. Default: one for each processor.",
 )
 
 
@@ -54,18 +57,20 @@ class SealRequest:
 _SEAL = (
     click.argument("model", metavar="DIR"),
     click.argument("target", metavar="TARGET"),
-    click.option("--key", "key_name", metavar="KEY[@VERSION]", required=True, help="Which key it is sealed under."),
+    click.option("--key", "key_name", metavar="KEY[@VERSION]", required=True, help="The key that it is sealed under."),
     click.option(
         "--signing-key", "signer", metavar="PEM", required=True, help="The owner's private key, P-384 or P-256."
     ),
     click.option("--policy-digest", type=hex_of(32), metavar="HEX", help="The policy that the key is released under."),
-    click.option("--creator", metavar="TEXT", help="Who seals, for people."),
+    click.option("--creator", metavar="TEXT", help="Name of the sealer, for information only."),
     click.option(
-        "--no-fingerprints", is_flag=True, help="Leave the SHA-256 of plaintexts out: they identify a public model."
+        "--no-fingerprints", is_flag=True, help="Leave out the SHA-256 of plaintexts, which identify a public model."
     ),
-    click.option("--follow-symlinks", is_flag=True, help="Seal the files that links lead to."),
-    click.option("--at", type=utc, metavar="TIME", help="When it was sealed, for people, RFC 3339. Default: now."),
-    click.option("--dry-run", is_flag=True, help="Say what would be sealed, and ask for no key."),
+    click.option("--follow-symlinks", is_flag=True, help="Follow links: seal their target files."),
+    click.option(
+        "--at", type=utc, metavar="TIME", help="Date of sealing, for information only, RFC 3339. Default: now."
+    ),
+    click.option("--dry-run", is_flag=True, help="Show what would be sealed; request no key."),
     THREADS,
     model_key_options,
 )
@@ -73,7 +78,7 @@ _SEAL = (
 
 @click.command(
     cls=ExampleCommand,
-    short_help="Encrypt and sign a model, so that anybody may store it.",
+    short_help="Encrypt and sign a model, so that any storage can hold it.",
     examples=(
         "attest sealed keygen --signing-key owner.pem --public-key owner.pub --model-key model.key",
         "attest seal my-model my-model.sealed --key my-model@1 --key-file model.key --signing-key owner.pem",
@@ -100,7 +105,7 @@ def seal(*, request: SealRequest) -> int:
     reference, owner = KeyReference.parse(request.key_name), signing_key(request.signer)
     scan = scan_model(Path(request.model), follow_symlinks=request.follow_symlinks)
     for name in scan.left_out:
-        display.warn(f"{name} is no part of a model and is left out")
+        display.warn(f"{name} is not part of a model and is left out")
     require_new(Path(request.target), kind="sealing")
     _warn_of_resumption(request.target, "sealing", display=display)
     if request.dry_run:
@@ -164,9 +169,9 @@ _UNSEAL = (
         "plaintext_keys",
         metavar="PEM",
         multiple=True,
-        help="Repeatable: demand a signature over the plaintext (model.sig in the model), by this key.",
+        help="Require a signature over the plaintext (model.sig in the model), by this key. Repeatable.",
     ),
-    click.option("--dry-run", is_flag=True, help="Verify the signature, names and sizes, and ask for no key."),
+    click.option("--dry-run", is_flag=True, help="Verify the signature, names and sizes; request no key."),
     THREADS,
     place_options,
     model_key_options,

@@ -30,7 +30,7 @@ REWRAPPED_SCHEMA = "attest.sealed-rewrapped/1"
     short_help="Show, verify, read and rewrap sealed models; make their keys.",
     examples=(
         "attest sealed verify my-model.sealed --trust owner.pub           # whole, and its owner's? No key needed",
-        "attest sealed info my-model.sealed                               # what does it say? (nothing is verified)",
+        "attest sealed info my-model.sealed                               # show the content (nothing is verified)",
     ),
 )
 def sealed() -> None:
@@ -90,7 +90,7 @@ def _file(one: SealedEntry, associated_data: bytes) -> dict[str, JsonValue]:
 @click.argument("model", metavar="DIR")
 @TRUST
 @MODEL_ID
-@click.option("--sizes-only", is_flag=True, help="Do not compare the bytes of the files: signature, names and sizes.")
+@click.option("--sizes-only", is_flag=True, help="Check only signature, names and sizes, not the bytes of the files.")
 @THREADS
 @place_options
 @display_options
@@ -135,8 +135,8 @@ def verify(
 @click.argument("model", metavar="DIR")
 @TRUST
 @MODEL_ID
-@click.option("--new-key", metavar="KEY[@VERSION]", required=True, help="Which key it is to be under.")
-@click.option("--new-key-file", metavar="FILE", help="A file with that key; without it the service is asked.")
+@click.option("--new-key", metavar="KEY[@VERSION]", required=True, help="The new key.")
+@click.option("--new-key-file", metavar="FILE", help="A file with that key; without it the service provides the key.")
 @click.option("--signing-key", "signer", metavar="PEM", required=True, help="The owner's private key, P-384 or P-256.")
 @click.option("--policy-digest", type=hex_of(32), metavar="HEX", help="The policy that the key is released under.")
 @model_key_options
@@ -169,7 +169,7 @@ def rewrap(
     before, _ = verify_manifest(model, trusted=(*trusted, owner.public_key()), model=model_id)
     new_key_from = key_from if new_key_file is None else replace(key_from, key_file=new_key_file, key_fd=None)
     if new_key_file is None and key_from.is_local:
-        raise click.UsageError("say where the new key is: --new-key-file FILE, or --kms URL for both")
+        raise click.UsageError("name the source of the new key: --new-key-file FILE, or --kms URL for both")
     reference, creator = KeyReference.parse(new_key), before.creator
     material, names = new_key_from.for_sealing(reference, policy=policy_digest, creator=creator)
     made = rewrap_model(
@@ -193,7 +193,9 @@ def rewrap(
 @click.argument("model", metavar="DIR")
 @TRUST
 @MODEL_ID
-@click.option("-o", "--output", metavar="FILE", required=True, help="Where the keyset goes; '-' is standard output.")
+@click.option(
+    "-o", "--output", metavar="FILE", required=True, help="Output file of the keyset; '-' is standard output."
+)
 @place_options
 @model_key_options
 def keyset(
@@ -229,7 +231,7 @@ def keyset(
 
 @sealed.command(examples=("attest sealed keygen --signing-key owner.pem --public-key owner.pub --model-key model.key",))
 @click.option("--signing-key", "signer", metavar="FILE", help="Make a private key that signs models (P-384).")
-@click.option("--public-key", metavar="FILE", help="And write its public half, for those who trust it.")
+@click.option("--public-key", metavar="FILE", help="Also write its public key, for those who trust it.")
 @click.option("--model-key", metavar="FILE", help="Make a key to seal models under: 32 random bytes.")
 @display_options
 def keygen(*, signer: str | None, public_key: str | None, model_key: str | None, display: Display) -> int:
@@ -245,7 +247,7 @@ def keygen(*, signer: str | None, public_key: str | None, model_key: str | None,
     if (signer is None) is not (public_key is None):
         raise click.UsageError("--signing-key and --public-key go together")
     if signer is None and model_key is None:
-        raise click.UsageError("say what to make: --signing-key and --public-key, --model-key, or all three")
+        raise click.UsageError("name the keys to make: --signing-key and --public-key, --model-key, or all three")
     for name in (signer, public_key, model_key):
         if name is not None:
             require_absent(name)

@@ -83,8 +83,8 @@ def ls(
 )
 @click.argument("model", metavar="PLACE")
 @click.argument("path", metavar="PATH")
-@click.option("--offset", type=click.IntRange(min=0), metavar="N", default=0, help="Begin at this byte.")
-@click.option("--length", type=click.IntRange(min=0), metavar="N", help="At most so many bytes.")
+@click.option("--offset", type=click.IntRange(min=0), metavar="N", default=0, help="Start at this byte.")
+@click.option("--length", type=click.IntRange(min=0), metavar="N", help="Maximum number of bytes.")
 @TRUST
 @MODEL_ID
 @place_options

@@ -39,7 +39,7 @@ def second_opinion_document(case: Case, checks: Sequence[Check]) -> dict[str, Js
             "--second-opinion nvsdk: the evidence has no GPU and no NVSwitch",
             code="option-not-applicable",
             field="--second-opinion",
-            hint="leave it out: NVIDIA's SDK judges NVIDIA's devices",
+            hint="leave it out: NVIDIA's SDK verifies only NVIDIA's devices",
         )
     pool = case.evidence.presented.merged(case.endorsements)
     nonce = None if case.expected is None else case.expected.nonce

@@ -34,30 +34,30 @@ class ServiceOptions:
 KEY_SERVICE: Final = "Key-release service"
 """Title of the options of a service in help."""
 SERVICE_MACHINE_OPTIONS: Final = (
-    click.option("--tls-ca", metavar="FILE", help="Who may vouch for its TLS certificate (PEM), and nobody else."),
+    click.option("--tls-ca", metavar="FILE", help="The only CA accepted for its TLS certificate (PEM)."),
     click.option(
         "--expect-policy",
         metavar="FILE",
-        help="The policy that the service's own machine has to meet before anything is asked of it.",
+        help="Policy that the service's own machine must meet before any request.",
     ),
     click.option(
         "--expect-configuration",
         type=hex_of(32),
         metavar="HEX",
-        help="SHA-256 of the configuration that the service has to decide under.",
+        help="SHA-256 of the configuration that the service must decide under.",
     ),
     click.option(
         "--unchecked-tls",
         metavar="REASON",
-        help="Let the connection end elsewhere than where the service proves to be.",
+        help="Permit a TLS connection that does not end at the attested service.",
     ),
-    click.option("--endorsements", metavar="PATH", multiple=True, help="What vendors say of the service's machine."),
+    click.option("--endorsements", metavar="PATH", multiple=True, help="Endorsements of the service's machine."),
     click.option("--anchors", metavar="FILE", help="Add and remove trust anchors (TOML)."),
     click.option("--allow-simulated", is_flag=True, help="Also accept a service on a simulated machine."),
-    click.option("--offline", is_flag=True, help="Ask no vendor about the service's machine."),
-    click.option("--log-memory", metavar="FILE", help="Remembers the service's log from one call to the next."),
+    click.option("--offline", is_flag=True, help="Fetch no endorsements of the service's machine."),
+    click.option("--log-memory", metavar="FILE", help="File that stores the state of the service's log between calls."),
     TCTI,
-    click.option("--no-gpus", is_flag=True, help="Leave NVIDIA GPUs out."),
+    click.option("--no-gpus", is_flag=True, help="Leave out NVIDIA GPUs."),
 )
 """Demands on a service and its machine, and the evidence of this machine: the same for every command with a service."""
 
@@ -65,7 +65,7 @@ SERVICE_MACHINE_OPTIONS: Final = (
 def service_options(*, required: bool) -> Decorator:
     """Add the options of a service; the command gets one ``service``. Its URL and identity may be required."""
     options = (
-        click.option("--kms", metavar="URL", required=required, help="Where the service is."),
+        click.option("--kms", metavar="URL", required=required, help="URL of the service."),
         click.option(
             "--identity",
             metavar="TEXT",

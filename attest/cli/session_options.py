@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from attest.session import Session, SessionKey, SessionSettings
 
 _OPTIONS = (
-    click.option("--kms", metavar="URL", help="Where the service is. Also ATTEST_KMS_URL."),
+    click.option("--kms", metavar="URL", help="URL of the service. Also ATTEST_KMS_URL."),
     click.option("--identity", metavar="TEXT", help="Its verifier key, never from itself. Also ATTEST_KMS_KEY."),
-    click.option("--config", metavar="FILE", help="Settings, in place of attest.toml where it is looked for."),
+    click.option("--config", metavar="FILE", help="Settings file, instead of the usual attest.toml files."),
     *SERVICE_MACHINE_OPTIONS,
     click.option("--timeout", type=float, metavar="SECONDS", help="One deadline for all attempts. Default: 30."),
 )

@@ -145,9 +145,9 @@ def require_for_tokens(policies: Sequence[Policy]) -> None:
     for policy in policies:
         if not policy.verifiers:
             raise ConfigurationError(
-                f"--policy: the policy {policy.name!r} judges evidence, and names no Verifier whose tokens it takes",
+                f"--policy: the policy {policy.name!r} appraises evidence, and names no Verifier of accepted tokens",
                 code="policy-not-for-tokens",
-                hint="add the key 'verifiers' to it (docs/policy.md); or give the evidence instead of the token",
+                hint="add the key 'verifiers' to it (docs/policy.md); or pass the evidence instead of the token",
             )
 
 
@@ -168,7 +168,7 @@ def open_token(
     # The order counts: Google's tokens look like EARs, and a CWT is binary, which other forms could claim.
     data = files[0][1]
     if service_of(data) is not None:
-        _refuse_report_data(question, "a token is asked by its nonce")
+        _refuse_report_data(question, "a token has only a nonce")
         return _service_case(data, question, nonce=nonce, at=at)
     if is_ear(data):
         _refuse_report_data(question, "a token has none")
@@ -252,10 +252,10 @@ def _refuse_report_data(question: VerificationOptions, reason: str) -> None:
 def _require_nras_options(question: VerificationOptions, nonce: bytes | None) -> None:
     if question.audience is not None:
         raise ConfigurationError(
-            "--audience: tokens of NVIDIA's service name none",
+            "--audience: tokens of NVIDIA's service have no audience",
             code="option-not-applicable",
             field="--audience",
-            hint="leave --audience out; a nonce that you handed out yourself shows for whom the token was made",
+            hint="leave out --audience; a nonce that you issued shows that the token was made for you",
         )
     if nonce is not None and len(nonce) != GPU_NONCE_BYTES:
         raise ConfigurationError(

@@ -126,7 +126,7 @@ def verify_machine(question: VerificationOptions, *, at: datetime) -> VerifiedEv
     """Read and verify the evidence of a machine, of which a token has no measurements; errors as the two steps."""
     case = open_case(question, at=at)
     if not isinstance(case, Case):
-        raise click.UsageError("a token has no measurements of its own; give the evidence")
+        raise click.UsageError("a token has no measurements of its own; use the evidence")
     return verify_case(case, unchecked=question.unchecked)
 
 
@@ -157,13 +157,13 @@ def _fetch(case: Case) -> Endorsements:
 def _refuse_token_options(question: VerificationOptions) -> None:
     if question.audience is not None:
         raise ConfigurationError(
-            "--audience is for tokens, and this is none",
+            "--audience is only for tokens",
             code="option-not-applicable",
             field="--audience",
-            hint="give --nonce or --report-data: what you handed out yourself shows for whom the evidence was made",
+            hint="use --nonce or --report-data: a value that you issued shows that the evidence was made for you",
         )
     if question.trust:
-        question.display.note("--trust is for tokens, and this is none")
+        question.display.note("--trust is only for tokens")
 
 
 def read_bundle_keys(files: tuple[str, ...]) -> BundleTrust:
@@ -184,7 +184,7 @@ def _read_bundle_key(file: str) -> Ed25519PublicKey:
             f"{file}: {exc.message}",
             code=exc.code,
             expected=exc.expected,
-            hint="'openssl pkey -in bundle-key.pem -pubout' prints the public half of a private key",
+            hint="'openssl pkey -in bundle-key.pem -pubout' prints the public key of a private key",
         ) from exc
 
 
@@ -245,7 +245,7 @@ def one_nonce(nonce: bytes | None, nonce_text: bytes | None) -> bytes | None:
     """
     if nonce is not None and nonce_text is not None and nonce != nonce_text:
         raise ConfigurationError(
-            "--nonce and --nonce-text are two different values", code="nonce-ambiguous", hint="give one of them"
+            "--nonce and --nonce-text are two different values", code="nonce-ambiguous", hint="use only one of them"
         )
     return nonce if nonce is not None else nonce_text
 
@@ -261,7 +261,7 @@ def _require_agreement(nonce: bytes | None, report_data: bytes | None) -> None:
             field="REPORT_DATA",
             expected=padded.hex(),
             got=report_data.hex(),
-            hint="a nonce stands left-aligned in REPORT_DATA, followed by zeros",
+            hint="a nonce is left-aligned in REPORT_DATA, followed by zeros",
         )
 
 
@@ -284,7 +284,7 @@ def _with_log(evidence: Evidence, file: str | None) -> Evidence:
             "--eventlog: this evidence carries its own event log",
             code="option-not-applicable",
             field="--eventlog",
-            hint="leave --eventlog out: the log that came along must replay to the registers",
+            hint="leave out --eventlog: the included log must replay to the registers",
         )
     media_type = MEDIA_DSTACK_LOG if is_dstack_log(log) else MEDIA_EVENT_LOG
     item = EvidenceItem(name="eventlog", media_type=media_type, value=log)

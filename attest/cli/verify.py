@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     "--second-opinion",
     "other",
     type=click.Choice(["nvsdk"]),
-    help="Also ask NVIDIA's Python SDK about GPUs and switches, and show both side by side. Changes no answer.",
+    help="Also verify GPUs and switches with NVIDIA's Python SDK, and show both results. Does not change the outcome.",
 )
 @question_options
 def verify(question: VerificationOptions, other: str | None) -> int:

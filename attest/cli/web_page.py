@@ -23,14 +23,20 @@ if TYPE_CHECKING:
     ),
 )
 @click.argument("url", required=False)
-@click.option("--name", metavar="NAME", help="What the service must be called in its evidence. Default: what it says.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8470, show_default=True, help="On 127.0.0.1; 0: any.")
-@click.option("--no-browser", is_flag=True, help="Open no browser.")
-@click.option("--digest", is_flag=True, help="Print the SHA-256 of the page's manifest, and end.")
+@click.option("--name", metavar="NAME", help="Name of the service in its evidence. Default: the name that it states.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8470,
+    show_default=True,
+    help="Port on 127.0.0.1; 0: any free port.",
+)
+@click.option("--no-browser", is_flag=True, help="Do not open a browser.")
+@click.option("--digest", is_flag=True, help="Print the SHA-256 of the page's manifest, and exit.")
 def page(*, url: str | None, name: str | None, port: int, no_browser: bool, digest: bool) -> None:
     """Check a service in the browser, by a page that comes from this computer.
 
-    The service has no say in what the page shows. The page asks it across origins, and sends nothing confidential until
+    The service cannot change the page. The page sends requests across origins, and nothing confidential until
     you accept what the machine is. Policies are kept by the browser for 127.0.0.1 and this port.
     """
     from attest.page import page_digest, page_files

@@ -10,7 +10,7 @@ from typing import Literal
 from attest.errors import AttestError
 
 Outcome = Literal["pass", "fail", "warning", "not evaluated"]
-OLD_FIRMWARE_FIX = "update it, or take another host; docs/firmware.md says what the table rests on"
+OLD_FIRMWARE_FIX = "update it, or use another host; docs/firmware.md describes the table"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -296,7 +296,7 @@ def _invalid(answer: CheckedAnswer, got: str) -> EndorsementError:
         code=f"{_FORMS[type(answer.request)].service}-answer-invalid",
         expected=wanted,
         got=got,
-        hint="look for a proxy or mirror that answers in the place of the service",
+        hint="check for a proxy or mirror that answers instead of the service",
     )
 
 

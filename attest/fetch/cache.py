@@ -43,7 +43,7 @@ def default_cache_directory(environ: Mapping[str, str]) -> Path:
     if base is not None:
         return base / "attest" / "endorsements"
     raise ConfigurationError(
-        "there is no place for a cache of endorsements",
+        "there is no directory for the cache of endorsements",
         code="endorsement-cache-unusable",
         expected="XDG_CACHE_HOME or HOME with an absolute path",
         hint="name a directory with --cache DIR, or set XDG_CACHE_HOME",

@@ -213,7 +213,7 @@ class HttpClient:
             code=f"{self.words.prefix}-throttled",
             expected="status 200",
             got=f"status {status}",
-            hint="ask again later; an answer is cached once it was received",
+            hint="try again later; a received answer is cached",
             retryable=True,
         )
 
@@ -235,7 +235,7 @@ def answer_invalid(words: ServiceWords, url: str, expected: str, got: str) -> En
         code=f"{words.prefix}-answer-invalid",
         expected=expected,
         got=got,
-        hint="look for a proxy or mirror that answers in the place of the service",
+        hint="check for a proxy or mirror that answers instead of the service",
     )
 
 

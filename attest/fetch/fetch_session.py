@@ -186,7 +186,7 @@ class FetchSession:
         """Fetch an inconsistent cached answer again."""
         if self.offline:
             return
-        self.progress(f"the {describe(request)} in the cache no longer fits")
+        self.progress(f"the {describe(request)} in the cache no longer matches")
         try:
             self.fetch(request)
         except EndorsementError as exc:

@@ -132,10 +132,10 @@ def _line_by_asking(evidence: ParsedSnpEvidence, session: FetchSession) -> SnpPr
 
 
 def _no_line(refusal: EndorsementError | None) -> EndorsementError:
-    tried = " nor ".join(_LINES_OF_VERSION_2)
+    tried = " or ".join(_LINES_OF_VERSION_2)
     offline = refusal is not None and refusal.code == "endorsement-not-cached"
     return EndorsementError(
-        f"a report of version 2 does not name its product line, and its chip was found under neither {tried}",
+        f"a report of version 2 does not name its product line, and its chip was not found under {tried}",
         code="endorsement-not-cached" if offline else "kds-not-found",
         expected=f"a VCEK of this chip under {' or '.join(_LINES_OF_VERSION_2)}",
         got="none",

@@ -26,7 +26,7 @@ class KdsClient(ServiceClient):
         prefix="kds",
         name="a key distribution service",
         known="an answer for this product line, chip and TCB",
-        unknown="the product line may be another one, or the service does not know this chip at this TCB",
+        unknown="the product line may be wrong, or the service does not know this chip at this TCB",
     )
 
     def url_of(self, request: EndorsementRequest) -> str:
@@ -39,7 +39,7 @@ class KdsClient(ServiceClient):
         if not isinstance(request, AmdVcekRequest | AmdChainRequest | AmdCrlRequest):
             raise TypeError(f"AMD's service does not answer {type(request).__name__}")
         if not _PRODUCT.fullmatch(request.product):
-            raise ValueError(f"{request.product!r} is no product line")
+            raise ValueError(f"{request.product!r} is not a product line")
         match request:
             case AmdVcekRequest():
                 query = urlencode([(name, f"{level:02d}") for name, level in request.spls])

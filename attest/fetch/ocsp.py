@@ -107,7 +107,7 @@ class OcspClient(NvidiaServiceClient):
             code=f"{_WORDS.prefix}-throttled" if later else f"{_WORDS.prefix}-not-found",
             expected=_WORDS.known,
             got=refusal,
-            hint="ask again later" if later else _WORDS.unknown,
+            hint="try again later" if later else _WORDS.unknown,
             retryable=later,
         )
 

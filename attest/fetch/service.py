@@ -121,7 +121,7 @@ def read_service_key(content: bytes) -> ApiKey:
     text = content.strip()
     if not _KEY.fullmatch(text):
         raise ConfigurationError(
-            "the file of the service key does not hold one key and nothing else",
+            "the file of the service key does not contain exactly one key",
             code="service-key-invalid",
             expected=f"one word of at most {MAX_SERVICE_KEY_BYTES} letters, digits and -._~+/=",
             got=f"{len(content)} bytes of other content",

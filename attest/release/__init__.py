@@ -1,4 +1,4 @@
-"""The client's half of key release, with the parts common to both halves: wire types, sealing, signed notes."""
+"""The client's side of key release, with the parts common to both sides: wire types, sealing, signed notes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A key-release service's statement about itself, and its proof. Both halves read and write it here.
+"""A key-release service's statement about itself, and its proof. Both sides read and write it here.
 
 ::
 

@@ -80,7 +80,7 @@ class FileMemory:
         except OSError as exc:
             raise self._unusable(exc.strerror or str(exc)) from exc
         except UnicodeDecodeError as exc:
-            raise self._unusable("it is no text") from exc
+            raise self._unusable("it is not text") from exc
 
     def remember(self, note: str) -> None:
         """Replace the stored note, durably.

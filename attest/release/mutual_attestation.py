@@ -212,7 +212,7 @@ class MutualAttestation:
                 expected="no TLS" if bound is None else bound.hex(),
                 got="no TLS" if seen is None else seen.hex(),
                 hint="the connection is intercepted, or the certificate was replaced since: connect again; "
-                "TLS by a proxy, or none, has to be allowed by name",
+                "TLS by a proxy, or no TLS, must be allowed by name",
             )
 
     def _require_configuration(self, statement: ServiceStatement) -> None:

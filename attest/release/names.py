@@ -55,7 +55,7 @@ class KeyName:
         if not slash:
             return KeyName(key_id=text)
         if tenant == DEFAULT_TENANT:
-            raise _no_key_id(text, f"a key of the tenant {DEFAULT_TENANT!r} is called by its id alone: {key_id[:140]}")
+            raise _no_key_id(text, f"a key of the tenant {DEFAULT_TENANT!r} is named only by its id: {key_id[:140]}")
         return KeyName(tenant=tenant, key_id=key_id)
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class KeyReference:
         name, at, version = text.partition("@")
         if at and not _VERSION.fullmatch(version):
             raise ConfigurationError(
-                f"{text[:_SHOWN]!r} names no version of a key",
+                f"{text[:_SHOWN]!r} is not a version of a key",
                 code="key-version-invalid",
                 expected="after '@' a number from 1 to 999999999, without leading zeros",
                 got=repr(version[:20]),
@@ -102,7 +102,7 @@ def require_tenant(text: str) -> str:
     """
     if not _TENANT.fullmatch(text):
         raise ConfigurationError(
-            f"{text[:_SHOWN]!r} is no name of a tenant",
+            f"{text[:_SHOWN]!r} is not a name of a tenant",
             code="tenant-invalid",
             expected="1 to 64 lower-case letters, digits, '.', '_' and '-', the first a letter or digit",
             got=repr(text[:_SHOWN]),
@@ -112,7 +112,7 @@ def require_tenant(text: str) -> str:
 
 def _no_key_id(text: str, hint: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{text[:_SHOWN]!r} is no key id",
+        f"{text[:_SHOWN]!r} is not a key id",
         code="key-id-invalid",
         expected="1 to 128 lower-case letters, digits, '.', '_' and '-', the first a letter or digit",
         got=repr(text[:_SHOWN]),

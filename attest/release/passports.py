@@ -74,7 +74,7 @@ def _message(*, audience: str, nonce: bytes, ear_digest: bytes, key_ids: Sequenc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassportKey:
-    """A workload's key pairs for the passport model. The private halves never leave this object."""
+    """A workload's key pairs for the passport model. The private keys never leave this object."""
 
     recipient: WorkloadKey
     _signer: Ed25519PrivateKey = field(repr=False)

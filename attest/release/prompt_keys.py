@@ -1,4 +1,4 @@
-"""Prompt keys: public keys for anyone, with private halves released only to workloads of a known policy.
+"""Prompt keys: public keys for anyone, with private keys released only to workloads of a known policy.
 
 A service publishes each key with a signed note and a proof that its log agrees. A sender checks both before encryption,
 against a policy digest of its own: the key is then the one that the log has for that policy, the same for every sender,
@@ -49,7 +49,7 @@ class PromptKeyNote:
         version: from 1.
         algorithm: one of ``PROMPT_ALGORITHMS``.
         public_key: two bytes of KEM id, big-endian, and the raw public key.
-        policy_digest: SHA-256 of the policy for the release of the private half, 32 bytes.
+        policy_digest: SHA-256 of the policy for the release of the private key, 32 bytes.
         not_before: moment of publication.
         use_until: end of its use without a refresh.
         logged: hash of the log entry that published it, 32 bytes.
@@ -144,7 +144,7 @@ class SealedPrompt:
     """A ciphertext under a prompt key.
 
     Attributes:
-        version: of the key; a workload requests the private half of this one.
+        version: of the key; a workload requests the private key of this one.
         sealed: HPKE ``enc ‖ ciphertext``.
     """
 
@@ -252,9 +252,9 @@ def verify_prompt_key(
 def open_prompt(
     prompt: SealedPrompt, *, algorithm: str, material: bytes, policy_digest: bytes, service: VerifierKey
 ) -> bytes:
-    """Decrypt a prompt in the workload that holds the private half.
+    """Decrypt a prompt in the workload that holds the private key.
 
-    ``material`` is the private half as released, ``policy_digest`` the policy under which it was released.
+    ``material`` is the private key as released, ``policy_digest`` the policy under which it was released.
 
     Raises:
         BindingError: ``release-not-for-this-exchange``: another key, another policy, another service, or altered bytes.

@@ -10,7 +10,7 @@ from attest.errors import KeyUnknownError, LeaseEndedError, PolicyNotMetError, R
 _NEXT = {
     "policy-not-met": "compare this machine with the key's policy: 'attest collect evidence', then 'attest appraise'",
     "below-floor": "bring this machine to the firmware that the failed checks name; the service demands it",
-    "key-unknown": "check the name and the version; a key may also be kept from machines that do not conform",
+    "key-unknown": "check the name and the version; a key can also be hidden from machines that do not conform",
 }
 """Advice for operators of the workload, in addition to the service's text."""
 _KINDS: Mapping[str, type[ReleaseRefusedError]] = {

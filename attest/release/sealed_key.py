@@ -26,7 +26,7 @@ _MLKEM_PUBLIC_BYTES = 1184
 _X25519_BYTES = 32
 _SEED_BYTES = 64
 MATERIAL_BYTES = {KEM_HYBRID: _SEED_BYTES + _X25519_BYTES, KEM_X25519: _X25519_BYTES}
-"""Lengths of private halves as bytes."""
+"""Lengths of private keys as bytes."""
 _SUITES = {
     KEM_HYBRID: Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM),
     KEM_X25519: Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_256_GCM),
@@ -38,7 +38,7 @@ _Public = MLKEM768X25519PublicKey | X25519PublicKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadKey:
-    """A workload's HPKE key pair. The private half never leaves this object.
+    """A workload's HPKE key pair. The private key never leaves this object.
 
     Attributes:
         public: two bytes of KEM id, big-endian, and the raw public key; the ``key`` of a binding.
@@ -66,7 +66,7 @@ class WorkloadKey:
 
     @staticmethod
     def from_material(kem: int, material: bytes | memoryview) -> WorkloadKey:
-        """Return a key pair from its private half.
+        """Return a key pair from its private key.
 
         It has 32 bytes of X25519; before them, with the hybrid, the 64 bytes of an ML-KEM-768 seed.
 
@@ -98,13 +98,13 @@ class WorkloadKey:
 
 
 def read_material(kem: int, material: bytes | memoryview) -> tuple[bytes, X25519PrivateKey, MLKEM768PrivateKey | None]:
-    """Return the raw public key and both private keys of a private half; with X25519 there is no second one.
+    """Return the raw public key and both private keys of a private key; with X25519 there is no second one.
 
     Raises:
         ValueError: an unsupported KEM, or another number of bytes.
     """
     if len(material) != MATERIAL_BYTES.get(kem):
-        raise ValueError(f"the private half of KEM {kem:#06x} has another number of bytes than {len(material)}")
+        raise ValueError(f"the private key of KEM {kem:#06x} has another number of bytes than {len(material)}")
     curve = X25519PrivateKey.from_private_bytes(material[-_X25519_BYTES:])
     point = curve.public_key().public_bytes_raw()
     if kem == KEM_X25519:

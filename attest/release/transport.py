@@ -158,7 +158,7 @@ def _translated(exc: Exception) -> AttestError:
         return ConfigurationError(f"not a URL: {exc}", code="url-invalid")
     if isinstance(exc, httpx.UnsupportedProtocol):
         return ConfigurationError(
-            "the address of the key-release service begins with neither https:// nor http://",
+            "the address of the key-release service does not begin with https:// or http://",
             code="url-invalid",
             hint="such as https://kms.example",
         )

@@ -1,4 +1,4 @@
-"""Messages between a workload and a key-release service. Both halves read and write them here.
+"""Messages between a workload and a key-release service. Both sides read and write them here.
 
 Bytes are base64url without padding, times RFC 3339, and unknown members are refused.
 """

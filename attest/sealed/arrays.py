@@ -82,7 +82,7 @@ def array_maker(framework: Framework) -> ArrayMaker:
             f"{framework} is not installed",
             code="tensor-framework-unavailable",
             got=framework,
-            hint="install attest-kms[models] for NumPy, and PyTorch as its own page says",
+            hint="install attest-kms[models] for NumPy, and PyTorch as its documentation describes",
         ) from exc
 
 

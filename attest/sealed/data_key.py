@@ -34,7 +34,7 @@ def require_key(key: bytes) -> bytes:
             code="sealed-key-length",
             expected=f"{KEY_BYTES} bytes",
             got=f"{len(key)} bytes",
-            hint="the key file holds the raw bytes, as 'attest release' and 'attest sealed keygen' write them",
+            hint="the key file must contain the raw bytes, as 'attest release' and 'attest sealed keygen' write them",
         )
     return key
 

@@ -239,7 +239,7 @@ def _signature(store: FileStore) -> bytes:
         if exc.got not in {"ENOENT", "ENOTDIR"}:
             raise
         raise SealedSourceError(
-            f"{store.name} is no sealed model: there is no {SIGNATURE_NAME}",
+            f"{store.name} is not a sealed model: there is no {SIGNATURE_NAME}",
             code="sealed-file-missing",
             field=SIGNATURE_NAME,
             hint="check the path; 'attest seal' makes a sealed model of a plain one",

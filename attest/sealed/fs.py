@@ -267,4 +267,4 @@ def _read_only() -> io.UnsupportedOperation:
 
 
 def _stays_here() -> TypeError:
-    return TypeError("a sealed file system does not leave its process: it holds what opens the model")
+    return TypeError("a sealed file system cannot leave its process: it contains the key of the model")

@@ -77,7 +77,7 @@ def _kind(mode: int) -> str:
         return "is a link"
     if stat.S_ISDIR(mode):
         return "leads to a folder"
-    return "is neither file nor folder"
+    return "is neither a file nor a folder"
 
 
 def _unsealable(folder: Path, problem: str, *, links: bool = False) -> ConfigurationError:

@@ -88,7 +88,7 @@ def ciphertext_size(plaintext: int) -> int:
         raise ValueError(f"a size is not negative: {plaintext}")
     if plaintext > MAX_PLAINTEXT_BYTES:
         raise SealedFileError(
-            f"{plaintext} bytes are more than a sealed file holds: at most {MAX_PLAINTEXT_BYTES}",
+            f"{plaintext} bytes are too many for a sealed file: at most {MAX_PLAINTEXT_BYTES}",
             code="sealed-size-invalid",
             expected=f"at most {MAX_PLAINTEXT_BYTES} bytes",
             got=str(plaintext),

@@ -186,7 +186,7 @@ def require_memory(target: Path, *, allow_disk: bool) -> bool:
     """
     if not target.parent.is_dir():
         raise ConfigurationError(
-            f"{target.parent} is no folder: {target.name} cannot be made in it",
+            f"{target.parent} is not a folder: {target.name} cannot be created in it",
             code="output-unwritable",
             field=str(target),
             hint="name a new folder below an existing one, such as /dev/shm",
@@ -203,5 +203,5 @@ def _require_memory(folder: Path, target: Path, *, allow_disk: bool) -> bool:
         code="target-not-memory",
         field=str(target),
         expected="tmpfs or ramfs",
-        hint="name a folder below /dev/shm, or give --allow-disk if that disk may hold the model in the clear",
+        hint="name a folder below /dev/shm, or pass --allow-disk if the disk may contain the model in the clear",
     )

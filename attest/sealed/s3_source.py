@@ -49,7 +49,7 @@ class S3Address:
         printable = key.isprintable() and len(key.encode("utf-8", "surrogatepass")) <= MAX_KEY_BYTES
         if scheme != "s3" or not separator or not _BUCKET.fullmatch(bucket) or not printable:
             raise ConfigurationError(
-                f"{url[:200]!r} is no address of an object: expected s3://bucket/key",
+                f"{url[:200]!r} is not an address of an object: expected s3://bucket/key",
                 code="sealed-url-invalid",
                 expected="s3://bucket/key",
             )
@@ -113,7 +113,9 @@ class S3Source(RemoteSource):
     ) -> None:
         self._address = S3Address.parse(url)
         if not self._address.key:
-            raise ConfigurationError(f"{url} names no object", code="sealed-url-invalid", expected="s3://bucket/key")
+            raise ConfigurationError(
+                f"{url} does not name an object", code="sealed-url-invalid", expected="s3://bucket/key"
+            )
         patience = patience or RetryPolicy()
         self._client = s3_client(patience=patience, endpoint_url=endpoint_url) if client is None else client
         super().__init__(str(self._address), patience=patience, owned=self._client if client is None else None)

@@ -138,7 +138,7 @@ def regular_status(fd: int, name: str) -> os.stat_result:
     except OSError as exc:
         raise unreadable(name, exc) from exc
     if not stat.S_ISREG(status.st_mode):
-        raise SealedSourceError(f"{name} is no regular file", code="sealed-source-not-a-file", field=name)
+        raise SealedSourceError(f"{name} is not a regular file", code="sealed-source-not-a-file", field=name)
     return status
 
 

@@ -84,7 +84,7 @@ class FolderStore:
                 if path in LEFT_OUT:
                     continue
                 if not entry.is_file(follow_symlinks=False):
-                    raise self._unsafe(f"{path!r} is no regular file")
+                    raise self._unsafe(f"{path!r} is not a regular file")
                 if len(found) >= _MAX_ENTRIES:
                     raise self._unsafe(f"it has more than {_MAX_ENTRIES} files")
                 found[path] = entry.stat(follow_symlinks=False).st_size
@@ -98,7 +98,7 @@ class FolderStore:
             code="sealed-folder-unsafe",
             field=self.name,
             expected="folders and regular files",
-            hint="a sealed model holds no links and no devices; get it again from its owner",
+            hint="a sealed model contains no links or devices; get it again from its owner",
         )
 
     def read_small(self, name: str, limit: int) -> bytes:

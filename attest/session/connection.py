@@ -61,7 +61,7 @@ def _client_errors(settings: SessionSettings) -> Iterator[None]:
             hint="pip install 'attest-kms[session]'",
         ) from exc
     except ValueError as exc:  # httpx.InvalidURL is not an OSError, but some of its causes are
-        raise ConfigurationError(f"{settings.url!r} is no URL: {exc}", code="url-invalid", field="url") from exc
+        raise ConfigurationError(f"{settings.url!r} is not a URL: {exc}", code="url-invalid", field="url") from exc
 
 
 def trusting(tls_ca: Path | str | None, *, name: str = "tls_ca") -> ssl.SSLContext:
@@ -139,7 +139,7 @@ def _policy_of(settings: SessionSettings) -> Policy | None:
     if settings.configuration is None and settings.unchecked_tls is None:
         return None
     raise ConfigurationError(
-        "a configuration or unchecked_tls says nothing where the service proves nothing",
+        "a configuration or unchecked_tls has no effect without a policy for the service's machine",
         code="session-settings-invalid",
         field="policy",
         expected="a policy for the service's own machine",
@@ -151,5 +151,5 @@ def _no_evidence(problem: str, exc: Exception) -> CollectionError:
         f"this machine gave no evidence: {problem}",
         code="attester-failed",
         got=getattr(exc, "code", type(exc).__name__),
-        hint="'attest doctor' says what is missing",
+        hint="'attest doctor' shows what is missing",
     )

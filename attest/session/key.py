@@ -78,7 +78,7 @@ class Held:
             f"the lease of {self.reference} ended at {rfc3339_text(self.lease.released.expires_at)}{why}",
             code="lease-lost",
             cause=cause,
-            hint="ask the session for the key anew when the service is back",
+            hint="request the key again when the service is back",
         )
 
 

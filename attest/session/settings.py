@@ -120,7 +120,7 @@ def effective_settings(settings: SessionSettings | None, **given: object) -> Ses
     if settings is None:
         return load_settings(given, environ=os.environ)
     if any(value is not None for value in given.values()):
-        raise TypeError("settings say it all: give them, or the single arguments")
+        raise TypeError("settings contain everything: pass them, or the single arguments")
     return settings
 
 
@@ -270,9 +270,9 @@ def _service_in(file: object) -> VerifierKey | None:
 
 
 def _not_configured(name: str) -> ConfigurationError:
-    missing = {"url": "where the key-release service is", "key": "the key-release service's verifier key"}[name]
+    missing = {"url": "the address of the key-release service", "key": "the key-release service's verifier key"}[name]
     return ConfigurationError(
-        f"nothing says {missing}",
+        f"no setting for {missing}",
         code="kms-not-configured",
         field=name,
         expected=f"an argument, {VARIABLES[name]}, or {name!r} in the table [{_TABLE}] of {FILE_NAME}",

@@ -170,7 +170,7 @@ class BaseSession(ABC, Generic[_Client]):
         return AttestError(
             f"asking failed by {type(exc).__name__}",
             code="session-renewal-failed",
-            hint="this is a defect of attest or of what was given to the session: the log of attest.session has more",
+            hint="this is an internal error of attest or of the session's arguments: see the log of attest.session",
         )
 
     def _lost(self, held: Held, error: LeaseLostError) -> None:
@@ -242,5 +242,5 @@ def _lost_by_fork(held: Held) -> LeaseLostError:
     return LeaseLostError(
         f"{held.reference} is the parent process's: a lease is not shared by a fork",
         code="session-forked",
-        hint="ask the session for the key again in this process, which then has a lease of its own",
+        hint="request the key again in this process, which then has its own lease",
     )

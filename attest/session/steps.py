@@ -118,7 +118,7 @@ def obtain(holdings: Holdings, references: tuple[KeyReference, ...], *, url: str
         raise LeaseLostError(
             f"the service at {url} granted a lease that was over when it arrived",
             code="lease-lost",
-            hint="the lease has to last longer than a release takes: kms key release KEY --lease-seconds",
+            hint="the lease must last longer than a release takes: kms key release KEY --lease-seconds",
         )
     return found
 

@@ -1,7 +1,7 @@
 """The boundary of a command: every failure becomes an ``error:`` line, a ``hint:`` line and an exit code.
 
 Exit codes: 0 verified or affirmed · 1 not affirmed · 2 usage · 3 malformed or unsupported evidence · 4 verification
-failed · 5 endorsement missing or stale · 6 collection failed · 70 a defect of attest · 130 interrupted · 141 the
+failed · 5 endorsement missing or stale · 6 collection failed · 70 an internal error · 130 interrupted · 141 the
 reader of the output went away.
 """
 
@@ -74,8 +74,8 @@ def _unexpected(exc: Exception) -> int:
     from attest import __version__
 
     report_error(
-        f"attest {__version__} made a mistake: {type(exc).__name__}: {exc}"[:400],
-        f"this is a defect of attest, not of your input: please report it with the command line; "
+        f"attest {__version__} failed with an internal error: {type(exc).__name__}: {exc}"[:400],
+        f"this is a bug in attest, not in your input: please report it with the command line; "
         f"{DEBUG_VARIABLE}=1 prints the details",
     )
     return EXIT_DEFECT

@@ -23,7 +23,7 @@ class Display:
     Attributes:
         json: one JSON document on standard output.
         quiet: no result for people, no warnings; errors remain.
-        verbose: every detail, and notes about what was passed over.
+        verbose: all details, and notes about skipped input.
         no_colour: no colours, even where standard output is a terminal and NO_COLOR is not set.
     """
 
@@ -89,9 +89,9 @@ display_options = gathered(
     "display",
     Display,
     (
-        click.option("--json", is_flag=True, help="Print one JSON document, and nothing else, on standard output."),
-        click.option("-q", "--quiet", is_flag=True, help="Print errors only; the exit code tells the outcome."),
-        click.option("-v", "--verbose", is_flag=True, help="Print every detail, and notes about what was passed over."),
+        click.option("--json", is_flag=True, help="Print only one JSON document on standard output."),
+        click.option("-q", "--quiet", is_flag=True, help="Print only errors; the exit code shows the outcome."),
+        click.option("-v", "--verbose", is_flag=True, help="Print all details, and notes about skipped input."),
         click.option("--no-colour", "--no-color", is_flag=True, help="No colours. The same as NO_COLOR=1."),
     ),
     title=OUTPUT,

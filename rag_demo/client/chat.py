@@ -18,12 +18,12 @@ from rag_demo.client.screen import Screen, facts_of
 _HELP: Final = (
     "a line without a slash is a question",
     "/upload FILE       seal a document and send it",
-    "/documents         what the service has of yours",
+    "/documents         list your documents",
     "/delete N|ID|all   delete a document, or all of them",
-    "/check             let the machine prove itself now",
-    "/policy            what you demand of the machine",
-    "/evidence          what the machine proved",
-    "/why               every check, and how it came out",
+    "/check             attest the machine now",
+    "/policy            show your policy for the machine",
+    "/evidence          show what the machine proved",
+    "/why               show every check and its outcome",
     "/quit              end",
 )
 _MAX_LINE: Final = 100_000
@@ -147,7 +147,7 @@ class Chat:
         except ValueError as exc:
             raise _usage(f"/upload FILE: {exc}") from exc
         if len(words) != 1:
-            raise _usage("/upload FILE: expected one file, in quotes where its name has blanks")
+            raise _usage("/upload FILE: expected one file, in quotes if its name has blanks")
         stored = self._client.upload(Path(words[0]).expanduser(), progress=self._screen.progress)
         document = stored.document
         self._screen.line(
@@ -170,7 +170,7 @@ class Chat:
                 raise _usage(f"/delete {number}: /documents lists the numbers")
             document = self._listed[number - 1].id
         if not document:
-            raise _usage("/delete N|ID|all: say which")
+            raise _usage("/delete N|ID|all: expected one of them")
         self._client.delete(document)
         self._screen.line("deleted")
 

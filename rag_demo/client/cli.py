@@ -73,24 +73,28 @@ def _connected(command: _Command) -> _Command:
 _PATH = click.Path(path_type=Path)
 _OPTIONS: Final = (
     click.argument("url", metavar="URL"),
-    click.option("--policy", type=_PATH, required=True, help="What the machine has to meet before anything is sent."),
+    click.option(
+        "--policy", type=_PATH, required=True, help="Policy that the machine must meet before anything is sent."
+    ),
     click.option("--service", metavar="NAME", help="The service's name in its evidence. Default: the host of URL."),
-    click.option("--endorsements", type=_PATH, multiple=True, help="What vendors say of the machine. Repeatable."),
+    click.option("--endorsements", type=_PATH, multiple=True, help="Vendors' endorsements of the machine. Repeatable."),
     click.option("--anchors", type=_PATH, help="Add and remove trust anchors (TOML)."),
-    click.option("--allow-simulated", is_flag=True, help="Also accept a machine of the simulator: it proves nothing."),
-    click.option("--offline", is_flag=True, help="Ask no vendor about the machine."),
-    click.option("--token", type=_PATH, help="Your token, made where it is missing: your documents hang on it."),
-    click.option("--tls-ca", type=_PATH, help="Who may vouch for the TLS certificate (PEM)."),
+    click.option(
+        "--allow-simulated", is_flag=True, help="Also accept a simulated machine, which proves nothing about hardware."
+    ),
+    click.option("--offline", is_flag=True, help="Fetch no endorsements of the machine."),
+    click.option("--token", type=_PATH, help="Your token, created if missing: it gives access to your documents."),
+    click.option("--tls-ca", type=_PATH, help="CA of the TLS certificate (PEM)."),
     click.option(
         "--record-seconds",
         type=click.FloatRange(1, RECORD_SECONDS),
         default=RECORD_SECONDS,
         show_default=True,
-        help="How long a proof counts.",
+        help="Validity of a verified result.",
     ),
     click.option("--no-colour", "--no-color", is_flag=True, help="No colours. The same as NO_COLOR=1."),
 )
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document, and nothing else.")
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print only one JSON document.")
 
 
 @click.group(
@@ -163,7 +167,7 @@ def ask(*, client: RagClient, screen: Screen, question: str, as_json: bool) -> i
 
 @_command("upload https://rag.example contract.pdf")
 @click.argument("file", type=_PATH)
-@click.option("--name", help="What the document is called. Default: as its file.")
+@click.option("--name", help="Name of the document. Default: the name of its file.")
 @_json_option
 def upload(*, client: RagClient, screen: Screen, file: Path, name: str | None, as_json: bool) -> int:
     """Seal one document, and send it."""

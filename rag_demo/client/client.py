@@ -261,7 +261,7 @@ def checked_url(url: str) -> str:
             f"{ascii(url)[:120]} is not the address of a service",
             code="url-invalid",
             field="url",
-            expected="http:// or https://, a host, and perhaps a port",
+            expected="http:// or https://, a host, and optionally a port",
             hint="write it as https://rag.example or http://127.0.0.1:8460, without a path",
         )
     return url.rstrip("/")
@@ -275,7 +275,7 @@ def _authority(name: str) -> str:
             f"{ascii(name)[:120]} is not the name of a service",
             code="rag-service-name-invalid",
             field="service",
-            expected="a host in lower case, perhaps with a port or a path",
+            expected="a host in lower case, optionally with a port or a path",
             hint="--service is the name in the service's evidence; ask its operator for it",
         )
     return host

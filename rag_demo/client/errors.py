@@ -83,7 +83,7 @@ def unjudged(exc: Exception) -> VerificationError:
     return VerificationError(
         f"the evidence of the machine could not be appraised: {type(exc).__name__}",
         code="rag-proof-unjudged",
-        hint="nothing was sent, and the machine is no longer trusted: this is a defect of this client",
+        hint="nothing was sent, and the machine is no longer trusted: this is an internal error of this client",
     )
 
 

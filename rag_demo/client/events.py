@@ -75,7 +75,7 @@ def _members(data: bytes) -> Mapping[str, JsonValue]:
     except AttestError as exc:
         raise malformed(exc.message) from exc
     if not isinstance(found, dict):
-        raise malformed("an event that is no object")
+        raise malformed("an event that is not an object")
     return found
 
 
@@ -83,7 +83,7 @@ def _text(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError as exc:
-        raise malformed("a name that is no UTF-8") from exc
+        raise malformed("a name that is not UTF-8") from exc
 
 
 def malformed(problem: str) -> RagAnswerError:
@@ -91,5 +91,5 @@ def malformed(problem: str) -> RagAnswerError:
     return RagAnswerError(
         f"the answer of the service violates its interface: {problem}",
         code="rag-answer-malformed",
-        hint="the service and this client are of different versions, or one of them has a defect",
+        hint="the service and this client have different versions, or one of them has a bug",
     )

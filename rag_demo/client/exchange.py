@@ -21,7 +21,7 @@ from rag_demo.client.token import UserToken
 from rag_demo.client.trust import MachineTrust, SentTo, TrustView
 
 MAX_WHOLE_BYTES: Final = 8 * 1024 * 1024
-"""An answer that is no stream: a list of documents, say."""
+"""An answer that is not a stream, such as a list of documents."""
 _EVENTS: Final = "text/event-stream"
 _REFUSED: Final = 400
 

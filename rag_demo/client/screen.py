@@ -59,7 +59,7 @@ def status_of(standing: TrustStatus) -> Iterator[tuple[str, str]]:
         for one in standing.result.unchecked:
             yield "unchecked", f"{one.check}: {one.reason}"
         if standing.simulated:
-            yield "simulated", "this machine is one of the simulator; nothing here is true of any hardware"
+            yield "simulated", "this machine is simulated; nothing here is proven about hardware"
     if standing.sent_to is not None:
         yield "key", f"{standing.sent_to.key_id}, document {standing.sent_to.digest.hex()}"
     if standing.expires is not None:
@@ -181,7 +181,7 @@ class Screen:
     def answer(self, answer: Answer) -> None:
         """Write an answer with its sources."""
         if not answer.known:
-            self.line("I don't know: your documents say nothing about it that is near enough.", "odd")
+            self.line("I don't know: nothing in your documents is near enough to the question.", "odd")
             return
         self.text(answer.text)
         self.sources(answer)

@@ -91,7 +91,7 @@ def _read(file: Path) -> UserToken:
     with os.fdopen(descriptor, "rb") as stream:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
-            raise _unusable(file, "no regular file", "a regular file")
+            raise _unusable(file, "not a regular file", "a regular file")
         if facts.st_mode & 0o077 or facts.st_uid != os.geteuid():
             got = f"mode {facts.st_mode & 0o777:04o} of user {facts.st_uid}, expected mode 0600 and your own"
             raise _unusable(file, got, "mode 0600, your own")

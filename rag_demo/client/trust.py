@@ -141,7 +141,7 @@ class MachineTrust:
     def require_still(self, used: ChannelRecord) -> None:
         """Require that nothing has contradicted the machine since the message began: a long one takes minutes to send.
 
-        The expiry of the used record meanwhile is no reason to stop.
+        The expiry of the used record in the meantime is not a reason to stop.
 
         Raises:
             VerificationError: ``rag-trust-lost``: the machine failed to prove itself, or the policy is another one.
@@ -158,7 +158,7 @@ class MachineTrust:
         raise VerificationError(
             f"the message was stopped while it was sent: {why}",
             code="rag-trust-lost",
-            hint="the service does not act on part of a message; 'check' shows the machine's standing",
+            hint="the service does not use part of a message; 'check' shows the machine's status",
         ) from error
 
     def _expected(self) -> ChannelExpectation:

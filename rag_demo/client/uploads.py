@@ -39,7 +39,7 @@ def document_name(text: str) -> str:
         text.encode()
     except UnicodeEncodeError as exc:
         raise ConfigurationError(
-            "the document's name is no text",
+            "the document's name is not text",
             code="rag-name-invalid",
             field="name",
             got=ascii(text)[:120],
@@ -66,7 +66,7 @@ def size_of(file: Path) -> int:
     except OSError as exc:
         raise _unreadable(file, exc.strerror or str(exc)) from exc
     if not stat.S_ISREG(facts.st_mode):
-        raise _unreadable(file, "no regular file")
+        raise _unreadable(file, "not a regular file")
     return facts.st_size
 
 

@@ -16,15 +16,15 @@ from rag_demo.enclave.service.config import load_config
 from rag_demo.enclave.service.process import listen, prepare, serve
 from rag_demo.enclave.service.settings import EnclaveSettings, SimulatedKind
 
-_SIMULATED: Final = "SIMULATED: what this machine proves comes from the simulator, and is true of no hardware"
+_SIMULATED: Final = "SIMULATED: the evidence of this machine comes from the simulator and proves nothing about hardware"
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--config", "file", required=True, type=click.Path(path_type=Path), help="The service's settings (TOML).")
-@click.option("--host", help="Address to listen on, in place of listen.host.")
-@click.option("--port", type=click.IntRange(0, 65535), help="Port, in place of listen.port; 0 takes any.")
+@click.option("--host", help="Address to listen on, instead of listen.host.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port, instead of listen.port; 0: any free port.")
 @click.option(
-    "--simulate", type=click.Choice(get_args(SimulatedKind)), help="Prove a simulated machine in place of this one."
+    "--simulate", type=click.Choice(get_args(SimulatedKind)), help="Attest a simulated machine instead of this one."
 )
 @click.option("--gpus", type=click.IntRange(0, 8), help="GPUs of the simulated machine.")
 @click.option("--prompt-key", help="Channel key that the database key's service releases to every replica.")

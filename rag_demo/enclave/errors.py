@@ -8,7 +8,7 @@
     │   └── DocumentReaderError   the operator: this machine reads no documents at all             exit 6
     ├── StoreError                …                                                                exit 6
     │   ├── StoreInputError       the sender: a name or a passage is not what a document has       exit 3
-    │   ├── StoreLimitError       the user: the collection holds no more                           exit 3
+    │   ├── StoreLimitError       the user: the collection is full                                 exit 3
     │   ├── StoreConflictError    the user: there already, or deleted while it came                exit 3
     │   ├── StoreDamagedError     the operator: not what was written, or another key               exit 4
     │   ├── StoreVersionError     the operator: of another version or another model                exit 2
@@ -61,7 +61,7 @@ class StoreInputError(StoreError):
 
 
 class StoreLimitError(StoreError):
-    """The collection, or the store, holds no more."""
+    """The collection, or the store, is full."""
 
     exit_code = 3
 
@@ -105,7 +105,7 @@ class AnswerError(AttestError):
 
 
 class LanguageModelError(AnswerError):
-    """The server of the language model refused, broke off, or said what is no answer."""
+    """The server of the language model refused, stopped, or returned an invalid answer."""
 
 
 class RefusedError(AttestError):

@@ -354,7 +354,7 @@ def test_a_replicated_key_needs_a_window_that_is_shared() -> None:
     key = replace(ChannelKey.born(random=os.urandom, at=AT), replicated=True)
     with pytest.raises(ValueError, match="shared replay window"):
         Service(key=key)
-    with pytest.raises(ValueError, match="say why"):
+    with pytest.raises(ValueError, match="a reason is required"):
         Service(key=key, options={"insecure_replays": " "})
     Service(key=key, options={"insecure_replays": "one replica alone"})
     service = Service()

@@ -99,13 +99,13 @@ def test_a_bundle_is_fetched_signed_shown_checked_and_used(
     key.chmod(0o600)
     public = files.write("key.pub", private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
     fetch = ("endorsements", "fetch", files.report, "--kds", url, "-o", "bundle")
-    assert "may be used until" in attest(*fetch, "--sign-with", key, "--days", "7").out
+    assert "valid until" in attest(*fetch, "--sign-with", key, "--days", "7").out
     ran = attest(*fetch)
     assert (ran.code, "is there already" in ran.err) == (2, True)
     assert attest(*fetch, "--force", "--sign-with", key, "--json").document["verified"] is False
     ran = attest("endorsements", "check", "bundle", "--bundle-key", public, "--json")
     assert (ran.code, len(ran.document["signed_by"]), ran.document["entries"]) == (0, 1, 3)
-    assert "usable until" in attest("endorsements", "check", "bundle").out
+    assert "valid until" in attest("endorsements", "check", "bundle").out
     later = rfc3339_text(this_second().replace(year=this_second().year + 2, day=1))
     ran = attest("endorsements", "check", "bundle", "--at", later)
     assert (ran.code, "expired" in ran.err) == (5, True)

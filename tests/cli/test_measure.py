@@ -117,7 +117,7 @@ def test_a_snippet_is_a_part_of_a_policy_that_loads(attest: Attest, firmware: Pa
         (["--guest-features", "many"], "expected a number"),
         (["--ovmf", "absent"], "cannot be read"),
         (["--ovmf", "."], "cannot be read"),
-        (["--policy-snippet", "--json"], "both ask"),
+        (["--policy-snippet", "--json"], "both use"),
         (["--vmm", "xen"], "xen"),
     ],
 )

@@ -56,7 +56,7 @@ def test_a_snippet_is_a_part_of_a_policy_that_loads(attest: Attest) -> None:
         (["--ovmf", "absent"], 2, "cannot be read"),
         (["--ovmf", "root"], 4, "is not the endorsed firmware"),
         (["--at", "2027-11-01T00:00:00Z"], 4, "expired"),
-        (["--policy-snippet", "--json"], 2, "both ask"),
+        (["--policy-snippet", "--json"], 2, "both use"),
     ],
 )
 def test_what_is_not_endorsed(attest: Attest, options: list[str], code: int, said: str) -> None:

@@ -106,7 +106,7 @@ def test_firmware_with_secure_boot_has_another_rtmr0(attest: Attest) -> None:
         (["--qemu-version", "ten"], "a version of QEMU"),
         (["--page-order", "one"], "one"),
         (["--secure-boot", "on"], "on"),
-        (["--policy-snippet", "--json"], "both ask"),
+        (["--policy-snippet", "--json"], "both use"),
         (["--vm-config", "x"], "--vm-config is for --dstack-image"),
         (["--dstack-image", "x"], "follows from --dstack-image"),
         (["--cmdline", "ä"], "as they are"),

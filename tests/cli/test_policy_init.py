@@ -136,7 +136,7 @@ def test_a_token_is_no_evidence_of_a_machine(attest: Attest, files: Files) -> No
     for command in (("init", "--from"), ("explain", files.policy(), "--against")):
         ran = attest("policy", *command, token, *LAB)
         assert (ran.code, ran.out) == (2, "")
-        assert "give the evidence" in ran.err
+        assert "use the evidence" in ran.err
 
 
 def test_no_evidence_is_wrong_usage(attest: Attest, tmp_path: Path) -> None:

@@ -197,8 +197,8 @@ raise SystemExit(main())
             [sys.executable, "-c", script], capture_output=True, env={**PLAIN, "ATTEST_DEBUG": debug}, check=False
         )
         assert (ran.returncode, ran.stdout) == (70, b"")
-        assert b"made a mistake: RuntimeError: the impossible" in ran.stderr
-        assert b"hint: this is a defect of attest" in ran.stderr
+        assert b"failed with an internal error: RuntimeError: the impossible" in ran.stderr
+        assert b"hint: this is a bug in attest" in ran.stderr
         assert (b"Traceback" in ran.stderr) is shown
 
 

@@ -93,8 +93,8 @@ def test_a_target_that_is_there_is_refused_before_a_key_is_read(attest: Attest, 
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ((), "say where the key is"),
-        (("--key-file", "model.key", "--key-fd", "0"), "say where the key is"),
+        ((), "name the key's source"),
+        (("--key-file", "model.key", "--key-fd", "0"), "name the key's source"),
         (("--key-file", "short.key"), "32 bytes, not 16"),
         (("--key-file", "absent.key"), "cannot be read"),
         (("--key-fd", "99"), "--key-fd 99 cannot be read"),
@@ -234,7 +234,7 @@ def test_links_and_folders_of_git_are_said(attest: Attest, folder: Path) -> None
     refused = seal(attest)
     assert (refused.code, "'link' is a link" in refused.err, "--follow-symlinks" in refused.err) == (2, True, True)
     (folder / "model" / ".git").mkdir()
-    assert ".git is no part of a model" in seal(attest, "--follow-symlinks").err
+    assert ".git is not part of a model" in seal(attest, "--follow-symlinks").err
 
 
 def test_an_interrupted_run_is_announced_and_goes_on(attest: Attest, folder: Path) -> None:

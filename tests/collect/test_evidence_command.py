@@ -285,7 +285,7 @@ def test_endorsements_that_are_missing_are_told_and_nothing_is_fetched(on: On, r
     Path("p.yaml").write_text(strict % snp_guest().measurement.hex())
     ran = on(snp_machine(root), "doctor", "--policy", "p.yaml", "--allow-simulated", "--json")
     failed = [one for one in ran.document["findings"] if one["outcome"] == "fail"]
-    assert [one["fix"] for one in failed] == ["let it be fetched with --online, or give it with --endorsements"]
+    assert [one["fix"] for one in failed] == ["fetch it with --online, or pass it with --endorsements"]
 
 
 def test_endorsements_can_be_given(on: On, root: Path) -> None:

@@ -181,7 +181,7 @@ def test_a_program_that_is_started_wrongly_says_how(program: str, arguments: tup
     ("arguments", "told"),
     [
         (["x"], "usage: batch_job.py"),
-        (["my-model.seald", "owner.pub", "batch-results", "out"], "is no sealed model"),
+        (["my-model.seald", "owner.pub", "batch-results", "out"], "is not a sealed model"),
         (["my-model.sealed", "owner.pub", "batch-result", "out"], "check the name"),
     ],
 )

@@ -164,7 +164,7 @@ def test_a_cached_rim_with_other_reference_values_is_fetched_again_after_a_while
     assert (len(offline.endorsements.rims), offline.failures, server.requests) == (2, (), [])
     found = gather_for_gpus((PARSED,), rims=rims, ocsp=ocsp, at=AT, cache=cache, progress=told.append)
     assert server.requests == [f"/v1/rim/{vbios.id}"]
-    assert told[0] == f"the RIM {vbios.id} in the cache no longer fits"
+    assert told[0] == f"the RIM {vbios.id} in the cache no longer matches"
     verified(found)
 
 

@@ -34,7 +34,7 @@ def said(mistake: Callable[[], object]) -> tuple[str, str]:
 def test_a_path_with_a_typo_and_a_model_that_is_not_sealed_are_told_as_such(place: Place) -> None:
     for folder in (place.folder / "seald", place.model, place.sealed / "sealed.json"):
         code, message = said(lambda folder=folder: open_directory(folder, key=KEY, trusted=TRUSTED))  # type: ignore[misc]  # mypy infers no default of a lambda
-        assert (code, message) == ("sealed-file-missing", f"{folder} is no sealed model: there is no model.sig")
+        assert (code, message) == ("sealed-file-missing", f"{folder} is not a sealed model: there is no model.sig")
 
 
 def test_a_signature_that_may_not_be_read_is_not_told_as_missing(place: Place) -> None:
@@ -83,7 +83,7 @@ def test_what_is_no_model_key_opens_no_model(place: Place, purpose: str) -> None
 
 def test_a_target_in_a_folder_that_is_not_there_is_not_told_of_disks(tmp_path: Path) -> None:
     code, message = said(lambda: require_memory(tmp_path / "no" / "such", allow_disk=False))
-    assert (code, "is no folder" in message) == ("output-unwritable", True)
+    assert (code, "is not a folder" in message) == ("output-unwritable", True)
 
 
 @pytest.mark.parametrize("text", ["", "x", "kms.example", "kms.example/prod+0f3a…", "kms.example/prod+00000000+AQ=="])

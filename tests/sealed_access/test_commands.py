@@ -149,7 +149,7 @@ def test_headers_that_are_none_are_refused_and_not_shown(place: Place, tmp_path:
     (tmp_path / "headers").write_text(content)
     ran = attest("ls", "https://models.example/m", *TRUST, "--headers", "headers")
     assert ran.code == 2
-    assert "does not hold headers" in ran.err
+    assert "does not contain headers" in ran.err
     assert content[:20] not in ran.err
 
 

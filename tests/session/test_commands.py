@@ -388,7 +388,7 @@ def test_a_program_may_go_on_without_a_lease(capsys: pytest.CaptureFixture[str])
     key = FakeKey("model")
     made.lost(key, LOST)  # type: ignore[arg-type]  # as above
     assert made.run((WantedKey.parse("M=model"),), (key,)) == 5  # type: ignore[arg-type]  # as above
-    assert "goes on with model (--on-lost continue)" in capsys.readouterr().err
+    assert "continues with model (--on-lost continue)" in capsys.readouterr().err
 
 
 def test_a_rotation_is_told_once_and_changes_nothing() -> None:

@@ -177,7 +177,7 @@ def test_who_vouches_for_tls_has_to_be_readable(tmp_path: Path) -> None:
 
 
 def test_settings_and_single_arguments_do_not_go_together() -> None:
-    with pytest.raises(TypeError, match="settings say it all"):
+    with pytest.raises(TypeError, match="settings contain everything"):
         attest.Session("https://other", settings=settings())
     with attest.Session(settings=settings()) as session:
         assert session.settings.url == URL

@@ -49,7 +49,7 @@ def verify_inclusion(proof: Sequence[bytes], *, index: int, size: int, leaf: byt
     Spec: RFC 9162, section 2.1.3.2.
     """
     if not 0 <= index < size:
-        raise _not_included(f"index {index} lies outside a tree of {size} leaves")
+        raise _not_included(f"index {index} is outside a tree of {size} leaves")
     node, last, found = index, size - 1, leaf
     for sibling in _hashes(proof, "log-inclusion-invalid"):
         if last == 0:
@@ -129,7 +129,9 @@ def _hashes(proof: Sequence[bytes], code: str) -> list[bytes]:
 
 def _not_included(problem: str) -> VerificationError:
     return VerificationError(
-        f"the log does not hold the entry: {problem}", code="log-inclusion-invalid", clause="RFC 9162, section 2.1.3.2"
+        f"the log does not contain the entry: {problem}",
+        code="log-inclusion-invalid",
+        clause="RFC 9162, section 2.1.3.2",
     )
 
 

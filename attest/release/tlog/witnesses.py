@@ -47,7 +47,7 @@ class WitnessKey(NamedKey):
             Ed25519PublicKey.from_public_bytes(self.public).verify(signature, _signed(text, at))
         except (InvalidSignature, ValueError) as exc:
             raise SignatureError(
-                f"the cosignature of {self.name} does not hold",
+                f"the cosignature of {self.name} is invalid",
                 code="note-signature-invalid",
                 clause="C2SP tlog-cosignature",
             ) from exc

@@ -72,14 +72,14 @@ def parse_chunk(data: bytes) -> Chunk:
     try:
         document: object = json.loads(data)
     except (ValueError, RecursionError) as exc:
-        raise malformed("an event is no JSON") from exc
+        raise malformed("an event is not JSON") from exc
     if not isinstance(document, dict):
-        raise malformed("an event is no object")
+        raise malformed("an event is not an object")
     if "error" in document:
         raise LanguageModelError(
-            "the server of the language model broke off with an error",
+            "the server of the language model stopped with an error",
             code="rag-llm-failed",
-            hint="its log says why",
+            hint="see its log",
             retryable=True,
         )
     choices = document.get("choices")
@@ -96,7 +96,7 @@ def _choice(choice: dict[str, object]) -> Chunk:
         raise malformed("a choice has no delta")
     text = delta.get("content")
     if not isinstance(text, str | None):
-        raise malformed("a delta is no text")
+        raise malformed("a delta is not text")
     return Chunk(text=text or "", finish=finish)
 
 

@@ -32,7 +32,7 @@ class Extract:
 
     Attributes:
         text: the answer, or a statement that there is none.
-        passages: its sources, the best first; empty where there is no answer.
+        passages: its sources, the best first; empty without an answer.
     """
 
     known: bool

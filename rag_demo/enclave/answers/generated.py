@@ -69,12 +69,12 @@ class GeneratedAnswerer:
 def _notes(marks: Marks, *, any_text: bool, cut: bool) -> list[str]:
     """Return the note to the reader about the text above."""
     if not any_text:
-        return ["the language model said nothing"]
+        return ["the language model returned no text"]
     notes = []
     if cut:
-        notes.append("the answer was cut at its greatest length")
+        notes.append("the answer was cut at its maximum length")
     if marks.dropped:
-        notes.append(f"{marks.dropped} citation(s) of passages that were not given were taken out")
+        notes.append(f"{marks.dropped} citation(s) of passages that were not given were removed")
     if not marks.cited:
         notes.append("the language model cited none of the passages")
     return notes

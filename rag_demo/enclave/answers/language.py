@@ -24,7 +24,7 @@ MIN_REASON_CHARACTERS = 10
 MAX_PORT = 65_535
 _DONE = b"[DONE]"
 _FINISHED = frozenset({"stop", "length", "eos", "end_turn"})
-"""Why an answer may end. Another reason (a filter, a call of a tool) is no end of an answer."""
+"""Why an answer may end. Another reason (a filter, a call of a tool) does not end an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,10 +89,10 @@ class LanguageModel:
             # Some servers give the reason of the end, some only a mark. A connection that ends without either was cut.
             else:
                 if finish is None:
-                    raise _cut_off("the stream ended before the answer did")
+                    raise _cut_off("the stream ended before the end of the answer")
         if finish is not None and finish not in _FINISHED:
             raise LanguageModelError(
-                "the language model gave no whole answer",
+                "the language model returned an incomplete answer",
                 code="rag-llm-unfinished",
                 expected="finish_reason stop or length",
                 got=finish[:40],
@@ -131,10 +131,10 @@ class LanguageModel:
             raise _cut_off("the connection ended") from exc
         except httpx.HTTPError as exc:
             raise LanguageModelError(
-                "the server of the language model cannot be reached",
+                "the server of the language model is unreachable",
                 code="rag-llm-unreachable",
                 got=type(exc).__name__,
-                hint="is it running, at this address?",
+                hint="check that it runs at this address",
                 retryable=True,
             ) from exc
 
@@ -169,13 +169,13 @@ def _check_head(status: int, headers: Mapping[str, str]) -> None:
             code="rag-llm-refused",
             expected="200",
             got=str(status),
-            hint="does it know this model, and does it want a token? Its log says why",
+            hint="check the model's name, and whether it requires a token; see its log",
             retryable=status in {httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE},
         )
     if headers.get("content-encoding", "identity") != "identity":
-        raise malformed("it is compressed, and that was not asked for")
+        raise malformed("it is compressed, which was not requested")
     if headers.get("content-type", "").partition(";")[0].strip().lower() != "text/event-stream":
-        raise malformed("it is no stream of events")
+        raise malformed("it is not a stream of events")
 
 
 def _check_url(url: str, inside_boundary: str | None) -> None:
@@ -192,12 +192,12 @@ def _check_url(url: str, inside_boundary: str | None) -> None:
         return
     if inside_boundary is None or len(inside_boundary.strip()) < MIN_REASON_CHARACTERS:
         raise ConfigurationError(
-            "the language model's address is none of this machine's own, and nothing says that it is inside the TEE",
+            "the language model's address is not on this machine, and no reason states that it is inside the TEE",
             code="rag-llm-outside",
             field="inside_boundary",
             expected="a literal loopback address, or a reason in words",
             got=host,
-            hint="documents and questions go there in the clear: use 127.0.0.1, or say why it is inside the boundary",
+            hint="documents and questions are sent there in the clear: use 127.0.0.1, or say why it is inside the TEE",
         )
 
 
@@ -210,10 +210,10 @@ def _is_loopback(host: str) -> bool:
 
 def _no_url() -> ConfigurationError:
     return ConfigurationError(
-        "the language model's address is no URL of an API",
+        "the language model's address is not a URL of an API",
         code="rag-llm-url",
         field="url",
-        expected="http:// or https://, a host, maybe a port and a path; no user, query or fragment",
+        expected="http:// or https://, a host, optionally a port and a path; no user, query or fragment",
         hint="such as http://127.0.0.1:8000/v1",
     )
 
@@ -229,11 +229,11 @@ def _too_slow(seconds: float) -> LanguageModelError:
 
 def _too_long(what: str, most: int) -> LanguageModelError:
     return LanguageModelError(
-        "the language model does not come to an end", code="rag-llm-long", expected=f"at most {most} {what}"
+        "the language model's answer does not end", code="rag-llm-long", expected=f"at most {most} {what}"
     )
 
 
 def _cut_off(what: str) -> LanguageModelError:
     return LanguageModelError(
-        f"the language model broke off: {what}", code="rag-llm-cut-off", hint="ask again", retryable=True
+        f"the language model stopped: {what}", code="rag-llm-cut-off", hint="ask again", retryable=True
     )

@@ -157,7 +157,7 @@ class Child:
                 return crashed(0, 0, self._limits)
             if ended:
                 self._process.returncode = os.waitstatus_to_exitcode(status)
-                # A process starts with its parent's peak: a value no greater than ours is no measurement of its own.
+                # A process starts with its parent's peak: a value no greater than ours is not its own measurement.
                 most = used.ru_maxrss if used.ru_maxrss > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss else 0
                 return crashed(self._process.returncode, most * 1024, self._limits)
             time.sleep(_LOOK_SECONDS)

@@ -3,9 +3,9 @@
 limits          addresses, processor time; no file, no process, no core, no further descriptor
 descriptors     standard input and output stay, which are pipes; all others are closed
 namespaces      of users, network, interprocess communication and names, where the kernel allows it; seccomp
-                already forbids what they would allow, so their absence is no reason to refuse
+                already forbids what they would allow, so their absence is not a reason to refuse
 privileges      no capabilities, no new ones, no access by other processes (ptrace)
-seccomp         the filter of ``seccomp.py``; without it the worker refuses to go on
+seccomp         the filter of ``seccomp.py``; without it the worker refuses to continue
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def confine(*, memory_bytes: int, cpu_seconds: int, unconfined: bool) -> None:
     Args:
         memory_bytes: of addresses.
         cpu_seconds: of processor time.
-        unconfined: go on even without a filter of system calls. Everything else is given up all the same.
+        unconfined: continue without a filter of system calls. All other restrictions apply.
 
     Raises:
         ConfinementError: something that is demanded cannot be given up.

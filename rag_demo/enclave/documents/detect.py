@@ -59,7 +59,7 @@ def _marked(data: bytes) -> DocumentKind | None:
     if data.startswith(b"PK\x03\x04"):
         if is_docx(data):
             return DocumentKind.DOCX
-        raise UnreadableDocumentError("type-unknown", "a zip archive that is no DOCX")
+        raise UnreadableDocumentError("type-unknown", "a zip archive that is not a DOCX")
     if data.startswith(_OLE):
         if _ENCRYPTED_PACKAGE in data:
             raise UnreadableDocumentError("encrypted", "an encrypted Office document")

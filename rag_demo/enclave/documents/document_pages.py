@@ -189,7 +189,7 @@ class Reading(ClosedOnExit, Iterator[Page]):
         try:
             text = payload.decode()
         except UnicodeDecodeError as exc:
-            raise misbehaved("a page that is no UTF-8") from exc
+            raise misbehaved("a page that is not UTF-8") from exc
         self._characters += len(text)
         if self._characters > self._limits.max_characters or FORBIDDEN.search(text):
             raise misbehaved("an invalid page")
@@ -206,7 +206,7 @@ class Reading(ClosedOnExit, Iterator[Page]):
                 f"{self._name!r} has no text in it",
                 code="document-without-text",
                 got=f"{pages} pages without text",
-                hint="pictures of text are not read; have their text recognised first",
+                hint="scanned images are not read; run text recognition first",
             )
 
     def _report(self, progress: ReadingProgress) -> None:
@@ -216,7 +216,7 @@ class Reading(ClosedOnExit, Iterator[Page]):
 
 
 def _require_name(name: str) -> None:
-    """Require a name that can be shown and is no path; it is never used to open anything."""
+    """Require a printable name that is not a path; it is never used to open a file."""
     wrong = None
     if not name.strip() or name in {".", ".."}:
         wrong = "an empty name"
@@ -242,7 +242,7 @@ def _promised(name: str, media_type: str) -> DocumentKind | None:
         by_name, by_type = kind_of_name(name), kind_of_media_type(media_type)
     except LookupError as exc:
         raise DocumentError(
-            f"{name!r}: documents of the kind {exc.args[0]!r} are not read here",
+            f"{name!r}: documents of the kind {exc.args[0]!r} are not supported",
             code="document-type-unknown",
             field="name or media type",
             expected=", ".join(DocumentKind),

@@ -64,7 +64,7 @@ def crashed(code: int, used: int, limits: DocumentLimits) -> DocumentError:
         f"library does not survive, or needs more memory than {limits.memory_bytes} bytes of addresses",
         code="document-reader-crashed",
         got=name,
-        hint="save the document anew with another program, or raise memory_bytes",
+        hint="save the document again with another program, or raise memory_bytes",
     )
 
 
@@ -75,7 +75,7 @@ def mismatch(*, name: str, promised: str, found: str) -> DocumentError:
         code="document-type-mismatch",
         expected=promised,
         got=found,
-        hint="give the file the name and media type of what it is",
+        hint="use the name and media type of the file's real format",
     )
 
 
@@ -137,7 +137,7 @@ class _Refusal:
 _REFUSALS = {
     "type-unknown": _Refusal(
         code="document-type-unknown",
-        text="{name!r} holds {what}, which is not read here",
+        text="{name!r} holds {what}, which is not supported",
         expected="PDF, DOCX, HTML, Markdown, or text in UTF-8 or UTF-16",
         hint="save it as PDF or DOCX",
     ),
@@ -151,7 +151,7 @@ _REFUSALS = {
     "encrypted": _Refusal(
         code="document-encrypted",
         text="{name!r} is {what}",
-        hint="save it without a password: what is uploaded is encrypted on its way and where it lies",
+        hint="save it without a password: uploads are encrypted in transit and at rest",
     ),
     "confinement": _Refusal(
         error=DocumentReaderError,
@@ -169,8 +169,8 @@ _REFUSALS = {
     "defect": _Refusal(
         error=DocumentReaderError,
         code="document-reader-defect",
-        text="{name!r} met a defect of its reader: {what}",
-        hint="report it, if the document may be shown",
+        text="{name!r} met an internal error of its reader: {what}",
+        hint="report it, if you may share the document",
     ),
 }
 
@@ -181,5 +181,5 @@ def _malformed(name: str, what: str, number: int) -> DocumentError:
         f"{name!r} cannot be read: {where}",
         code="document-malformed",
         field=where or None,
-        hint="save the document anew with the program that made it",
+        hint="save the document again with the program that made it",
     )

@@ -100,7 +100,7 @@ def _declared(data: bytes) -> tuple[int, int]:
     """Return how many parts are declared and where their directory begins, before one of millions is read."""
     place = data.rfind(_END_MARK, max(0, len(data) - _END.size - 0xFFFF))
     if place < 0 or place + _END.size > len(data):
-        raise UnreadableDocumentError("malformed", "the archive is cut off")
+        raise UnreadableDocumentError("malformed", "the archive is truncated")
     _, disk, first, here, entries, size, offset, comment = _END.unpack_from(data, place)
     if disk or first or here != entries or 0xFFFF in {here, entries} or 0xFFFFFFFF in {size, offset}:
         raise UnreadableDocumentError(

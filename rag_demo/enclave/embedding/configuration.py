@@ -105,7 +105,7 @@ def parse_config(raw: bytes) -> EncoderConfig:
     document = json_object(raw, name=CONFIG_NAME, code=CONFIG)
     unknown = sorted(document.keys() - _FIXED.keys() - _BOUNDS.keys() - _WITHOUT_EFFECT)
     if unknown:
-        raise _refuse(unknown[0], expected="no such member, whose meaning is not known here", got=document[unknown[0]])
+        raise _refuse(unknown[0], expected="no such member: its meaning is unknown", got=document[unknown[0]])
     for name, values in _FIXED.items():
         if name in _REQUIRED or name in document:
             _require_one_of(document, name, values)

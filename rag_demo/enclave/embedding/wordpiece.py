@@ -148,7 +148,7 @@ def _require_members(part: Mapping[str, JsonValue], members: frozenset[str], *, 
         there = name in part
         raise _refuse(
             f"{where}{name[:100]}",
-            expected="no such member, whose meaning is not known here" if there else "it to be there",
+            expected="no such member: its meaning is unknown" if there else "it to be there",
             got="it" if there else "nothing",
         )
 

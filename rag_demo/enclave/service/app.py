@@ -99,7 +99,7 @@ def _guarded(handler: Handler) -> Handler:
         except AttestError as exc:
             return problem(exc)
         except Exception as exc:  # noqa: BLE001  a defect must not tell what it stumbled over
-            _LOGGED.error("a request ended by a defect", exc_info=exc)
+            _LOGGED.error("a request ended with an internal error", exc_info=exc)
             return problem(defect())
 
     return answer
@@ -108,7 +108,7 @@ def _guarded(handler: Handler) -> Handler:
 async def _no_route(_request: Request, exc: Exception) -> Response:
     status = HTTPStatus(exc.status_code) if isinstance(exc, HTTPException) else HTTPStatus.NOT_FOUND
     code = "rag-method-not-allowed" if status is HTTPStatus.METHOD_NOT_ALLOWED else "rag-route-unknown"
-    return problem(RefusedError("there is nothing of this name and method here", code=code, status=status))
+    return problem(RefusedError("there is no such path and method", code=code, status=status))
 
 
 class _Api:
@@ -224,7 +224,7 @@ class _Api:
             except AttestError as exc:
                 yield refused_event(exc)
             except Exception as exc:  # noqa: BLE001  as in _guarded
-                _LOGGED.error("a question ended by a defect", exc_info=exc)
+                _LOGGED.error("a question ended with an internal error", exc_info=exc)
                 yield refused_event(defect())
 
         def ended() -> None:

@@ -179,7 +179,7 @@ async def _kept_up(run: Callable[[], Coroutine[Any, Any, None]]) -> None:  # Any
         try:
             await run()
         except Exception as exc:  # noqa: BLE001  as it says
-            _log.error("something in the background ended by a defect", exc_info=exc)
+            _log.error("a background task ended with an internal error", exc_info=exc)
         await asyncio.sleep(1)
 
 

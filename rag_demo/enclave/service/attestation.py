@@ -78,7 +78,9 @@ class Offers:
         wait = self._rate.wait_of("", at=self._ticks())
         if wait > 0:
             raise CollectionError(
-                "this machine makes no more evidence for now", code="rag-evidence-limited", got=f"{wait:.1f} s to wait"
+                "this machine cannot make more evidence at the moment",
+                code="rag-evidence-limited",
+                got=f"{wait:.1f} s to wait",
             )
         evidence = self._attester(channel_binding(document, audience=self._audience, nonce=nonce))
         evidence = replace(evidence, items=(*evidence.items, *self._endorsements(at)))
@@ -117,7 +119,7 @@ def _items(files: Mapping[str, bytes]) -> Iterable[EvidenceItem]:
             field="machine.endorsements",
             expected=f"at most {MAX_ENDORSEMENT_FILES} files of {MAX_ENDORSEMENT_BYTES} bytes together",
             got=f"{len(files)} files",
-            hint="name what is about this machine alone: 'attest endorsements fetch' makes one file of it",
+            hint="name only endorsements of this machine: 'attest endorsements fetch' writes them into one file",
         )
     for number, (_, data) in enumerate(sorted(files.items())):
         # A machine may have brought an item ``endorsements`` of its own.

@@ -92,7 +92,7 @@ class EphemeralChannel:
         """Take nothing: this process made the key."""
 
     def wipe(self) -> None:
-        """Drop the keys, and go on with a fresh one, under which the service says why it has stopped."""
+        """Drop the keys, and continue with a fresh one, under which the service reports why it has stopped."""
         self._gateway.keys = ServiceKeys(self._rotation.fresh(at=self._clock()))
 
     async def run(self) -> None:

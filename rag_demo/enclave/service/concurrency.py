@@ -26,7 +26,7 @@ def take_turn(limit: ConcurrencyLimit, user: bytes, what: str) -> Callable[[], N
     """
     if not limit.acquire(user):
         if limit.of(user) >= limit.each:
-            raise busy(f"{limit.each} {what} of yours are under way")
+            raise busy(f"{limit.each} {what} of yours are in progress")
         raise busy(f"{limit.total} {what} are under way")
     given_back = False
 
@@ -45,7 +45,7 @@ def busy(problem: str) -> RefusedError:
         problem,
         code="rag-too-busy",
         status=HTTPStatus.SERVICE_UNAVAILABLE,
-        hint="come again when one of them has ended",
+        hint="try again when one of them has ended",
         retry_seconds=2,
     )
 

@@ -201,17 +201,17 @@ def _settings(reader: _Reader) -> EnclaveSettings:
     for one in (listen, model, database, documents, channel, reader):
         one.done()
     if settings.prompt_key is not None and settings.replay_window is None:
-        raise _invalid("replay_window", "where requests to a released key are remembered by all who have it", "none")
+        raise _invalid("replay_window", "a replay window that all holders of the released key share", "none")
     if settings.prompt_key is None and settings.replay_window is not None:
-        raise _invalid("replay_window", "nothing: the key is this process's own", "one")
+        raise _invalid("replay_window", "nothing: the key belongs to this process", "one")
     if settings.prompt_key is not None and settings.x25519 is not None:
-        raise _invalid("channel.x25519", "nothing: the service that releases the key says which kind it is", "a reason")
+        raise _invalid("channel.x25519", "nothing: the service that releases the key determines its kind", "a reason")
     return settings
 
 
 def _authority(text: str, where: str) -> str:
     if len(text) > MAX_NAME or not set(text) <= _AUTHORITY:
-        raise _invalid(where, "a host in lower case, with a port where it has one", repr(text)[:80])
+        raise _invalid(where, "a host in lower case, optionally with a port", repr(text)[:80])
     return text
 
 
@@ -291,7 +291,7 @@ def _window(reader: _Reader) -> str | None:
 def _llm(reader: _Reader) -> LlmSettings:
     url = reader.text("url")
     if not url.startswith(("http://", "https://")):
-        raise _invalid("llm.url", "an address that begins with http:// or https://", repr(url)[:80])
+        raise _invalid("llm.url", "an address that starts with http:// or https://", repr(url)[:80])
     llm = LlmSettings(
         url=url, model=reader.maybe("model") or "default", inside_boundary=reader.maybe("inside_boundary")
     )
@@ -320,7 +320,7 @@ def _limits(reader: _Reader) -> ServiceLimits:
 def _unknown(where: str, name: str, known: Collection[str]) -> ConfigurationError:
     near = get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else None
-    return _invalid(where + name[:80], "no such setting", "a name that is not known", hint=hint)
+    return _invalid(where + name[:80], "no such setting", "an unknown name", hint=hint)
 
 
 def _invalid(where: str, expected: str, got: str, *, hint: str | None = None) -> ConfigurationError:

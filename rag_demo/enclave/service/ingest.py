@@ -76,7 +76,7 @@ class Ingest:
         try:
             self.send(self._stored())
         except _LeftError:
-            _log.info("an upload was given up: its user left")
+            _log.info("an upload was aborted: its user disconnected")
         except AttestError as exc:
             # A part that was closed meanwhile reports only that.
             error = stopped() if self.life.over else exc
@@ -86,7 +86,7 @@ class Ingest:
             if self.life.over:
                 self.send(refused_event(stopped()))
             else:
-                _log.error("an upload ended by a defect", exc_info=exc)
+                _log.error("an upload ended with an internal error", exc_info=exc)
                 self.send(refused_event(defect("the service failed; nothing of the document was stored")))
         finally:
             self.send(None)
@@ -102,7 +102,7 @@ class Ingest:
         count = len(self.life.bench.store.documents(self.upload.collection))
         if count >= self.limits.documents_per_user:
             raise RefusedError(
-                f"{count} documents are stored, and no more may be",
+                f"{count} documents are stored, which is the maximum",
                 code="rag-documents-full",
                 status=HTTPStatus.CONFLICT,
                 expected=f"at most {self.limits.documents_per_user} documents",
@@ -117,7 +117,7 @@ class Ingest:
             passages = list(islice(bench.split(pages, bench.embedder), most + 1))
         if len(passages) > most:
             raise RefusedError(
-                f"the document comes to more than {most} passages",
+                f"the document has more than {most} passages",
                 code="rag-document-too-long",
                 status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 expected=f"at most {most} passages",
@@ -125,11 +125,11 @@ class Ingest:
             )
         if not passages:
             raise RefusedError(
-                "the document holds no text",
+                "the document has no text",
                 code="rag-document-empty",
                 status=HTTPStatus.UNPROCESSABLE_ENTITY,
                 expected="text that can be read",
-                hint="pages that are images have to be recognised as text first",
+                hint="run text recognition on scanned pages first",
             )
         self._of_passages = len(passages)
         return passages

@@ -62,7 +62,7 @@ class Why:
     def of(error: BaseException) -> Why:
         """Return the reason in an error; of an unexpected one, its class alone."""
         if not isinstance(error, AttestError):
-            return Why(code="rag-defect", detail=f"a defect of the service: {type(error).__name__}")
+            return Why(code="rag-defect", detail=f"an internal error of the service: {type(error).__name__}")
         said = next((one for one in (error, error.__cause__) if isinstance(one, ReleaseRefusedError)), None)
         failed = () if said is None else said.failed_check_ids[:MAX_CHECKS]
         return Why(code=error.code, detail=error.message[:MAX_WHY], failed_checks=failed)
@@ -245,7 +245,7 @@ class Enclave:
             if life is not None:
                 await asyncio.shield(asyncio.ensure_future(asyncio.to_thread(life.bench.close)))
         except Exception as exc:  # noqa: BLE001  what cannot be closed is dropped
-            _log.error("what was opened could not be closed", exc_info=exc)
+            _log.error("model or database could not be closed", exc_info=exc)
         finally:
             await keyring.close()  # in any case
 
@@ -261,7 +261,7 @@ def stopped() -> RefusedError:
         "the service lost a lease of its keys and has stopped",
         code="rag-stopped",
         status=HTTPStatus.SERVICE_UNAVAILABLE,
-        hint="GET /v1/state says why; nothing that was under way is continued",
+        hint="GET /v1/state gives the reason; no request in progress is continued",
         retry_seconds=10,
     )
 
@@ -271,7 +271,7 @@ def _not_yet(state: LifecycleState) -> RefusedError:
         "the service has no keys yet" if state is LifecycleState.LOCKED else "the service is being unlocked",
         code="rag-locked" if state is LifecycleState.LOCKED else "rag-unlocking",
         status=HTTPStatus.SERVICE_UNAVAILABLE,
-        hint="GET /v1/state says why; in the client, 'check' does",
+        hint="GET /v1/state gives the reason; in the client, use 'check'",
         retry_seconds=5 if state is LifecycleState.LOCKED else 2,
     )
 

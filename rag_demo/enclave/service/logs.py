@@ -68,7 +68,7 @@ def set_up_logs() -> None:
 
 
 def _uncaught(error: BaseException | None) -> None:
-    _log.error("a defect that nothing caught", exc_info=error)
+    _log.error("an uncaught internal error", exc_info=error)
 
 
 def _warned(  # noqa: PLR0917  as Python calls it

@@ -39,25 +39,25 @@ CORS_SECONDS: Final = 86_400
 _OPEN: Final = frozenset({GATEWAY_PATH, OFFER_PATH, STATE_PATH})
 _ANY_ORIGIN: Final = (b"access-control-allow-origin", b"*")
 _NOT_ALLOWED: Final = RefusedError(
-    "only GET is answered here", code="rag-method-not-allowed", status=HTTPStatus.METHOD_NOT_ALLOWED
+    "only GET is supported here", code="rag-method-not-allowed", status=HTTPStatus.METHOD_NOT_ALLOWED
 )
 _UNKNOWN: Final = RefusedError(
-    "nothing is answered here in the clear",
+    "this path is not served in the clear",
     code="rag-route-unknown",
     status=HTTPStatus.NOT_FOUND,
-    hint=f"requests go encrypted to {GATEWAY_PATH}",
+    hint=f"send encrypted requests to {GATEWAY_PATH}",
 )
 _UNAVAILABLE: Final = RefusedError(
-    "the service cannot take requests now",
+    "the service cannot accept requests now",
     code="rag-unavailable",
     status=HTTPStatus.SERVICE_UNAVAILABLE,
     retry_seconds=5,
 )
 _NO_KEY: Final = RefusedError(
-    "the service has no channel key yet: it is released to it",
+    "the service has no channel key yet: the key must be released to it first",
     code="rag-locked",
     status=HTTPStatus.SERVICE_UNAVAILABLE,
-    hint="GET /v1/state says why; in the client, 'check' does",
+    hint="GET /v1/state gives the reason; in the client, use 'check'",
     retry_seconds=5,
 )
 _log = logging.getLogger("rag.enclave")
@@ -98,10 +98,10 @@ class OuterApp:
             await self._answer(scope, receive, begun)
         except AttestError as exc:
             # Mainly the replay window: a request that cannot be recorded is refused.
-            _log.error("a request could not be taken", extra={"code": exc.code})
+            _log.error("a request could not be accepted", extra={"code": exc.code})
             await self._fail(_UNAVAILABLE, scope, receive, begun)
         except Exception as exc:  # noqa: BLE001  what it says may quote a request; a connection is no place for it
-            _log.error("a request at the doors ended by a defect", exc_info=exc)
+            _log.error("a request in the clear ended with an internal error", exc_info=exc)
             await self._fail(defect(), scope, receive, begun)
 
     @staticmethod
@@ -171,7 +171,7 @@ class OuterApp:
         except Exception:
             if not left:
                 raise
-            # The client has left, and its answer is truncated: this is no defect.
+            # The client has left, and its answer is truncated: this is not an error.
 
     # -- living
 
@@ -183,7 +183,7 @@ class OuterApp:
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
         except Exception as exc:  # noqa: BLE001  the server has to hear of it
-            _log.error("the service ended by a defect", exc_info=exc)
+            _log.error("the service ended with an internal error", exc_info=exc)
             await send({"type": "lifespan.startup.failed", "message": type(exc).__name__})
             return
         await send({"type": "lifespan.shutdown.complete"})

@@ -28,7 +28,7 @@ _ADDRESS: Final = AddressFields(
     "listen.host",
     "listen.port",
     "name an address of this machine",
-    "another program has it; name another port, or 0 for any",
+    "another program uses it; name another port, or 0 for any",
 )
 _DIVERTING: Final = frozenset({"SSLKEYLOGFILE"})
 _OF_POSTGRES: Final = "PG"
@@ -53,7 +53,7 @@ def prepare() -> None:
             _log.warning("the variable %s of the environment is ignored", name)
     if not harden():
         raise ConfigurationError(
-            "this system does not keep other processes out of this one's memory",
+            "this system does not prevent other processes from reading this one's memory",
             code="rag-not-hardened",
             expected="Linux, and prctl(PR_SET_DUMPABLE)",
         )

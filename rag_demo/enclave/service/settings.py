@@ -35,7 +35,7 @@ class MachineSettings:
     """The source of the machine's evidence.
 
     Attributes:
-        simulate: a machine of the simulator in place of this one; it proves nothing about hardware.
+        simulate: a simulated machine instead of this one; it proves nothing about hardware.
         gpus: number of GPUs of the simulated machine.
         with_gpus: true if the evidence includes this machine's own GPUs; None: where their driver is loaded.
         tcti: Azure: the way to the virtual TPM.
@@ -167,13 +167,13 @@ def relaxations(settings: EnclaveSettings) -> Iterator[str]:
     """Yield each setting that relaxes a check, with its reason; the service logs them at its start."""
     machine = settings.machine
     if machine.simulate is not None:
-        yield f"machine.simulate = {machine.simulate}: what this machine proves is true of no hardware"
+        yield f"machine.simulate = {machine.simulate}: the evidence of this machine proves nothing about hardware"
     keys = {"model.key": settings.model_key, "database.key": settings.database_key, "prompt_key": settings.prompt_key}
     for name, source in keys.items():
         if source is None:
             continue
         if source.service.allow_simulated:
-            yield f"{name}.allow_simulated: the service that releases it may prove itself by a simulator"
+            yield f"{name}.allow_simulated: the service that releases it may run on a simulated machine"
         if source.service.unchecked_tls is not None:
             yield f"{name}.unchecked_tls: {source.service.unchecked_tls}"
     if settings.x25519 is not None:

@@ -145,7 +145,9 @@ def translated() -> Iterator[None]:
         raise _translate(exc) from exc
     except UnicodeEncodeError as exc:
         raise StoreInputError(
-            "a text holds half a character", code="rag-passage-invalid", expected="text that can be written in UTF-8"
+            "a text contains an unpaired surrogate",
+            code="rag-passage-invalid",
+            expected="text that can be written in UTF-8",
         ) from exc
 
 
@@ -155,16 +157,16 @@ def _translate(exc: Exception) -> StoreError:
         return damaged(str(getattr(exc, "sqlite_errorname", "") or "SQLITE_CORRUPT"))
     if code in {_BUSY, _LOCKED}:
         return StoreInUseError(
-            "another process has the database of documents",
+            "another process uses the database of documents",
             code="rag-store-in-use",
-            hint="one service at a time opens it; end the other one",
+            hint="only one service at a time can open it; stop the other one",
             retryable=True,
         )
     if code == _FULL:
         return StoreUnavailableError(
             "there is no space left for documents",
             code="rag-store-full",
-            hint="make space where the database lies",
+            hint="free space on the disk of the database",
             retryable=True,
         )
     return _not_reached(str(getattr(exc, "sqlite_errorname", "") or "SQLITE_ERROR"))
@@ -175,7 +177,7 @@ def _not_reached(got: str) -> StoreUnavailableError:
         "the database of documents cannot be read or written",
         code="rag-store-unavailable",
         got=got,
-        hint="look at the folder it lies in: does it exist, is it writable, is the disk sound?",
+        hint="check that its folder exists, that it is writable, and that the disk is healthy",
         retryable=True,
     )
 
@@ -183,7 +185,7 @@ def _not_reached(got: str) -> StoreUnavailableError:
 def damaged(got: str) -> StoreDamagedError:
     """Return the error that says that the file is not what was written under this key."""
     return StoreDamagedError(
-        "the database of documents does not open under this key, or is not what was written under it",
+        "the database of documents does not open under this key, or was altered",
         code="rag-store-damaged",
         got=got,
         hint="check that the right key was released for it; if it was, restore the file from a copy",
@@ -210,7 +212,7 @@ def _connect(path: Path, key: bytes) -> Connection:
 def _require_cipher(connection: Connection) -> None:
     # Plain SQLite would ignore the key as an unknown setting, and write in the clear.
     if not connection.execute("PRAGMA cipher_version").fetchone():
-        raise _not_reached("this is SQLite without encryption")
+        raise _not_reached("this SQLite has no encryption")
 
 
 def _give_key(connection: Connection, key: bytes) -> None:
@@ -218,7 +220,7 @@ def _give_key(connection: Connection, key: bytes) -> None:
     try:
         connection.execute(f"PRAGMA key = \"x'{bytes(key).hex()}'\"").fetchall()
     except dbapi2.Error:
-        raise _not_reached("the key was not taken") from None
+        raise _not_reached("the key was not accepted") from None
 
 
 def _set_up(connection: Connection) -> None:
@@ -267,7 +269,7 @@ def _check_about(connection: Connection, about: dict[str, str]) -> None:
     for name, expected in about.items():
         if found.get(name) != expected:
             raise StoreVersionError(
-                f"the database was made for another {name}: its vectors mean nothing to this one",
+                f"the database was made for another {name}: its vectors are not usable with this one",
                 code="rag-store-model",
                 field=name,
                 expected=str(found.get(name)),

@@ -24,7 +24,7 @@ class Matrix:
     rows: Vectors
 
     def place(self, number: int) -> int | None:
-        """Return the row of a passage, or None if it cannot be found (yet, or any more)."""
+        """Return the row of a passage, or None if it is not searchable (not yet, or no longer)."""
         at = int(np.searchsorted(self.numbers, number))
         return at if at < self.numbers.size and int(self.numbers[at]) == number else None
 

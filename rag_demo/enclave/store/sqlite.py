@@ -37,7 +37,7 @@ from rag_demo.enclave.store.validation import (
     over_limit,
 )
 
-_LESS = "delete a document that is not needed any more"
+_LESS = "delete a document that you no longer need"
 _DOCUMENT = "id, name, media_type, size, pages, passages, added"
 
 
@@ -109,7 +109,7 @@ class SqliteStore:
 
         Raises:
             StoreInputError: a name or a passage that is none.
-            StoreLimitError: the collection, or the store, holds no more.
+            StoreLimitError: the collection, or the store, is full.
             StoreConflictError: it is there already, or was deleted while it came.
             StoreUnavailableError: no space, or the disk failed.
             StoreDamagedError: the file is not what was written.
@@ -139,7 +139,7 @@ class SqliteStore:
                 number = self._make_collection(connection, collection)
             there = connection.execute("SELECT id FROM documents WHERE collection = ?", (number,)).fetchall()
             if (document.id,) in there:
-                raise StoreConflictError("there is a document of this id", code="rag-document-exists")
+                raise StoreConflictError("a document with this id exists", code="rag-document-exists")
             if len(there) >= self._limits.documents:
                 raise over_limit("rag-limit-documents", self._limits.documents, _LESS)
             connection.execute(
@@ -373,5 +373,5 @@ def _document(row: tuple[str, str, str, int, int, int, str]) -> IndexedDocument:
 
 def _deleted_meanwhile() -> StoreConflictError:
     return StoreConflictError(
-        "the document was deleted while it came", code="rag-document-deleted", hint="add it again if it is wanted"
+        "the document was deleted during the upload", code="rag-document-deleted", hint="upload it again if you want it"
     )

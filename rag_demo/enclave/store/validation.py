@@ -58,7 +58,7 @@ def _check_label(text: str, field: str, longest: int) -> None:
     hidden = any(unicodedata.category(c) in {"Cc", "Cf", "Cs"} for c in text if c not in _JOINERS)
     if not 0 < len(text) <= longest or hidden:
         raise StoreInputError(
-            "the name or the media type of a document is empty, too long, or holds characters that do not print",
+            "the name or the media type of a document is empty, too long, or contains unprintable characters",
             code="rag-document-name-invalid",
             field=field,
             expected=f"1 to {longest} characters that print",
@@ -90,7 +90,7 @@ def _check_text(text: str, limits: StoreLimits) -> None:
     # The readers of documents never return a NUL.
     if size is None or not text.strip() or "\0" in text:
         raise StoreInputError(
-            "a passage is empty, or holds what is no text",
+            "a passage is empty, or is not text",
             code="rag-passage-invalid",
             field="text",
             expected="text that can be written in UTF-8, without NUL",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-SHOUT = "SIMULATED: everybody has the keys; it proves nothing about hardware"
+SHOUT = "SIMULATED: the keys are public; it proves nothing about hardware"
 
 
 def shout() -> None:

@@ -140,22 +140,22 @@ def test_a_token_is_sent_and_not_shown() -> None:
         (["Hot ", "[", "2", "]", "."], "Hot [2]."),
         (["Hot [1, 2]."], "Hot [1][2]."),
         (["Hot [ 1 ]"], "Hot [1]"),
-        (["a[0] is [1]"], "a is [1]\n\n(1 citation(s) of passages that were not given were taken out)"),
-        (["Hot [", "9", "] and [1]"], "Hot  and [1]\n\n(1 citation(s) of passages that were not given were taken out)"),
-        (["Hot [1,9,10]"], "Hot [1]\n\n(2 citation(s) of passages that were not given were taken out)"),
+        (["a[0] is [1]"], "a is [1]\n\n(1 citation(s) of passages that were not given were removed)"),
+        (["Hot [", "9", "] and [1]"], "Hot  and [1]\n\n(1 citation(s) of passages that were not given were removed)"),
+        (["Hot [1,9,10]"], "Hot [1]\n\n(2 citation(s) of passages that were not given were removed)"),
         (["Hot [note] [1] [2"], "Hot [note] [1] [2"),
         (["[1] [", "x"], "[1] [x"),
         (["Hot."], "Hot.\n\n(the language model cited none of the passages)"),
         (
             ["Hot [3]"],
             (
-                "Hot \n\n(1 citation(s) of passages that were not given were taken out; "
+                "Hot \n\n(1 citation(s) of passages that were not given were removed; "
                 "the language model cited none of the passages)"
             ),
         ),
         (["\x1b[31mred\x07\u202e [1]\x00"], "[31mred [1]"),
         (["half \ud83d [1]"], "half  [1]"),
-        ([" ", "\n"], " \n\n\n(the language model said nothing)"),
+        ([" ", "\n"], " \n\n\n(the language model returned no text)"),
     ],
 )
 def test_a_citation_of_what_was_not_given_is_taken_out_and_told(said: list[str], told: str) -> None:
@@ -165,7 +165,7 @@ def test_a_citation_of_what_was_not_given_is_taken_out_and_told(said: list[str],
 @pytest.mark.loopback
 def test_an_answer_that_was_cut_at_its_length_says_so() -> None:
     text, _ = run(serving(delta("So hot [1] th"), delta(None, "length"), DONE))
-    assert text == "So hot [1] th\n\n(the answer was cut at its greatest length)"
+    assert text == "So hot [1] th\n\n(the answer was cut at its maximum length)"
 
 
 # -- the stream

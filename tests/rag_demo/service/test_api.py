@@ -303,7 +303,7 @@ def test_neither_the_user_nor_the_log_is_told_what_a_defect_stumbled_over(site: 
         assert SECRET not in json.dumps(problem)
         ask(client, SECRET)
     lines = [json.loads(line) for line in written.getvalue().splitlines()]
-    (found,) = [one for one in lines if one["message"] == "an upload ended by a defect"]
+    (found,) = [one for one in lines if one["message"] == "an upload ended with an internal error"]
     assert found["exception"][0] == "ValueError"
     assert any("ingest.py" in place for place in found["exception"])
     for hidden in (SECRET, token("anna"), "/v1/questions"):
@@ -335,8 +335,8 @@ def test_whoever_leaves_in_the_middle_of_an_upload_leaves_nothing(site: Site, wr
         assert site.workshop.reader.ended.wait(60)
         wait_until(lambda: "id" in upload_or_busy(client))
         assert [one["name"] for one in client.get("/v1/documents").json()["documents"]] == ["b.txt"]
-    assert "an upload was given up: its user left" in written.getvalue()
-    assert "defect" not in written.getvalue()
+    assert "an upload was aborted: its user disconnected" in written.getvalue()
+    assert "internal error" not in written.getvalue()
 
 
 def upload_or_busy(client: httpx.Client) -> dict[str, Any]:

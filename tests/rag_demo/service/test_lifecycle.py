@@ -506,7 +506,7 @@ def test_what_a_service_says_of_failed_checks_is_told_once_each() -> None:
     assert Why.of(refusal()).failed_checks == ("snp.measurement",)
     error = LeaseLostError("lost", code="lease-renewal-refused", cause=refusal())
     assert Why.of(error).failed_checks == ("snp.measurement",)
-    assert Why.of(ValueError("secret")) == Why(code="rag-defect", detail="a defect of the service: ValueError")
+    assert Why.of(ValueError("secret")) == Why(code="rag-defect", detail="an internal error of the service: ValueError")
 
 
 def test_a_lease_lost_while_the_channel_takes_its_key_leaves_no_key_behind() -> None:

@@ -29,7 +29,7 @@ def read(data: bytes, out: Out) -> None:
     except pypdfium2.PdfiumError as exc:
         if exc.err_code in {pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY}:
             raise UnreadableDocumentError("encrypted", "a PDF with a password") from exc
-        raise UnreadableDocumentError("malformed", "no PDF that can be opened") from exc
+        raise UnreadableDocumentError("malformed", "not a PDF that can be opened") from exc
     with document:
         count = len(document)
         if count < 1:

@@ -30,7 +30,7 @@ def decoded(data: bytes) -> str:
     except UnicodeDecodeError as exc:
         raise UnreadableDocumentError("encoding", f"bytes that are not {encoding.upper()}", exc.start) from exc
     if "\0" in text:
-        raise UnreadableDocumentError("type-unknown", "bytes that are no text")
+        raise UnreadableDocumentError("type-unknown", "bytes that are not text")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
