@@ -26,7 +26,7 @@ PAGE_STAMP := page/node_modules/.installed
 MUTANTS_STAMP := .venv/mutants/.installed
 
 # What mypy and ruff read; a folder that a partial checkout lacks is left out.
-CODE := $(wildcard attest kms rag_demo simulator benchmarks examples fixtures tests)
+CODE := $(wildcard attest attest_kms kms rag_demo simulator benchmarks examples fixtures tests)
 
 # Parse, verify, appraise, decide: 100 % branch coverage of these, and no averaging with the rest.
 CORE := attest/evidence/*,attest/endorsements/*,attest/*_evidence.py,attest/*verification.py,attest/policy/*,attest/appraisal.py,kms/domain/decide.py

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from attest import __version__
+from attest_kms.extras import missing_extra
 from kms.cli.admin import admin
 from kms.cli.anchors import anchors
 from kms.cli.break_glass import break_glass
@@ -73,8 +75,14 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader closed the pipe
         code = 1
     except Exception as exc:  # noqa: BLE001  the last frame: a bug is reported without a traceback of local values
-        code = _fail(f"internal error: {type(exc).__name__}: {exc}", "please report this with the command", BUG)
+        code = _unexpected(exc)
     sys.exit(code)
+
+
+def _unexpected(exc: Exception) -> int:
+    if missing := missing_extra(exc, command="kms"):
+        return _fail(*missing, USAGE)
+    return _fail(f"internal error: {type(exc).__name__}: {exc}", "please report this with the command", BUG)
 
 
 def _exit_code(error: AttestError) -> int:
@@ -110,7 +118,7 @@ class _Sections(click.Group):
 
 
 @click.group(cls=_Sections, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="attest-kms", prog_name="kms")
+@click.version_option(__version__, "-V", "--version", prog_name="kms", message="%(prog)s %(version)s")
 def cli() -> None:
     """Release keys to workloads that prove their identity by attestation.
 
