@@ -37,6 +37,7 @@ _COMMANDS = {
     ),
     "nvsdk": LazyEntry("attest.cli.nvsdk:nvsdk", "Ask NVIDIA's own Python SDK for a second opinion."),
     "page": LazyEntry("attest.cli.web_page:page", "Check a service in the browser, by a page from this computer."),
+    "docs": LazyEntry("attest.cli.docs:docs", "Show the documentation that fits this version."),
     "simulate": LazyEntry("simulate", "SIMULATED hardware for trying things out.", distribution="attest-simulator"),
     "completion": LazyEntry("attest.cli.completion:completion", "Print the completion script of a shell."),
 }

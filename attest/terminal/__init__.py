@@ -8,6 +8,7 @@ from attest.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from attest.terminal.boundary import ReaderGoneError, guarded
+    from attest.terminal.completion import completion_command
     from attest.terminal.lazy_commands import ExampleCommand, ExampleGroup
     from attest.terminal.progress import CLEARED_LINE, bar, shown_progress
     from attest.terminal.signals import stopped_by_signals
@@ -19,6 +20,7 @@ __all__ = [
     "ExampleGroup",
     "ReaderGoneError",
     "bar",
+    "completion_command",
     "guarded",
     "shown_progress",
     "stopped_by_signals",
@@ -29,6 +31,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "attest.terminal.boundary": ("ReaderGoneError", "guarded"),
+        "attest.terminal.completion": ("completion_command",),
         "attest.terminal.lazy_commands": ("ExampleCommand", "ExampleGroup"),
         "attest.terminal.progress": ("CLEARED_LINE", "bar", "shown_progress"),
         "attest.terminal.signals": ("stopped_by_signals",),

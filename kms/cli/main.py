@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from attest import __version__
+from attest.terminal import completion_command
 from attest_kms.extras import missing_extra
 from kms.cli.admin import admin
 from kms.cli.anchors import anchors
@@ -219,6 +220,7 @@ _SECTIONS: dict[str, tuple[click.Command, ...]] = {
     "Emergency controls": (freeze, thaw, floor, break_glass),
     "Access and approval": (admin, people, quorum, proposal, anchors),
     "Log and storage": (log, backup, restore, fsck, guard, migrate, kek),
+    "Shells": (completion_command("kms"),),
 }
 for command in (*IMPORTS, *LIFE, limits, policy):
     key.add_command(command)

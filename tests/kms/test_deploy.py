@@ -156,7 +156,17 @@ def test_mc_33_no_secret_reaches_the_builder() -> None:
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     kept = {line.removeprefix("!") for line in ignored if line.startswith("!")}
     assert "*" in ignored
-    assert kept == {"attest", "attest_kms", "kms", "requirements", "pyproject.toml", "README.md", "LICENSE"}
+    assert kept == {
+        "attest",
+        "attest_kms",
+        "docs",
+        "kms",
+        "policies",
+        "requirements",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+    }
 
 
 def test_compose_names_what_there_is(tmp_path: Path) -> None:

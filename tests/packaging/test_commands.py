@@ -66,6 +66,7 @@ def test_a_command_without_its_extra_names_it_and_the_line_that_installs_it(tmp_
     ("command", "absent", "line", "extra"),
     [
         ("attest", "rich", ["verify", "report.bin", "--offline"], "cli"),
+        ("attest", "markdown_it", ["docs", "cli"], "cli"),
         ("kms", "sqlalchemy", ["init", "svc", "--origin", "a.example/b"], "kms"),
         ("kms", "pydantic", ["init", "svc", "--origin", "a.example/b"], "kms"),
         ("kms", "cryptography", ["init", "svc", "--origin", "a.example/b"], "kms"),

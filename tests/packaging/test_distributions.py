@@ -130,6 +130,23 @@ def test_the_production_wheel_holds_its_packages_and_nothing_of_the_simulator(bu
     assert [name for name in names if "simulator" in name] == []
 
 
+def test_the_production_wheel_carries_policies_documentation_schemas_and_the_page(built: Built) -> None:
+    names = {name for name, _ in built.files("attest-kms")}
+    for folder in ("docs", "policies"):
+        tracked = {path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob("*") if path.is_file()}
+        assert {f"attest/shipped/{name}" for name in tracked} <= names
+    assert "attest/shipped/docs/attest-policy.schema.json" in names
+    assert "attest/page/bundle/index.html" in names
+
+
+def test_documentation_and_policies_are_shown_from_the_wheel(built: Built, tmp_path: Path) -> None:
+    page = built.python(ATTEST, "docs getting-started", at=tmp_path)
+    assert page.stdout == (ROOT / "docs/getting-started.md").read_text()
+    template = built.python(ATTEST, "policy template snp-production", at=tmp_path)
+    (tmp_path / "mine.yaml").write_text(template.stdout)
+    assert built.python(ATTEST, "policy check mine.yaml", at=tmp_path).returncode == 0
+
+
 def test_the_production_wheel_holds_no_private_key(built: Built) -> None:
     assert [name for name, data in built.files("attest-kms") if has_private_key(data)] == []
     assert any(has_private_key(data) for _, data in built.files("attest-simulator"))
