@@ -26,7 +26,7 @@ PAGE_STAMP := page/node_modules/.installed
 MUTANTS_STAMP := .venv/mutants/.installed
 
 # What mypy and ruff read; a folder that a partial checkout lacks is left out.
-CODE := $(wildcard attest attest_kms kms rag_demo simulator benchmarks examples fixtures tests)
+CODE := $(wildcard attest attest_kms kms rag_demo simulator benchmarks distribution examples fixtures tests)
 
 # Parse, verify, appraise, decide: 100 % branch coverage of these, and no averaging with the rest.
 CORE := attest/evidence/*,attest/endorsements/*,attest/*_evidence.py,attest/*verification.py,attest/policy/*,attest/appraisal.py,kms/domain/decide.py
@@ -54,7 +54,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .PHONY: help install install-dev install-tpm demo test check lint format types mypy pyright imports traced reaching tests coverage drift test-fast slow mutants bench fuzz fuzz-bodies \
-        lock openapi page clean distclean
+        lock openapi page dist clean distclean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
@@ -204,6 +204,10 @@ openapi: $(DEV_STAMP) ## write docs/openapi.json and docs/openapi-admin.json
 
 page: $(PAGE_STAMP) ## build the page's bundles into attest/page/bundle
 	node page/build.mjs
+
+# SOURCE_DATE_EPOCH is that of the commit unless set, so that the same commit gives the same bytes.
+dist: $(DEV_STAMP) ## wheels, source archives, SBOMs, checksums and provenance, in dist/
+	$(BIN)/python -m distribution.build
 
 # Locked for every platform, by hash, from releases at least a week old. No index and no path is written, so the file is
 # the same wherever it is made. Pins that still fit are kept; UPGRADE=--upgrade takes the newest.
