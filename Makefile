@@ -53,7 +53,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # pyright would otherwise ask a registry whether it is the newest.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help install install-dev install-tpm demo test check lint format types mypy pyright imports traced reaching tests coverage drift test-fast slow mutants bench fuzz fuzz-bodies \
+.PHONY: help install install-dev install-tpm demo test check lint format types mypy pyright imports traced reaching tests coverage drift installation test-fast slow mutants bench fuzz fuzz-bodies \
         lock openapi page dist clean distclean
 
 help: ## list the targets
@@ -169,6 +169,9 @@ drift: $(DEV_STAMP) $(PAGE_STAMP)
 	@fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT && node page/build.mjs "$$fresh" \
 	    && diff -r --brief --exclude='*.py' --exclude=__pycache__ attest/page/bundle "$$fresh" \
 	    || { echo 'error: attest/page/bundle is not what its sources give' >&2; echo 'hint: make page' >&2; exit 1; }
+
+installation: $(DEV_STAMP) ## install wheel and source archive into empty environments, on each Python that is here
+	$(BIN)/python -m pytest -n $(JOBS) -m registry tests/packaging
 
 test-fast: $(DEV_STAMP) ## the tests alone, stopping at the first failure
 	$(BIN)/python -m pytest -n $(JOBS) -x -q

@@ -1,5 +1,7 @@
 """The commands start, or say in two lines what is missing, whatever is installed around them."""
 
+import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -12,6 +14,7 @@ from packaging.utils import canonicalize_name
 
 from attest import __version__
 from attest_kms.extras import EXTRA_OF, missing_extra
+from tests.packaging.documented_lines import documented_installations
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -100,6 +103,15 @@ def test_every_library_of_an_extra_is_known_by_the_modules_that_it_brings() -> N
             if requirement.name != "attest-kms" and found is not None:  # a source archive is not installed everywhere
                 assert found & EXTRA_OF.keys(), f"{requirement.name}: {sorted(found)}"
     assert set(EXTRA_OF.values()) <= EXTRAS.keys()
+
+
+def test_no_line_of_the_documentation_installs_this_project_from_an_index() -> None:
+    lines = documented_installations()
+    assert len(lines) > 10
+    named = [line for line in lines for word in shlex.split(line) if re.match(r"(attest|kms)\b", word)]
+    assert named == []
+    extras = {name for line in lines for group in re.findall(r"\[([a-z0-9,]+)\]", line) for name in group.split(",")}
+    assert extras <= EXTRAS.keys()
 
 
 @pytest.mark.parametrize("command", ["attest", "kms"])
