@@ -221,6 +221,8 @@ lock: $(DEV_STAMP) ## remake requirements/*.txt after a change of pyproject.toml
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --group build --output-file requirements/dev.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra rag --constraint requirements/dev.txt --output-file requirements/run.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra kms --extra postgres --extra pkcs11 --extra transit --extra otel --constraint requirements/dev.txt --output-file requirements/service.txt
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra models --constraint requirements/dev.txt --output-file requirements/models.txt
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra s3 --constraint requirements/dev.txt --output-file requirements/s3.txt
 	$(COMPILE) $(UPGRADE) --group build --constraint requirements/dev.txt --output-file requirements/build.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra tpm --constraint requirements/dev.txt --output-file requirements/tpm.txt
 	$(COMPILE) $(UPGRADE) --group tpm-build --constraint requirements/dev.txt --output-file requirements/tpm-build.txt
