@@ -15,6 +15,8 @@ JOBS ?= 2
 ONLY ?=
 ARGS ?=
 UPGRADE ?=
+TAG ?= localhost/kms:latest
+VARIANTS ?=
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -53,7 +55,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # pyright would otherwise ask a registry whether it is the newest.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help install install-dev install-tpm demo test check lint format types mypy pyright imports traced reaching tests coverage drift installation test-fast slow mutants bench fuzz fuzz-bodies \
+.PHONY: help install install-dev install-tpm demo test check lint format types mypy pyright imports traced reaching tests coverage drift installation image image-check test-fast slow mutants bench fuzz fuzz-bodies \
         lock openapi page dist clean distclean
 
 help: ## list the targets
@@ -172,6 +174,12 @@ drift: $(DEV_STAMP) $(PAGE_STAMP)
 
 installation: $(DEV_STAMP) ## install wheel and source archive into empty environments, on each Python that is here
 	$(BIN)/python -m pytest -n $(JOBS) -m registry tests/packaging
+
+image: ## build the container image with buildah: TAG=localhost/kms:latest VARIANTS='s3 tpm'
+	deploy/image/build $(TAG) $(VARIANTS)
+
+image-check: $(RUN_STAMP) ## run the built image: init, serve and a release, confined; TAG and VARIANTS as for image
+	deploy/image/check $(TAG) $(VARIANTS)
 
 test-fast: $(DEV_STAMP) ## the tests alone, stopping at the first failure
 	$(BIN)/python -m pytest -n $(JOBS) -x -q

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-LOCK_FILES: Final = ("run", "service")
+LOCK_FILES: Final = ("models", "run", "s3", "service", "tpm")
 
 
 def write_sbom(root: Path, lock_file: str, target: Path) -> None:
