@@ -15,6 +15,8 @@ JOBS ?= 2
 ONLY ?=
 ARGS ?=
 UPGRADE ?=
+TAG ?= localhost/kms:latest
+VARIANTS ?=
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -26,7 +28,7 @@ PAGE_STAMP := page/node_modules/.installed
 MUTANTS_STAMP := .venv/mutants/.installed
 
 # What mypy and ruff read; a folder that a partial checkout lacks is left out.
-CODE := $(wildcard attest kms rag_demo simulator benchmarks examples fixtures tests)
+CODE := $(wildcard attest attest_kms kms rag_demo simulator benchmarks distribution examples fixtures tests)
 
 # Parse, verify, appraise, decide: 100 % branch coverage of these, and no averaging with the rest.
 CORE := attest/evidence/*,attest/endorsements/*,attest/*_evidence.py,attest/*verification.py,attest/policy/*,attest/appraisal.py,kms/domain/decide.py
@@ -53,8 +55,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # pyright would otherwise ask a registry whether it is the newest.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help install install-dev install-tpm demo test check lint format types mypy pyright imports traced reaching tests coverage drift test-fast slow mutants bench fuzz fuzz-bodies \
-        lock openapi page clean distclean
+.PHONY: help install install-dev install-tpm demo test check lint format types mypy pyright imports traced reaching tests coverage drift installation image image-check test-fast slow mutants bench fuzz fuzz-bodies \
+        lock openapi page dist clean distclean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
@@ -170,6 +172,15 @@ drift: $(DEV_STAMP) $(PAGE_STAMP)
 	    && diff -r --brief --exclude='*.py' --exclude=__pycache__ attest/page/bundle "$$fresh" \
 	    || { echo 'error: attest/page/bundle is not what its sources give' >&2; echo 'hint: make page' >&2; exit 1; }
 
+installation: $(DEV_STAMP) ## install wheel and source archive into empty environments, on each Python that is here
+	$(BIN)/python -m pytest -n $(JOBS) -m registry tests/packaging
+
+image: ## build the container image with buildah: TAG=localhost/kms:latest VARIANTS='s3 tpm'
+	deploy/image/build $(TAG) $(VARIANTS)
+
+image-check: $(RUN_STAMP) ## run the built image: init, serve and a release, confined; TAG and VARIANTS as for image
+	deploy/image/check $(TAG) $(VARIANTS)
+
 test-fast: $(DEV_STAMP) ## the tests alone, stopping at the first failure
 	$(BIN)/python -m pytest -n $(JOBS) -x -q
 
@@ -205,6 +216,10 @@ openapi: $(DEV_STAMP) ## write docs/openapi.json and docs/openapi-admin.json
 page: $(PAGE_STAMP) ## build the page's bundles into attest/page/bundle
 	node page/build.mjs
 
+# SOURCE_DATE_EPOCH is that of the commit unless set, so that the same commit gives the same bytes.
+dist: $(DEV_STAMP) ## wheels, source archives, SBOMs, checksums and provenance, in dist/
+	$(BIN)/python -m distribution.build
+
 # Locked for every platform, by hash, from releases at least a week old. No index and no path is written, so the file is
 # the same wherever it is made. Pins that still fit are kept; UPGRADE=--upgrade takes the newest.
 COMPILE := env -u UV_FIND_LINKS $(BIN)/uv pip compile --no-config --quiet --universal --python-version 3.11 \
@@ -214,6 +229,8 @@ lock: $(DEV_STAMP) ## remake requirements/*.txt after a change of pyproject.toml
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --group build --output-file requirements/dev.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra rag --constraint requirements/dev.txt --output-file requirements/run.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra kms --extra postgres --extra pkcs11 --extra transit --extra otel --constraint requirements/dev.txt --output-file requirements/service.txt
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra models --constraint requirements/dev.txt --output-file requirements/models.txt
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra s3 --constraint requirements/dev.txt --output-file requirements/s3.txt
 	$(COMPILE) $(UPGRADE) --group build --constraint requirements/dev.txt --output-file requirements/build.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra tpm --constraint requirements/dev.txt --output-file requirements/tpm.txt
 	$(COMPILE) $(UPGRADE) --group tpm-build --constraint requirements/dev.txt --output-file requirements/tpm-build.txt

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from attest.verification import ExpectedFreshness, Freshness, VerifiedEvidence, verify
 
 __version__ = "0.1.0"
+__distribution__ = "attest-kms"
+"""The mark by which the commands know this package from that of the unrelated distribution ``attest``."""
 
 __all__ = [
     "AsyncSession",

@@ -24,5 +24,7 @@ def load_extension(name: str, *, group: str, of: str) -> Any:  # noqa: ANN401  t
     for entry_point in entry_points.select(group=group, name=name):
         return entry_point.load()
     raise ConfigurationError(
-        f"{name!r} needs the distribution {of}", code="distribution-missing", hint=f"pip install {of}"
+        f"{name!r} needs the distribution {of}",
+        code="distribution-missing",
+        hint=f"install {of} of the same version: 'attest docs installing' says how",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from kms.cli.main import main
+from attest_kms.commands import kms
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(kms())

@@ -20,7 +20,7 @@ from attest.policy.snp import SnpAbi, SnpDemands
 from attest.policy.versions import VersionRange
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("attest", "kms", "rag_demo", "simulator")
+PACKAGES = ("attest", "attest_kms", "kms", "rag_demo", "simulator")
 SOURCES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 CODE = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)+")
 

@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-LOCKED = ("build", "dev", "mutants", "run", "service", "tpm", "tpm-build")
+LOCKED = ("build", "dev", "models", "mutants", "run", "s3", "service", "tpm", "tpm-build")
 LOCK_FILES = tuple(f"requirements/{name}.txt" for name in LOCKED)
 SOURCE_ONLY = {"tpm2-pytss"}
 """Packages without wheels, which stand beside what the checks need and not among it."""
@@ -107,6 +107,8 @@ def test_a_lock_file_pins_every_requirement_by_hash_and_names_no_place(name: str
         ("requirements/run.txt", ("cli", "kms")),
         ("requirements/service.txt", ("cli", "kms", "otel", "pkcs11", "postgres", "transit")),
         ("requirements/dev.txt", ("cli", "kms", "otel", "pkcs11", "postgres", "transit", "dev")),
+        ("requirements/models.txt", ("cli", "models")),
+        ("requirements/s3.txt", ("cli", "models", "s3")),
         ("requirements/tpm.txt", ("tpm",)),
     ],
 )
@@ -120,7 +122,7 @@ def test_a_lock_file_satisfies_what_the_project_asks_for(name: str, extras: tupl
     assert unmet == [], "run `make lock`"
 
 
-@pytest.mark.parametrize("name", ["requirements/run.txt", "requirements/service.txt", "requirements/build.txt"])
+@pytest.mark.parametrize("name", [f"requirements/{name}.txt" for name in ("build", "models", "run", "s3", "service")])
 def test_the_lock_files_agree_with_each_other(name: str) -> None:
     everything = locked("requirements/dev.txt")
     assert {package: pin for package, pin in locked(name).items() if everything.get(package) != pin} == {}

@@ -37,6 +37,7 @@ _COMMANDS = {
     ),
     "nvsdk": LazyEntry("attest.cli.nvsdk:nvsdk", "Verify with NVIDIA's own Python SDK as a second opinion."),
     "page": LazyEntry("attest.cli.web_page:page", "Check a service in the browser, with a page from this computer."),
+    "docs": LazyEntry("attest.cli.docs:docs", "Show the documentation that fits this version."),
     "simulate": LazyEntry("simulate", "SIMULATED hardware for tests.", distribution="attest-simulator"),
     "completion": LazyEntry("attest.cli.completion:completion", "Print the completion script of a shell."),
 }

@@ -13,6 +13,7 @@ from attest.cli.policy_explain import explain
 from attest.cli.policy_init import init
 from attest.cli.policy_lint import lint
 from attest.cli.policy_sign import sign, verify
+from attest.cli.policy_template import template
 from attest.cli.policy_test import test_
 from attest.cli.reference_options import References, references_options
 from attest.terminal.display import Display, display_options
@@ -99,5 +100,5 @@ def schema(editor_line: str | None) -> None:
         click.echo(f"# yaml-language-server: $schema={editor_line}")
 
 
-for _command in (convert, init, explain, test_, diff, lint, sign, verify):
+for _command in (convert, init, explain, test_, diff, lint, sign, template, verify):
     policy.add_command(_command)

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING
-
 import click
 
 from attest.terminal.lazy_commands import ExampleCommand
-from attest.terminal.signals import stopped_by_signals
-
-if TYPE_CHECKING:
-    from http.server import ThreadingHTTPServer
 
 
 @click.command(
@@ -39,6 +32,7 @@ def page(*, url: str | None, name: str | None, port: int, no_browser: bool, dige
     The service cannot change the page. The page sends requests across origins, and nothing confidential until
     you accept what the machine is. Policies are kept by the browser for 127.0.0.1 and this port.
     """
+    from attest.cli.local_server import serve_until_stopped
     from attest.page import page_digest, page_files
     from attest.page.server import page_server
 
@@ -47,23 +41,5 @@ def page(*, url: str | None, name: str | None, port: int, no_browser: bool, dige
         return
     if url is None:
         raise click.UsageError("give the address of the service, or --digest")
-    _serve(page_server(page_files(service=url, name=name), port=port), no_browser=no_browser)
-
-
-def _serve(server: ThreadingHTTPServer, *, no_browser: bool) -> None:
-    from attest.page import page_digest
-    from attest.page.server import HOST
-
-    try:
-        here = f"http://{HOST}:{server.server_port}/"
-        click.echo(f"page: {here}")
-        click.echo(f"digest: {page_digest()}")
-        sys.stdout.flush()
-        if not no_browser:
-            click.launch(here)
-        with stopped_by_signals():
-            server.serve_forever()
-    except KeyboardInterrupt:
-        click.echo("ended", err=True)
-    finally:
-        server.server_close()
+    server = page_server(page_files(service=url, name=name), port=port)
+    serve_until_stopped(server, what="page", no_browser=no_browser, lines=(f"digest: {page_digest()}",))

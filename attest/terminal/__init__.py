@@ -8,6 +8,7 @@ from attest.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from attest.terminal.boundary import ReaderGoneError, guarded
+    from attest.terminal.completion import completion_command
     from attest.terminal.display import stacked
     from attest.terminal.help_sections import OUTPUT
     from attest.terminal.lazy_commands import ExampleCommand, ExampleGroup
@@ -22,6 +23,7 @@ __all__ = [
     "ExampleGroup",
     "ReaderGoneError",
     "bar",
+    "completion_command",
     "guarded",
     "shown_progress",
     "stacked",
@@ -33,6 +35,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "attest.terminal.boundary": ("ReaderGoneError", "guarded"),
+        "attest.terminal.completion": ("completion_command",),
         "attest.terminal.display": ("stacked",),
         "attest.terminal.help_sections": ("OUTPUT",),
         "attest.terminal.lazy_commands": ("ExampleCommand", "ExampleGroup"),

@@ -17,6 +17,7 @@ import click
 
 from attest.errors import AttestError
 from attest.terminal.visible_text import visible
+from attest_kms.extras import missing_extra
 
 DEBUG_VARIABLE = "ATTEST_DEBUG"
 """Prints the traceback of a defect if set, and neither empty nor 0."""
@@ -62,6 +63,9 @@ def guarded(run: Callable[[], object]) -> int:
 
 
 def _unexpected(exc: Exception) -> int:
+    if missing := missing_extra(exc, command="attest"):
+        report_error(*missing)
+        return EXIT_USAGE
     if isinstance(exc, OSError) and exc.errno in _NO_ROOM:
         _silence_stdout()
         where = f" {exc.filename}" if exc.filename else ""

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from attest.terminal import ExampleCommand, ExampleGroup
+from attest import __version__
+from attest.terminal import ExampleCommand, ExampleGroup, completion_command
+from attest_kms.extras import missing_extra
 from kms.cli.admin import admin
 from kms.cli.anchors import anchors
 from kms.cli.break_glass import break_glass
@@ -75,8 +77,14 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader closed the pipe
         code = 1
     except Exception as exc:  # noqa: BLE001  the last frame: a bug is reported without a traceback of local values
-        code = _fail(f"internal error: {type(exc).__name__}: {exc}", "please report this with the command", BUG)
+        code = _unexpected(exc)
     sys.exit(code)
+
+
+def _unexpected(exc: Exception) -> int:
+    if missing := missing_extra(exc, command="kms"):
+        return _fail(*missing, USAGE)
+    return _fail(f"internal error: {type(exc).__name__}: {exc}", "please report this with the command", BUG)
 
 
 def _exit_code(error: AttestError) -> int:
@@ -120,7 +128,7 @@ class _Sections(ExampleGroup):
         "kms log verify --config /etc/kms/kms.toml",
     ),
 )
-@click.version_option(package_name="attest-kms", prog_name="kms")
+@click.version_option(__version__, "-V", "--version", prog_name="kms", message="%(prog)s %(version)s")
 def cli() -> None:
     """Release keys to workloads that prove their identity by attestation."""
 
@@ -219,6 +227,7 @@ _SECTIONS: dict[str, tuple[click.Command, ...]] = {
     "Emergency controls": (freeze, thaw, floor, break_glass),
     "Access and approval": (context, login, logout, admin, people, quorum, proposal, anchors),
     "Log and storage": (log, backup, restore, fsck, guard, migrate, kek),
+    "Shells": (completion_command("kms"),),
 }
 for part in (*IMPORTS, *LIFE, limits, policy):
     key.add_command(part)

@@ -208,6 +208,11 @@ def test_completion_scripts(shell: str) -> None:
     assert ran.returncode == 0
     assert b"_ATTEST_COMPLETE" in ran.stdout
     assert attest("completion", "tcsh").returncode == 2
+    of_the_service = subprocess.run(
+        [sys.executable, "-m", "kms", "completion", shell], capture_output=True, env=PLAIN, check=False
+    )
+    assert of_the_service.returncode == 0
+    assert b"_KMS_COMPLETE" in of_the_service.stdout
 
 
 def test_completion_knows_commands_and_options() -> None:
@@ -218,3 +223,9 @@ def test_completion_knows_commands_and_options() -> None:
             "COMP_CWORD": str(len(words.split()) - 1),
         }
         assert wanted in attest(env=env).stdout
+
+
+def test_completion_knows_the_commands_of_the_service() -> None:
+    env = {**PLAIN, "_KMS_COMPLETE": "bash_complete", "COMP_WORDS": "kms key ro", "COMP_CWORD": "2"}
+    ran = subprocess.run([sys.executable, "-m", "kms"], capture_output=True, env=env, check=False)
+    assert b"rotate" in ran.stdout

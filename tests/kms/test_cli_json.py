@@ -20,6 +20,7 @@ __all__ = ["documents", "shell"]
 
 Document = dict[str, Any]
 WITHOUT = {
+    "completion": "it prints a script for a shell",
     "serve": "it runs until it is stopped",
     "key wrap": "what it makes is a file, which is JSON",
     "key import-key": "it prints a signed note, which is compared byte by byte",

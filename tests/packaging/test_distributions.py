@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECTS = {"attest-kms": ROOT, "attest-simulator": ROOT / "simulator"}
 ATTEST = "from attest.cli.main import main; raise SystemExit(main())"
 KMS = "import sys; from kms.cli.main import main; sys.argv[0] = 'kms'; main()"
-HINT = "hint: pip install attest-simulator"
+HINT = "hint: install attest-simulator of the same version: 'attest docs installing' says how"
 PEM = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----\s+[A-Za-z0-9+/=\s]{40,}")
 LABEL = b"attest simulator v1"
 """Every private key of the simulator is derived from a label that begins so."""
@@ -119,10 +119,32 @@ def test_the_two_are_released_together() -> None:
     assert len({(path / "LICENSE").read_bytes() for path in PROJECTS.values()}) == 1
 
 
-def test_the_production_wheel_holds_the_three_packages_and_nothing_of_the_simulator(built: Built) -> None:
+def test_the_production_wheel_holds_its_packages_and_nothing_of_the_simulator(built: Built) -> None:
     names = [name for name, _ in built.files("attest-kms")]
-    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"attest", "kms", "rag_demo"}
+    assert {name.split("/")[0] for name in names if not re.search(r"\.(?:dist-info|data)/", name)} == {
+        "attest",
+        "attest_kms",
+        "kms",
+        "rag_demo",
+    }
     assert [name for name in names if "simulator" in name] == []
+
+
+def test_the_production_wheel_carries_policies_documentation_schemas_and_the_page(built: Built) -> None:
+    names = {name for name, _ in built.files("attest-kms")}
+    for folder in ("docs", "policies"):
+        tracked = {path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob("*") if path.is_file()}
+        assert {f"attest/shipped/{name}" for name in tracked} <= names
+    assert "attest/shipped/docs/attest-policy.schema.json" in names
+    assert "attest/page/bundle/index.html" in names
+
+
+def test_documentation_and_policies_are_shown_from_the_wheel(built: Built, tmp_path: Path) -> None:
+    page = built.python(ATTEST, "docs getting-started", at=tmp_path)
+    assert page.stdout == (ROOT / "docs/getting-started.md").read_text()
+    template = built.python(ATTEST, "policy template snp-production", at=tmp_path)
+    (tmp_path / "mine.yaml").write_text(template.stdout)
+    assert built.python(ATTEST, "policy check mine.yaml", at=tmp_path).returncode == 0
 
 
 def test_the_production_wheel_holds_no_private_key(built: Built) -> None:
@@ -186,7 +208,7 @@ try:
 except ConfigurationError as exc:
     print(exc.code, exc.hint)
 """
-    assert built.python(code, at=tmp_path).stdout == "distribution-missing pip install attest-simulator\n"
+    assert built.python(code, at=tmp_path).stdout == f"distribution-missing {HINT.removeprefix('hint: ')}\n"
     assert built.python(code, at=tmp_path, simulator=True).stdout == ""
 
 

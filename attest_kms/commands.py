@@ -1,0 +1,71 @@
+"""Entry points of ``attest`` and ``kms``."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
+
+from attest_kms.extras import DISTRIBUTION, describe_extra, missing_extra
+
+_USAGE = 2
+_OURS = frozenset({"attest", "kms"})
+
+
+def attest() -> int:
+    """Run ``attest``."""
+    return _run("attest", packages=("attest",), extra="cli")
+
+
+def kms() -> int:
+    """Run ``kms``."""
+    return _run("kms", packages=("attest", "kms"), extra="kms")
+
+
+def _run(command: str, *, packages: tuple[str, ...], extra: str) -> int:
+    """Run a command; exit 2 where a package is another distribution's, or a library is missing."""
+    for package in packages:
+        if not _is_ours(package):
+            return _refuse(
+                f"the package {package!r} is not the one of {DISTRIBUTION}: {_place(package)}", _way(package)
+            )
+    try:
+        main = import_module(f"{command}.cli.main").main
+    except ModuleNotFoundError as exc:
+        if (exc.name or "").partition(".")[0] in _OURS:
+            raise
+        missing = missing_extra(exc, command=command) or describe_extra(str(exc.name), extra=extra, command=command)
+        return _refuse(*missing)
+    code: int = main()
+    return code
+
+
+def _is_ours(package: str) -> bool:
+    try:
+        found = import_module(package)
+    except Exception:  # noqa: BLE001  another distribution's package may raise anything; ours imports nothing that fails
+        return False
+    return getattr(found, "__distribution__", None) == DISTRIBUTION
+
+
+def _place(package: str) -> str:
+    spec = find_spec(package)
+    if spec is None:
+        return "it is not installed"
+    return spec.origin or ", ".join(spec.submodule_search_locations or ())
+
+
+def _way(package: str) -> str:
+    """Return a hint. The index has unrelated distributions that are called like our packages."""
+    again = f"install {DISTRIBUTION} again with --force-reinstall"
+    try:
+        version = distribution(package).version
+    except PackageNotFoundError:
+        return f"leave or rename that folder, or remove it from PYTHONPATH; if it is in site-packages, {again}"
+    return f"{package} {version} is an unrelated distribution: pip uninstall {package}, then {again}"
+
+
+def _refuse(message: str, hint: str) -> int:
+    sys.stderr.write(f"error: {message}\nhint: {hint}\n")
+    return _USAGE

@@ -1,0 +1,73 @@
+"""Extras of the distribution, by the modules that each brings."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import NamedTuple
+
+DISTRIBUTION = "attest-kms"
+
+EXTRA_OF = MappingProxyType(
+    {
+        "alembic": "kms",
+        "boto3": "s3",
+        "cbor2": "cli",
+        "click": "cli",
+        "cryptography": "cli",
+        "fastapi": "kms",
+        "fsspec": "models",
+        "h11": "cli",
+        "httpx": "cli",
+        "hvac": "transit",
+        "joserfc": "tokens",
+        "lxml": "gpu",
+        "markdown_it": "cli",
+        "numpy": "models",
+        "opentelemetry": "otel",
+        "pkcs11": "pkcs11",
+        "prometheus_client": "kms",
+        "psycopg": "postgres",
+        "pydantic": "kms",
+        "pynvml": "gpu",
+        "pypdfium2": "rag",
+        "regopy": "rego",
+        "requests": "transit",
+        "rfc8785": "cli",
+        "rich": "cli",
+        "ruamel": "cli",
+        "sevsnpmeasure": "cli",
+        "signxml": "gpu",
+        "sqlalchemy": "kms",
+        "sqlcipher3": "rag",
+        "tokenizers": "rag",
+        "tpm2_pytss": "tpm",
+        "uvicorn": "kms",
+    }
+)
+"""The extra for each module: the smallest one, but ``cli`` for what a command line cannot do without."""
+_IN_KMS = frozenset({"cli", "gpu", "tokens"})
+"""Extras that ``kms`` includes."""
+
+
+class MissingExtra(NamedTuple):
+    """An error line, and the hint with the command that installs the extra."""
+
+    message: str
+    hint: str
+
+
+def missing_extra(error: Exception, *, command: str) -> MissingExtra | None:
+    """Describe the extra that a failed import needs; None for another error, or a module that no extra brings."""
+    module = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    extra = EXTRA_OF.get(module)
+    return None if extra is None else describe_extra(module, extra=extra, command=command)
+
+
+def describe_extra(module: str, *, extra: str, command: str) -> MissingExtra:
+    """Describe an extra that a command needs."""
+    if command == "kms" and extra in _IN_KMS:
+        extra = "kms"
+    return MissingExtra(
+        f"{command!r} needs the extra {extra!r} of {DISTRIBUTION}: the module {module!r} is not installed",
+        f"pip install '{DISTRIBUTION}[{extra}]'",
+    )
