@@ -140,3 +140,36 @@ def test_every_policy_in_the_documentation_loads() -> None:
     for example in examples:
         whole = re.sub(r'"[0-9a-f]{8}…(\d+) hex digits"', lambda found: f'"{"d" * int(found[1])}"', example)
         load_policy(whole.encode())
+
+
+INTERNAL = re.compile(
+    r"must-check|\bDESIGN\b|(?<!docs/)\b(?:sev-snp|intel-tdx-sgx|nvidia-gpu|azure-cvm|azure-skr|eat-ear|kbs-protocol|formats)\.md"
+)
+
+
+def _shown_texts(path: Path) -> Iterator[str]:
+    """Every text of a file that is no docstring."""
+    tree = ast.parse(path.read_text())
+    silent = {
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent:
+            yield node.value
+
+
+def test_no_output_cites_a_document_that_its_reader_cannot_have() -> None:
+    cited = {
+        f"{path.relative_to(ROOT)}: {text}" for path in SOURCES for text in _shown_texts(path) if INTERNAL.search(text)
+    }
+    for path in (ROOT / "page/src").rglob("*.ts"):
+        lines = [line for line in path.read_text().splitlines() if not line.lstrip().startswith(("//", "*", "/*"))]
+        cited |= {f"{path.relative_to(ROOT)}: {line}" for line in lines if INTERNAL.search(line)}
+    assert cited == set()
+
+
+def test_a_clause_that_cites_our_documentation_names_a_page_that_is_there() -> None:
+    texts = {part for path in SOURCES for text in _shown_texts(path) for part in text.split("; ")}
+    cited = {found[1] for text in texts if (found := re.match(r"^docs/([\w-]+\.md)\b", text))}
+    assert len(cited) > 5
+    assert {page for page in cited if not (ROOT / "docs" / page).is_file()} == set()

@@ -26,7 +26,7 @@ _HWID = "4"
 _CSP_ID = "5"
 _SPARE_SPLS = ("3.4", "3.5", "3.6", "3.7")
 _MAX_SPL = 255
-_CLAUSE = "AMD 57230, extensions; sev-snp.md 9"
+_CLAUSE = "AMD 57230, extensions"
 _OCTET_STRING = 0x04
 
 

@@ -1,1 +1,1 @@
-import{a as s,b as a,c as o,d as r,e,f as n}from"./chunk-3EJ235KV.js";import"./chunk-OOZ2CIGX.js";import"./chunk-RE75LEB5.js";export{n as Channel,s as KEM_HYBRID,a as KEM_X25519,r as askForKeys,e as recordOf,o as spokenKems};
+import{a as s,b as a,c as o,d as r,e,f as n}from"./chunk-SUMR56ZB.js";import"./chunk-TKJAWHBH.js";import"./chunk-RE75LEB5.js";export{n as Channel,s as KEM_HYBRID,a as KEM_X25519,r as askForKeys,e as recordOf,o as spokenKems};

@@ -1,1 +1,1 @@
-import{a as s,b as o,c as r,d as a,e as p,f as i,g as e}from"./chunk-ZUWIOHBW.js";import"./chunk-OOZ2CIGX.js";import"./chunk-4VMIMIOV.js";import"./chunk-RE75LEB5.js";export{s as appraise,r as filesOf,a as loadPolicy,e as oldFirmware,i as propose,p as rows,o as together};
+import{a as s,b as o,c as r,d as a,e as p,f as i,g as e}from"./chunk-H3LY77XW.js";import"./chunk-TKJAWHBH.js";import"./chunk-4VMIMIOV.js";import"./chunk-RE75LEB5.js";export{s as appraise,r as filesOf,a as loadPolicy,e as oldFirmware,i as propose,p as rows,o as together};

@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-ZW3BLPDY.js";import"./chunk-DSE26FBA.js";import"./chunk-OOZ2CIGX.js";import"./chunk-RE75LEB5.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-XM3BCC4B.js";import"./chunk-TN3PDDCU.js";import"./chunk-TKJAWHBH.js";import"./chunk-RE75LEB5.js";export{r as verifyEvidence};

@@ -1,0 +1,1 @@
+import{b as e,e as t,f as a,g as n,h as s}from"./chunk-BXBFGCK6.js";import"./chunk-TKJAWHBH.js";import"./chunk-RE75LEB5.js";function u(u,{log:r,values:c}){let o=t(u,"ccel"===r?n:s);return async t=>{let n=await a(o,c,t);return{events:o.events.length,unjudged:n.unjudged,claims:await e(n)}}}export{u as readEventLog};
