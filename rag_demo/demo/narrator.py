@@ -86,7 +86,9 @@ class Narrator:
             self._line("end", "", outcome="fail" if self.failed else "pass", failed=self.failed)
         else:
             outcome = (
-                f"{self.failed} did NOT come out as they should" if self.failed else "everything came out as it should"
+                f"{self.failed} steps do NOT have the expected outcome"
+                if self.failed
+                else "every step has the expected outcome"
             )
             self._write("")
             self._write(self._painted(f"{outcome} ({seconds:.0f} s)", _RED if self.failed else _GREEN))

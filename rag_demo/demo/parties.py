@@ -135,7 +135,7 @@ def staged(options: Options, *, report: Callable[[str], object] = lambda _: None
         stage = Stage(
             options=options, folder=folder, front=ending.enter_context(RecordingRelay("client", port=0, folder=wire))
         )
-        report("both owners make a key-release service and a key; the model's owner seals the model")
+        report("both owners create a key-release service and a key; the model's owner seals the model")
         _make_owners(stage)
         report("the services and the operator's machine start")
         _start_services(stage, ending)

@@ -26,7 +26,8 @@ _SECONDS: Final = 20.0
 def show_refusals(out: Narrator, stage: Stage) -> None:
     """Ask the documents' owner for its key as others would, and show how each of them is refused."""
     out.title(
-        "Others ask for the documents' key", proves="it goes to that machine, whole, for one question, and only once"
+        "Others request the documents' key",
+        proves="it is released to that machine, with all its devices, once for each challenge",
     )
     owner, options = stage.facts["documents"], stage.options
     kind = next(one for one in get_args(MachineKind) if one == options.machine)
@@ -38,14 +39,14 @@ def show_refusals(out: Narrator, stage: Stage) -> None:
             with _refusal(out, what, code):
                 client.release((owner["key"],), attester=attester)
         client.release((owner["key"],), attester=machine)  # as the enclave does
-        with _refusal(out, "an honest request, sent again", "challenge-used"):
+        with _refusal(out, "a valid request, sent again", "challenge-used"):
             _send(http, sent[-1])
 
 
 def _attempts(machine: SimulatedMachine) -> Iterator[tuple[str, Callable[[Binding], Evidence], str]]:
     """Yield what is wrong, evidence of it, and the code of the refusal."""
     yield "another image on the same machine", machine.with_other_image(), "policy-not-met"
-    yield "evidence for another question", _for_another_question(machine), "nonce-mismatch"
+    yield "evidence for another challenge", _for_another_question(machine), "nonce-mismatch"
     if machine.board is not None:
         yield "one GPU left out", _without_one_gpu(machine), "binding-devices-mismatch"
 

@@ -43,10 +43,10 @@ def ready(out: Narrator, stage: Stage, owner: RagClient) -> None:
     """Wait until the service serves, and say what it took."""
     out.title(
         "The machine proves itself to both owners, and to the client",
-        proves="neither key leaves its owner's service before the machine has met that owner's policy",
+        proves="no key leaves its owner's service before the machine meets that owner's policy",
     )
     for role, owned in (("model", "the key of the sealed model"), ("documents", "the key of the database")):
-        out.tell(f"{owned} is with {stage.facts[role]['identity'].partition('+')[0]}")
+        out.tell(f"{owned} is held by {stage.facts[role]['identity'].partition('+')[0]}")
     found = _wait(lambda: _state(owner) == "ready", READY_SECONDS)
     out.expect("both services released their keys to it; it opened model and database", holds=found, got=_state(owner))
     standing = owner.standing
@@ -79,9 +79,7 @@ def _upload(out: Narrator, stage: Stage, owner: RagClient) -> None:
 
 
 def _ask(out: Narrator, owner: RagClient) -> None:
-    out.title(
-        "The same question again", proves="answers are sentences of the documents, with the place where they stand"
-    )
+    out.title("The same question again", proves="answers are sentences of the documents, each with its source")
     asking = owner.ask(QUESTION)
     passages = [reply for reply in asking if isinstance(reply, Passage)]
     answer = asking.answer
@@ -93,7 +91,7 @@ def _ask(out: Narrator, owner: RagClient) -> None:
 
 
 def _another_user(out: Narrator, other: RagClient) -> None:
-    out.title("Somebody else asks the same", proves="users meet nowhere, not even in an index")
+    out.title("Another user asks the same question", proves="users share no data and no index")
     _expect_unknown(out, "it does not know", other, QUESTION)
     out.expect("and lists no document", holds=not other.documents())
 
@@ -101,7 +99,7 @@ def _another_user(out: Narrator, other: RagClient) -> None:
 def _operator(out: Narrator, stage: Stage) -> None:
     out.title(
         "The operator looks at everything that it can see",
-        proves="all traffic, disks, logs and databases together hold no word of it in any of two dozen encodings",
+        proves="traffic, disks, logs and databases hold no word of it, in any of two dozen encodings",
     )
     searcher = Searcher(document_needles(stage))
     hits, count = _searched(searcher, operator_haystacks(stage))
@@ -114,27 +112,29 @@ def _operator(out: Narrator, stage: Stage) -> None:
     weights = Searcher(weight_needles())
     hits, count = _searched(weights, operator_haystacks(stage))
     out.expect(
-        f"likewise for {len(weights.needles)} forms of the model's weights: nothing", holds=not hits, got=_shown(hits)
+        f"the same search for {len(weights.needles)} forms of the model's weights: nothing",
+        holds=not hits,
+        got=_shown(hits),
     )
 
 
 def _apart(out: Narrator, stage: Stage) -> None:
-    out.title("The owners look for what is the other's", proves="neither has to trust the other")
+    out.title("Each owner looks for the data of the other", proves="the owners need not trust each other")
     hits, _ = _searched(Searcher(document_needles(stage)), Haystack.files(stage.model_owner))
     out.expect("the model owner has nothing of the documents", holds=not hits, got=_shown(hits))
     key = (stage.model_owner / "model.key").read_bytes()
     secrets = (*weight_needles(), *bytes_needles("the model's key", key))
     hits, _ = _searched(Searcher(secrets), Haystack.files(stage.document_owner))
-    out.expect("the document owner has nothing of the model, nor its key", holds=not hits, got=_shown(hits))
+    out.expect("the document owner has nothing of the model or its key", holds=not hits, got=_shown(hits))
     hits, _ = _searched(Searcher(bytes_needles("the model's key", key)), operator_haystacks(stage))
-    out.expect("and the operator has not the model's key", holds=not hits, got=_shown(hits))
+    out.expect("the operator does not have the model's key", holds=not hits, got=_shown(hits))
 
 
 def _tightened(out: Narrator, stage: Stage, owner: RagClient) -> None:
     lease = stage.options.lease_seconds
     out.title(
         "The document owner demands newer firmware",
-        proves=f"what one owner takes back is gone within the lease of {lease} s, and no client goes on",
+        proves=f"a revoked key is gone within the lease of {lease} s, and clients stop",
     )
     (stage.document_owner / "policy-1.json").write_bytes((stage.document_owner / "policy.json").read_bytes())
     with stage.client(policy="policy-1.json") as unaware:  # a client that does not know the new rule
@@ -145,7 +145,7 @@ def _tightened(out: Narrator, stage: Stage, owner: RagClient) -> None:
         stopped = _wait(lambda: _state(unaware) == "stopped", lease + 10.0)
         took = time.monotonic() - began
         out.expect(f"the service was refused its next lease and stopped, {took:.1f} s later", holds=stopped)
-        out.tell(f"it says: {_why(unaware)}")
+        out.tell(f"reason: {_why(unaware)}")
         try:
             unaware.ask(QUESTION).close()
         except RagRefusedError as exc:
@@ -155,7 +155,7 @@ def _tightened(out: Narrator, stage: Stage, owner: RagClient) -> None:
 
 
 def _still_nothing(out: Narrator, stage: Stage) -> None:
-    out.title("Once more, everything that the operator can see", proves="stopping left nothing behind either")
+    out.title("The operator's view is searched again", proves="stopping leaves nothing behind")
     searcher = Searcher((*document_needles(stage), *weight_needles()))
     hits, count = _searched(searcher, operator_haystacks(stage))
     out.expect(f"{count} places, {_megabytes(searcher)}: nothing", holds=not hits, got=_shown(hits))
@@ -167,7 +167,7 @@ def _refused(out: Narrator, owner: RagClient) -> None:
         asking: ReplyStream = owner.ask(QUESTION)
     except AppraisalError as exc:
         failed = ", ".join(one.id for one in exc.checks if one.outcome == "fail")
-        out.good(f"the client sends nothing any more: {failed}")
+        out.good(f"the client sends nothing: {failed}")
     else:
         asking.close()
         out.bad("the client still sends")
