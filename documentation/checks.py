@@ -1,7 +1,7 @@
 """The check reference, `docs/checks.md`: each check with its demand, its clause and the remedy of a failure."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -53,7 +53,7 @@ def _of_module(path: Path) -> Iterator[tuple[str, str]]:
                     yield _text(given["id"], names), _text(given["clause"], names)
 
 
-def _text(node: ast.expr, names: dict[str, object]) -> str:
+def _text(node: ast.expr, names: Mapping[str, object]) -> str:
     match node:
         case ast.Constant(value=str(text)):
             return text

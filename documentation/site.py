@@ -1,10 +1,12 @@
-"""The pages of the site: docs/ and every file of the repository to which a page links, in the same places."""
+"""The pages of the site: docs/, every file of the repository to which a page links, and the generated reference."""
 
 import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+
+from documentation import commands, interfaces
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
 PAGES: Final = REPOSITORY / "build" / "pages"
@@ -36,6 +38,10 @@ def gather(folder: Path = PAGES) -> None:
         shutil.copyfile(path, copy)
         if path.suffix == ".md":
             waiting += linked(path)
+    for name, text in (*commands.pages(), *interfaces.pages()):
+        copy = folder / "docs" / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
