@@ -28,7 +28,7 @@ PROSE_STAMP := prose/node_modules/.installed
 MUTANTS_STAMP := .venv/mutants/.installed
 
 # What textlint reads; prose/.textlintignore names the pages that are not in the style yet.
-PROSE := README.md CONTRIBUTING.md SECURITY.md 'docs/**/*.md'
+PROSE := README.md CONTRIBUTING.md SECURITY.md 'docs/**/*.md' 'examples/*.md' 'policies/*.md' 'build/pages/docs/*s/*.md'
 
 # What mypy and ruff read; a folder that a partial checkout lacks is left out.
 CODE := $(wildcard attest kms rag_demo simulator benchmarks documentation examples fixtures tests)
@@ -139,7 +139,8 @@ lint: $(DEV_STAMP) $(PAGE_STAMP)
 	cd page && node_modules/.bin/eslint --max-warnings 0 .
 	cd page && node_modules/.bin/prettier --check --log-level warn .
 
-prose: $(PROSE_STAMP) ## check the style of the documentation (docs/style.md)
+prose: $(PROSE_STAMP) $(RUN_STAMP) ## check the style of the documentation and of the help texts (docs/style.md)
+	$(BIN)/python -m documentation.site
 	prose/node_modules/.bin/textlint --config prose/.textlintrc.json --rulesdir prose/rules --ignore-path prose/.textlintignore -f unix $(PROSE)
 
 docs: $(RUN_STAMP) $(DOCS_STAMP) ## build the documentation site into build/site; a warning or a broken link fails
