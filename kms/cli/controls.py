@@ -64,7 +64,7 @@ _WAY_BACK = {
 _BEFORE = (
     click.option("--dry-run", is_flag=True, help="Show who could lift the freeze, and freeze nothing."),
     click.option(
-        "--yes", is_flag=True, help="Do not ask for confirmation, even if no administrator could lift the freeze."
+        "--yes", is_flag=True, help="Do not ask for confirmation, even if no one could lift the freeze."
     ),
 )
 
