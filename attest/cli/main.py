@@ -26,7 +26,7 @@ _COMMANDS = {
     "agent": LazyEntry("attest.cli.agent:agent", "Give keys and unsealed files to containers of the same pod."),
     "doctor": LazyEntry("attest.cli.doctor:doctor", "Check that this machine is ready to attest, with remedies."),
     "inspect": LazyEntry("attest.cli.inspect:inspect", "Show what is inside a file, without judging it."),
-    "measure": LazyEntry("attest.cli.measure:measure", "Compute the measurement of a guest image before it starts."),
+    "measure": LazyEntry("attest.cli.measure:measure", "Compute the measurement that a guest image will have."),
     "endorsements": LazyEntry(
         "attest.cli.endorsements:endorsements", "Fetch what vendors publish; make offline bundles."
     ),
