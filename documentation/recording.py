@@ -18,7 +18,7 @@ PAUSE_SECONDS: Final = 6
 LONGEST_SECONDS: Final = 1.6
 """Longer waits of the run are shortened to this."""
 MARGIN: Final = 14
-COLOURS: Final = (("✓", "#4ade80"), ("   shows:", "#94a3b8"), ("***", "#facc15"), ("every step has", "#4ade80"))
+COLOURS: Final = (("✓", "#4ade80"), ("   shows:", "#94a3b8"), ("***", "#facc15"), ("every step had", "#4ade80"))
 
 
 @dataclass(frozen=True, slots=True)

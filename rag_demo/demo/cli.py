@@ -32,23 +32,23 @@ def main(arguments: Sequence[str]) -> int:
     cls=ExampleCommand,
     context_settings={"help_option_names": ["-h", "--help"]},
     examples=(
-        "python -m rag_demo                    # starts everything, and waits; ask it from another terminal",
-        "python -m rag_demo --script           # tells the whole story in half a minute",
+        "python -m rag_demo                    # starts everything, and waits; use it from another terminal",
+        "python -m rag_demo --script           # runs the whole story in half a minute",
         "python -m rag_demo --script --json",
         "python -m rag_demo --machine tdx --gpus 2",
     ),
 )
-@click.option("--script", is_flag=True, help="Tell the story step by step, and end: 0 if everything came out right.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document a line (schema rag.demo/1).")
+@click.option("--script", is_flag=True, help="Run the story step by step, and exit: 0 if every step succeeds.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document per line (schema rag.demo/1).")
 @click.option("--machine", type=click.Choice(get_args(MachineKind)), default="snp", show_default=True)
-@click.option("--gpus", type=click.IntRange(0, 4), default=1, show_default=True, help="How many simulated GPUs.")
+@click.option("--gpus", type=click.IntRange(0, 4), default=1, show_default=True, help="Number of simulated GPUs.")
 @click.option(
     "--lease-seconds",
     type=click.IntRange(5, 3600),
-    help=f"How long a key may be used before the machine proves itself again. Default: 60; {SCRIPT_LEASE_SECONDS} "
+    help=f"Length of a lease, after which the machine attests again. Default: 60; {SCRIPT_LEASE_SECONDS} "
     "with --script.",
 )
-@click.option("--keep", is_flag=True, help="Leave the folders behind: keys, logs, recorded traffic.")
+@click.option("--keep", is_flag=True, help="Keep the folders: keys, logs, recorded traffic.")
 @click.option("--no-colour", "--no-color", is_flag=True, help="No colours. The same as NO_COLOR=1.")
 def demo(
     *,
@@ -65,7 +65,7 @@ def demo(
     Three parties are made in a temporary folder, each with its own files: the model's owner and the documents' owner
     with a key-release service each, and the operator who runs the enclave. Nothing outside this computer is asked.
 
-    Exit codes: 0 everything came out as it should, 1 something did not, 2 usage or something is missing, 130 stopped
+    Exit codes: 0 every step had the expected result, 1 something did not, 2 usage or something is missing, 130 stopped
     before its end, 141 the reader of the output closed it.
     """
     out = Narrator(sys.stdout, as_json=as_json, colour=not no_colour)
@@ -93,7 +93,7 @@ def _serve(out: Narrator, stage: Stage) -> None:
         f"  --token {owner / 'token'}",
     ]
     facts = stage.facts["documents"]
-    out.title("Three parties, each with a folder of its own")
+    out.title("Three parties, each with its own folder")
     out.tell(f"the model's owner      {stage.model_owner}", folder=str(stage.model_owner))
     out.tell(f"the documents' owner   {stage.document_owner}", folder=str(stage.document_owner))
     out.tell(
@@ -101,20 +101,20 @@ def _serve(out: Narrator, stage: Stage) -> None:
     )
     with stage.client() as first:
         ready(out, stage, first)
-    out.title("The service is there")
-    out.tell(f"it listens on {stage.url}, and is called {NAME}", url=stage.url, name=NAME)
+    out.title("The service is ready")
+    out.tell(f"it listens on {stage.url}; its name is {NAME}", url=stage.url, name=NAME)
     out.tell(f"open it in a browser: {stage.url}/   (the page checks it; the policy is {owner / 'policy.json'})")
-    out.title("Talk to it, from another terminal")
+    out.title("Use it, from another terminal")
     if out.as_json:
         out.tell("the whole command", command=" ".join(client))
     for part in () if out.as_json else [f"{one} \\" for one in client[:-1]] + client[-1:]:
         out.tell(part)
-    out.title("Take the documents' key back, from another terminal", proves="the service stops within its lease")
+    out.title("Revoke the documents' key, from another terminal", proves="the service stops within its lease")
     out.tell(
         f"{_near(Path(sys.executable).with_name('kms'))} key disable {facts['key']} --config {facts['config']}",
     )
     out.tell("")
-    out.tell("Ctrl-C ends everything, and " + ("leaves" if stage.options.keep else "removes") + " the folders")
+    out.tell("Ctrl-C stops everything and " + ("keeps" if stage.options.keep else "removes") + " the folders")
     with suppress(KeyboardInterrupt):
         while True:
             for program in stage.programs.values():

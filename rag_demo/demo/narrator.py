@@ -86,9 +86,9 @@ class Narrator:
             self._line("end", "", outcome="fail" if self.failed else "pass", failed=self.failed)
         else:
             outcome = (
-                f"{self.failed} steps do NOT have the expected outcome"
+                f"{self.failed} did NOT have the expected result"
                 if self.failed
-                else "every step has the expected outcome"
+                else "every step had the expected result"
             )
             self._write("")
             self._write(self._painted(f"{outcome} ({seconds:.0f} s)", _RED if self.failed else _GREEN))

@@ -218,7 +218,7 @@ def _tightened(document: JsonValue) -> str:
         gpu["driver_versions"] = {"at_least": "999.0"}
         return "GPU driver of at least 999.0"
     raise ConfigurationError(
-        "this policy has no firmware rule that the demonstration could tighten",
+        "this policy has no firmware minimum that the demonstration could raise",
         code="demo-rule-missing",
         hint="--machine snp, or --gpus 1",
     )
@@ -248,7 +248,7 @@ def _folder(*, keep: bool) -> Iterator[Path]:
         descriptor = _locked(folder)
     except OSError as exc:
         raise ConfigurationError(
-            f"no folder can be made in {base}: {exc.strerror}",
+            f"no folder can be created in {base}: {exc.strerror}",
             code="demo-folder-unusable",
             hint="TMPDIR names another place",
         ) from exc

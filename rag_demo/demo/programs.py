@@ -142,4 +142,4 @@ def _ended(code: int) -> str:
 
 def _failed(what: str, output: str) -> ConfigurationError:
     last = " | ".join(output.strip().splitlines()[-4:])
-    return ConfigurationError(f"{what} failed: {last or 'it said nothing'}", code="demo-program-failed")
+    return ConfigurationError(f"{what} failed: {last or 'it printed nothing'}", code="demo-program-failed")

@@ -27,7 +27,7 @@ def show_refusals(out: Narrator, stage: Stage) -> None:
     """Ask the documents' owner for its key as others would, and show how each of them is refused."""
     out.title(
         "Others request the documents' key",
-        proves="it is released to that machine, with all its devices, once for each challenge",
+        proves="it is released only to that complete machine, for one nonce, and only once",
     )
     owner, options = stage.facts["documents"], stage.options
     kind = next(one for one in get_args(MachineKind) if one == options.machine)
@@ -39,16 +39,16 @@ def show_refusals(out: Narrator, stage: Stage) -> None:
             with _refusal(out, what, code):
                 client.release((owner["key"],), attester=attester)
         client.release((owner["key"],), attester=machine)  # as the enclave does
-        with _refusal(out, "a valid request, sent again", "challenge-used"):
+        with _refusal(out, "an honest request, replayed", "challenge-used"):
             _send(http, sent[-1])
 
 
 def _attempts(machine: SimulatedMachine) -> Iterator[tuple[str, Callable[[Binding], Evidence], str]]:
     """Yield what is wrong, evidence of it, and the code of the refusal."""
     yield "another image on the same machine", machine.with_other_image(), "policy-not-met"
-    yield "evidence for another challenge", _for_another_question(machine), "nonce-mismatch"
+    yield "evidence for another nonce", _for_another_question(machine), "nonce-mismatch"
     if machine.board is not None:
-        yield "one GPU left out", _without_one_gpu(machine), "binding-devices-mismatch"
+        yield "evidence without one GPU", _without_one_gpu(machine), "binding-devices-mismatch"
 
 
 def _for_another_question(machine: SimulatedMachine) -> Callable[[Binding], Evidence]:

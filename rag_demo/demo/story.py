@@ -42,11 +42,11 @@ def tell(out: Narrator, stage: Stage) -> None:
 def ready(out: Narrator, stage: Stage, owner: RagClient) -> None:
     """Wait until the service serves, and say what it took."""
     out.title(
-        "The machine proves itself to both owners, and to the client",
-        proves="no key leaves its owner's service before the machine meets that owner's policy",
+        "The machine attests to both owners, and to the client",
+        proves="each owner's service releases its key only after the machine meets that owner's policy",
     )
     for role, owned in (("model", "the key of the sealed model"), ("documents", "the key of the database")):
-        out.tell(f"{owned} is held by {stage.facts[role]['identity'].partition('+')[0]}")
+        out.tell(f"{owned} is with {stage.facts[role]['identity'].partition('+')[0]}")
     found = _wait(lambda: _state(owner) == "ready", READY_SECONDS)
     out.expect("both services released their keys to it; it opened model and database", holds=found, got=_state(owner))
     standing = owner.standing
@@ -60,7 +60,7 @@ def ready(out: Narrator, stage: Stage, owner: RagClient) -> None:
 
 
 def _ask_before(out: Narrator, owner: RagClient) -> None:
-    out.title("A question, before there are documents", proves="nothing is made up")
+    out.title("A question, before there are documents", proves="it invents nothing")
     out.tell(f"asked: {QUESTION}")
     _expect_unknown(out, "it does not know", owner, QUESTION)
 
@@ -71,7 +71,7 @@ def _expect_unknown(out: Narrator, text: str, client: RagClient, question: str) 
 
 
 def _upload(out: Narrator, stage: Stage, owner: RagClient) -> None:
-    out.title("The document owner uploads a document", proves="it is sealed before it leaves the owner's computer")
+    out.title("The documents' owner uploads a document", proves="it is sealed before it leaves the owner's computer")
     file = stage.document_owner / DOCUMENT_NAME
     file.write_text(DOCUMENT_TEXT)
     stored = owner.upload(file)
@@ -79,7 +79,7 @@ def _upload(out: Narrator, stage: Stage, owner: RagClient) -> None:
 
 
 def _ask(out: Narrator, owner: RagClient) -> None:
-    out.title("The same question again", proves="answers are sentences of the documents, each with its source")
+    out.title("The same question again", proves="answers are sentences of the documents, with their location")
     asking = owner.ask(QUESTION)
     passages = [reply for reply in asking if isinstance(reply, Passage)]
     answer = asking.answer
@@ -91,15 +91,15 @@ def _ask(out: Narrator, owner: RagClient) -> None:
 
 
 def _another_user(out: Narrator, other: RagClient) -> None:
-    out.title("Another user asks the same question", proves="users share no data and no index")
+    out.title("Another user asks the same question", proves="users share no documents and no index")
     _expect_unknown(out, "it does not know", other, QUESTION)
     out.expect("and lists no document", holds=not other.documents())
 
 
 def _operator(out: Narrator, stage: Stage) -> None:
     out.title(
-        "The operator looks at everything that it can see",
-        proves="traffic, disks, logs and databases hold no word of it, in any of two dozen encodings",
+        "Everything that the operator can see is searched",
+        proves="all traffic, disks, logs and databases together hold no word of it in any of two dozen encodings",
     )
     searcher = Searcher(document_needles(stage))
     hits, count = _searched(searcher, operator_haystacks(stage))
@@ -112,29 +112,27 @@ def _operator(out: Narrator, stage: Stage) -> None:
     weights = Searcher(weight_needles())
     hits, count = _searched(weights, operator_haystacks(stage))
     out.expect(
-        f"the same search for {len(weights.needles)} forms of the model's weights: nothing",
-        holds=not hits,
-        got=_shown(hits),
+        f"the same for {len(weights.needles)} forms of the model's weights: nothing", holds=not hits, got=_shown(hits)
     )
 
 
 def _apart(out: Narrator, stage: Stage) -> None:
-    out.title("Each owner looks for the data of the other", proves="the owners need not trust each other")
+    out.title("Each owner's data is searched for the other's", proves="neither owner needs to trust the other")
     hits, _ = _searched(Searcher(document_needles(stage)), Haystack.files(stage.model_owner))
     out.expect("the model owner has nothing of the documents", holds=not hits, got=_shown(hits))
     key = (stage.model_owner / "model.key").read_bytes()
     secrets = (*weight_needles(), *bytes_needles("the model's key", key))
     hits, _ = _searched(Searcher(secrets), Haystack.files(stage.document_owner))
-    out.expect("the document owner has nothing of the model or its key", holds=not hits, got=_shown(hits))
+    out.expect("the documents' owner has nothing of the model, and not its key", holds=not hits, got=_shown(hits))
     hits, _ = _searched(Searcher(bytes_needles("the model's key", key)), operator_haystacks(stage))
-    out.expect("the operator does not have the model's key", holds=not hits, got=_shown(hits))
+    out.expect("and the operator does not have the model's key", holds=not hits, got=_shown(hits))
 
 
 def _tightened(out: Narrator, stage: Stage, owner: RagClient) -> None:
     lease = stage.options.lease_seconds
     out.title(
-        "The document owner demands newer firmware",
-        proves=f"a revoked key is gone within the lease of {lease} s, and clients stop",
+        "The documents' owner demands newer firmware",
+        proves=f"after one owner's change, the service stops within the lease of {lease} s, and no client continues",
     )
     (stage.document_owner / "policy-1.json").write_bytes((stage.document_owner / "policy.json").read_bytes())
     with stage.client(policy="policy-1.json") as unaware:  # a client that does not know the new rule
@@ -145,7 +143,7 @@ def _tightened(out: Narrator, stage: Stage, owner: RagClient) -> None:
         stopped = _wait(lambda: _state(unaware) == "stopped", lease + 10.0)
         took = time.monotonic() - began
         out.expect(f"the service was refused its next lease and stopped, {took:.1f} s later", holds=stopped)
-        out.tell(f"reason: {_why(unaware)}")
+        out.tell(f"its answer: {_why(unaware)}")
         try:
             unaware.ask(QUESTION).close()
         except RagRefusedError as exc:
@@ -155,7 +153,9 @@ def _tightened(out: Narrator, stage: Stage, owner: RagClient) -> None:
 
 
 def _still_nothing(out: Narrator, stage: Stage) -> None:
-    out.title("The operator's view is searched again", proves="stopping leaves nothing behind")
+    out.title(
+        "Everything that the operator can see is searched once more", proves="the stop left nothing behind either"
+    )
     searcher = Searcher((*document_needles(stage), *weight_needles()))
     hits, count = _searched(searcher, operator_haystacks(stage))
     out.expect(f"{count} places, {_megabytes(searcher)}: nothing", holds=not hits, got=_shown(hits))
@@ -167,7 +167,7 @@ def _refused(out: Narrator, owner: RagClient) -> None:
         asking: ReplyStream = owner.ask(QUESTION)
     except AppraisalError as exc:
         failed = ", ".join(one.id for one in exc.checks if one.outcome == "fail")
-        out.good(f"the client sends nothing: {failed}")
+        out.good(f"the client sends nothing more: {failed}")
     else:
         asking.close()
         out.bad("the client still sends")

@@ -46,7 +46,7 @@ def test_a_diagram_is_the_one_that_is_checked_in(name: str) -> None:
 def test_the_recording_is_the_one_that_is_checked_in() -> None:
     lines = recording.read(REPOSITORY / "docs/images/demo.cast")
     assert lines[0].text == "$ make demo ARGS=--script"
-    assert lines[-1].text.startswith("every step has the expected outcome")
+    assert lines[-1].text.startswith("every step had the expected result")
     assert (REPOSITORY / "docs/images/demo.svg").read_text() == recording.svg(lines)
 
 

@@ -279,7 +279,7 @@ def test_one_step_that_comes_out_otherwise_makes_the_whole_a_failure() -> None:
     assert narrator.end() == 0
     narrator.expect("bad \x1b[2J", holds=False, got="what was \x07found")
     assert narrator.end() == 1
-    assert "1 did NOT come out as they should" in out.getvalue()
+    assert "1 did NOT have the expected result" in out.getvalue()
     assert "\x1b" not in out.getvalue()
     assert "\x07" not in out.getvalue()
 
