@@ -79,7 +79,7 @@ display_options = gathered(
     Display,
     (
         click.option("--json", is_flag=True, help="Print one JSON document, and nothing else, on standard output."),
-        click.option("-q", "--quiet", is_flag=True, help="Print errors only; the exit code is the outcome."),
+        click.option("-q", "--quiet", is_flag=True, help="Print errors only; the exit code tells the outcome."),
         click.option("-v", "--verbose", is_flag=True, help="Print every detail, and notes about what was passed over."),
         click.option("--no-colour", "--no-color", is_flag=True, help="No colours. The same as NO_COLOR=1."),
     ),
