@@ -28,7 +28,7 @@ PROSE_STAMP := prose/node_modules/.installed
 MUTANTS_STAMP := .venv/mutants/.installed
 
 # What textlint reads; prose/.textlintignore names the pages that are not in the style yet.
-PROSE := README.md CONTRIBUTING.md SECURITY.md 'docs/**/*.md' 'examples/*.md' 'policies/*.md' 'build/pages/docs/*s/*.md'
+PROSE := README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md 'docs/**/*.md' 'examples/*.md' 'policies/*.md' 'build/pages/docs/*s/*.md'
 
 # What mypy and ruff read; a folder that a partial checkout lacks is left out.
 CODE := $(wildcard attest kms rag_demo simulator benchmarks documentation examples fixtures tests)
