@@ -25,10 +25,15 @@ DEV_STAMP := .venv/.installed-dev
 MODEL_STAMP := .venv/.installed-model
 TPM_STAMP := .venv/.installed-tpm
 PAGE_STAMP := page/node_modules/.installed
+DOCS_STAMP := .venv/docs/.installed
+PROSE_STAMP := prose/node_modules/.installed
 MUTANTS_STAMP := .venv/mutants/.installed
 
+# What textlint reads; prose/.textlintignore names the pages that are not in the style yet.
+PROSE := README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md 'docs/**/*.md' 'examples/*.md' 'policies/*.md' 'build/pages/docs/*s/*.md'
+
 # What mypy and ruff read; a folder that a partial checkout lacks is left out.
-CODE := $(wildcard attest attest_kms kms rag_demo simulator benchmarks distribution examples fixtures tests)
+CODE := $(wildcard attest attest_kms kms rag_demo simulator benchmarks distribution documentation examples fixtures tests)
 
 # Parse, verify, appraise, decide: 100 % branch coverage of these, and no averaging with the rest.
 CORE := attest/evidence/*,attest/endorsements/*,attest/*_evidence.py,attest/*verification.py,attest/policy/*,attest/appraisal.py,kms/domain/decide.py
@@ -55,8 +60,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # pyright would otherwise ask a registry whether it is the newest.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help install install-dev install-tpm demo test check lint format types mypy pyright imports traced reaching tests coverage drift installation image image-check test-fast slow mutants bench fuzz fuzz-bodies \
-        lock openapi page dist clean distclean
+.PHONY: help install install-dev install-tpm demo test check lint prose docs format types mypy pyright imports traced reaching tests coverage drift installation image image-check test-fast slow mutants bench fuzz fuzz-bodies \
+        lock openapi generated page dist clean distclean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
@@ -101,11 +106,23 @@ $(MUTANTS_STAMP): .venv/bin/python requirements/mutants.txt
 	.venv/mutants/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --no-deps --only-binary :all: -r requirements/mutants.txt
 	@touch $@
 
+$(DOCS_STAMP): .venv/bin/python requirements/docs.txt
+	$(PYTHON) -m venv .venv/docs
+	.venv/docs/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --no-deps --only-binary :all: -r requirements/docs.txt
+	@touch $@
+
 # The page's compilers and linters, by the digests of the lock file; nothing of them runs while they are installed.
 $(PAGE_STAMP): page/package.json page/package-lock.json
 	@command -v npm >/dev/null \
 	    || { echo 'error: npm is missing; it builds the page' >&2; echo 'hint: on Debian or Ubuntu: apt-get install nodejs npm' >&2; exit 1; }
 	cd page && npm ci --silent
+	@touch $@
+
+# The linter of the documentation, in the same way.
+$(PROSE_STAMP): prose/package.json prose/package-lock.json
+	@command -v npm >/dev/null \
+	    || { echo 'error: npm is missing; it installs textlint' >&2; echo 'hint: on Debian or Ubuntu: apt-get install nodejs npm' >&2; exit 1; }
+	cd prose && npm ci --silent
 	@touch $@
 
 # --- using --------------------------------------------------------------------------------------------------------------
@@ -116,13 +133,21 @@ demo: install $(MODEL_STAMP) ## two owners and a confidential service on simulat
 # --- checking -----------------------------------------------------------------------------------------------------------
 
 test: check ## everything that must hold before a change is merged
-check: lint types imports tests coverage drift ## the same
+check: lint prose docs types imports tests coverage drift ## the same
 
 lint: $(DEV_STAMP) $(PAGE_STAMP)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	cd page && node_modules/.bin/eslint --max-warnings 0 .
 	cd page && node_modules/.bin/prettier --check --log-level warn .
+
+prose: $(PROSE_STAMP) $(RUN_STAMP) ## check the style of the documentation and of the help texts (docs/style.md)
+	$(BIN)/python -m documentation.site
+	prose/node_modules/.bin/textlint --config prose/.textlintrc.json --rulesdir prose/rules --ignore-path prose/.textlintignore -f unix $(PROSE)
+
+docs: $(RUN_STAMP) $(DOCS_STAMP) ## build the documentation site into build/site; a warning or a broken link fails
+	$(BIN)/python -m documentation.site
+	NO_MKDOCS_2_WARNING=1 .venv/docs/bin/mkdocs build --strict --quiet
 
 format: $(DEV_STAMP) $(PAGE_STAMP) ## rewrite the code in the one format
 	$(BIN)/ruff check --fix $(CODE)
@@ -155,7 +180,7 @@ reaching: $(DEV_STAMP)
 	@COVERAGE_FILE=$(TRACES)/reaching.coverage $(BIN)/python -m pytest -n $(JOBS) --cov --cov-branch --cov-report= --cov-context=test \
 	    -p tests.mutants.durations --durations-file $(TRACES)/reaching.json $(REACHING)
 
-tests: traced reaching $(PAGE_STAMP)
+tests: traced reaching $(PAGE_STAMP) $(PROSE_STAMP)
 	@echo 'pytest: everything else'
 	@$(BIN)/python -m pytest -n $(JOBS) $(TRACED:%=--ignore=%) $(REACHING:%=--ignore=%)
 
@@ -164,6 +189,8 @@ coverage: tests
 
 # Generated files that are checked in must be what their generator writes.
 drift: $(DEV_STAMP) $(PAGE_STAMP)
+	$(BIN)/python -m documentation --check \
+	    || { echo 'error: the documentation is not what its generators write' >&2; echo 'hint: make generated' >&2; exit 1; }
 	$(BIN)/python -m kms.cli.openapi | diff -u docs/openapi.json - \
 	    || { echo 'error: docs/openapi.json is not what the service says' >&2; echo 'hint: make openapi' >&2; exit 1; }
 	$(BIN)/python -m kms.cli.openapi admin | diff -u docs/openapi-admin.json - \
@@ -213,6 +240,9 @@ openapi: $(DEV_STAMP) ## write docs/openapi.json and docs/openapi-admin.json
 	$(BIN)/python -m kms.cli.openapi > docs/openapi.json
 	$(BIN)/python -m kms.cli.openapi admin > docs/openapi-admin.json
 
+generated: $(DEV_STAMP) ## write the diagrams and the reference pages of docs/
+	$(BIN)/python -m documentation
+
 page: $(PAGE_STAMP) ## build the page's bundles into attest/page/bundle
 	node page/build.mjs
 
@@ -234,6 +264,7 @@ lock: $(DEV_STAMP) ## remake requirements/*.txt after a change of pyproject.toml
 	$(COMPILE) $(UPGRADE) --group build --constraint requirements/dev.txt --output-file requirements/build.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra tpm --constraint requirements/dev.txt --output-file requirements/tpm.txt
 	$(COMPILE) $(UPGRADE) --group tpm-build --constraint requirements/dev.txt --output-file requirements/tpm-build.txt
+	$(COMPILE) $(UPGRADE) --group docs --constraint requirements/dev.txt --output-file requirements/docs.txt
 	$(COMPILE) $(UPGRADE) --no-deps --group mutants --constraint requirements/dev.txt --output-file requirements/mutants.txt
 
 clean: ## remove what the checks leave behind
@@ -241,4 +272,4 @@ clean: ## remove what the checks leave behind
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 
 distclean: clean ## the same, and .venv
-	rm -rf .venv page/node_modules
+	rm -rf .venv page/node_modules prose/node_modules

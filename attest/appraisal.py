@@ -227,7 +227,7 @@ def _kinds(items: Iterable[Judged], covered: list[str]) -> Iterator[Check]:
                 outcome=Outcome.FAIL,
                 expected=f"one of {', '.join(covered)}",
                 got=item.kind,
-                clause="must-check.md 8",
+                clause="docs/policy.md",
                 item=item.name,
             )
 
@@ -303,7 +303,7 @@ def _enough(node: AnyBranch | AtLeast, met: list[AllBranch]) -> Check:
         outcome=Outcome.PASS if len(met) >= count else Outcome.FAIL,
         expected=f"at least {count} of {names}",
         got=f"{holding} hold{'s' * (len(met) == 1)}" if met else "none of them holds",
-        clause="docs/policy.md, branches",
+        clause="docs/policy.md",
         branch=node.path or None,
     )
 
@@ -367,7 +367,7 @@ def freshness_check(freshness: Freshness, relaxed: str | None) -> Check:
         outcome=outcome,
         expected="a nonce or report data that matches" if relaxed is None else f"unchecked: {relaxed}",
         got=str(freshness),
-        clause="RFC 9334, section 10; must-check.md 1",
+        clause="RFC 9334, section 10",
     )
 
 
@@ -383,5 +383,5 @@ def simulation_check(*, simulated: bool, tolerated: str | None) -> Check:
         outcome=outcome,
         expected="hardware" if tolerated is None else f"unchecked: {tolerated}",
         got=got,
-        clause="DESIGN 5; must-check.md 17",
+        clause="docs/checks.md, policy.not_simulated",
     )

@@ -31,7 +31,7 @@ VerifyMachine: TypeAlias = Callable[[Evidence], VerifiedEvidence]
 
 _REPLACED = ("freshness", "binding.devices")
 """Checks of one machine's evidence alone; those of the document take their place."""
-_CLAUSE = "RFC 9334, section 10; providers.md 5"
+_CLAUSE = "RFC 9334, section 10"
 
 
 def verify_document(

@@ -293,7 +293,13 @@ class _Findings:
             self.failures.append(exc)
             outcome, expected, got = Outcome.FAIL, exc.expected or expected, exc.got or exc.message
         self.checks.append(
-            Check(id="eventlog.replay", outcome=outcome, expected=expected, got=got, clause="intel-tdx-sgx.md 19, T13")
+            Check(
+                id="eventlog.replay",
+                outcome=outcome,
+                expected=expected,
+                got=got,
+                clause="TCG PC Client Platform Firmware Profile; Intel TDX module, TDG.MR.RTMR.EXTEND",
+            )
         )
         return verified
 

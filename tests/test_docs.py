@@ -18,6 +18,7 @@ from attest.policy.intel_tcb import AcceptedAdvisory, TcbDemands
 from attest.policy.model import AtLeastOf, PolicyDocument
 from attest.policy.snp import SnpAbi, SnpDemands
 from attest.policy.versions import VersionRange
+from tests.pages import page_text
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("attest", "attest_kms", "kms", "rag_demo", "simulator")
@@ -37,14 +38,14 @@ def codes_in(path: Path) -> Iterator[str]:
 
 
 def test_every_error_code_is_documented() -> None:
-    documented = set(re.findall(r"`([a-z0-9-]+)`", (ROOT / "docs/errors.md").read_text()))
+    documented = set(re.findall(r"`([a-z0-9-]+)`", page_text("errors")))
     raised = {code for path in SOURCES for code in codes_in(path) if CODE.fullmatch(code)}
     assert len(raised) > 100
     assert raised - documented == set()
 
 
 def test_no_documented_code_is_an_invention() -> None:
-    table = [line for line in (ROOT / "docs/errors.md").read_text().splitlines() if line.startswith("| `")]
+    table = [line for line in page_text("errors").splitlines() if line.startswith("| `")]
     documented = {code for line in table for code in CODE.findall(line.split("|")[1])}
     # Some codes are of the page alone.
     text = "\n".join(path.read_text() for path in [*SOURCES, *(ROOT / "page/src").rglob("*.ts")])
@@ -103,14 +104,14 @@ def test_every_must_check_number_that_a_test_names_exists() -> None:
 
 
 def test_the_policy_in_the_documentation_loads() -> None:
-    page = (ROOT / "docs/policy.md").read_text()
+    page = page_text("policy")
     example = page.split("```yaml\n")[1].split("```")[0]
     policy = load_policy(re.sub(r'"[0-9a-f]{8}….*?"', f'"{"d9" * 48}"', example).encode())
     assert policy.name == "rag-enclave"
 
 
 def test_every_key_of_a_policy_is_documented() -> None:
-    page = (ROOT / "docs/policy.md").read_text()
+    page = page_text("policy")
     named = set(re.findall(r"`([a-z_0-9]+)`", page))
     sections = (
         AzureDemands,
@@ -133,10 +134,43 @@ def test_every_key_of_a_policy_is_documented() -> None:
 
 
 def test_every_policy_in_the_documentation_loads() -> None:
-    page = (ROOT / "docs/policy.md").read_text()
+    page = page_text("policy")
     blocks = [part.split("```")[0] for part in page.split("```yaml\n")[1:]]
     examples = [block for block in blocks if block.startswith("schema: attest.policy/1\n")]
     assert len(examples) == 6
     for example in examples:
         whole = re.sub(r'"[0-9a-f]{8}…(\d+) hex digits"', lambda found: f'"{"d" * int(found[1])}"', example)
         load_policy(whole.encode())
+
+
+INTERNAL = re.compile(
+    r"must-check|\bDESIGN\b|(?<!docs/)\b(?:sev-snp|intel-tdx-sgx|nvidia-gpu|azure-cvm|azure-skr|eat-ear|kbs-protocol|formats)\.md"
+)
+
+
+def _shown_texts(path: Path) -> Iterator[str]:
+    """Every text of a file that is no docstring."""
+    tree = ast.parse(path.read_text())
+    silent = {
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent:
+            yield node.value
+
+
+def test_no_output_cites_a_document_that_its_reader_cannot_have() -> None:
+    cited = {
+        f"{path.relative_to(ROOT)}: {text}" for path in SOURCES for text in _shown_texts(path) if INTERNAL.search(text)
+    }
+    for path in (ROOT / "page/src").rglob("*.ts"):
+        lines = [line for line in path.read_text().splitlines() if not line.lstrip().startswith(("//", "*", "/*"))]
+        cited |= {f"{path.relative_to(ROOT)}: {line}" for line in lines if INTERNAL.search(line)}
+    assert cited == set()
+
+
+def test_a_clause_that_cites_our_documentation_names_a_page_that_is_there() -> None:
+    texts = {part for path in SOURCES for text in _shown_texts(path) for part in text.split("; ")}
+    cited = {found[1] for text in texts if (found := re.match(r"^docs/([\w-]+\.md)\b", text))}
+    assert len(cited) > 5
+    assert {page for page in cited if not (ROOT / "docs" / page).is_file()} == set()

@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-LOCKED = ("build", "dev", "models", "mutants", "run", "s3", "service", "tpm", "tpm-build")
+LOCKED = ("build", "dev", "docs", "models", "mutants", "run", "s3", "service", "tpm", "tpm-build")
 LOCK_FILES = tuple(f"requirements/{name}.txt" for name in LOCKED)
 SOURCE_ONLY = {"tpm2-pytss"}
 """Packages without wheels, which stand beside what the checks need and not among it."""

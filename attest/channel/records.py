@@ -97,7 +97,7 @@ class ChannelRecord:
                 field="binding.key",
                 expected=binding.key.hex(),
                 got=self.keys.digest.hex(),
-                clause="DESIGN 7",
+                clause="docs/protocol.md",
                 hint="the keys were replaced on the way, or are of another moment: try again",
             )
 

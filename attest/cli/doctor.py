@@ -53,7 +53,7 @@ CONNECT_SECONDS = 5.0
     "--endorsements",
     metavar="PATH",
     multiple=True,
-    help="For --policy: file or directory with certificates, CRLs, collateral or bundles. Repeatable.",
+    help="For --policy: file or directory with certificates, CRLs, Intel's collateral or bundles. Repeatable.",
 )
 @click.option("--allow-simulated", is_flag=True, help="For --policy: also accept the simulator's roots.")
 @TIMEOUT

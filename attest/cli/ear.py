@@ -71,7 +71,7 @@ def keygen(output: str, algorithm: str) -> int:
     ),
 )
 @click.argument("key", metavar="KEY")
-@click.option("--next", "upcoming", metavar="FILE", multiple=True, help="A key that will sign later. Repeatable.")
+@click.option("--next", "upcoming", metavar="FILE", multiple=True, help="A key that signs later. Repeatable.")
 @click.option(
     "--retired",
     metavar="FILE=TIME",

@@ -46,7 +46,7 @@ def _features(text: str) -> int:
     ),
 )
 def measure() -> None:
-    """Compute the measurement that a guest image will have, so that a policy can demand it."""
+    """Compute the measurement of a guest image before it starts, so that a policy can demand it."""
 
 
 measure.add_command(tdx)

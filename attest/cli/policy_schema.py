@@ -28,7 +28,7 @@ def policy_schema() -> JsonSchema:
                 "verifiers": {
                     "type": "array",
                     "minItems": 1,
-                    "description": "Verifiers whose tokens are taken in the place of evidence; nobody's when left out",
+                    "description": "Verifiers whose tokens are accepted in place of evidence; none when left out",
                     "items": _verifier(),
                 },
                 "references": {

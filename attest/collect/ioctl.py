@@ -32,8 +32,8 @@ SNP_GET_EXT_REPORT: Final = 0xC0205302
 TDX_CMD_GET_REPORT0: Final = 0xC4405401
 """``_IOWR('T', 1, struct tdx_report_req)``."""
 
-_SEV_HEADER = "linux/sev-guest.h; sev-snp.md 17"
-_TDX_HEADER = "linux/tdx-guest.h; intel-tdx-sgx.md 20"
+_SEV_HEADER = "linux/sev-guest.h"
+_TDX_HEADER = "linux/tdx-guest.h"
 
 SNP_GUEST_REQUEST = Layout(
     name="struct snp_guest_request_ioctl",

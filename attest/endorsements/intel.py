@@ -28,7 +28,7 @@ _REMEMBERED = 64
 _ECDSA_SHA256 = bytes.fromhex("300a06082a8648ce3d040302")
 _BLANK = " \t\n\r"
 _DECODER = json.JSONDecoder()
-malformed_collateral = partial(malformed, code="collateral-malformed", clause="intel-tdx-sgx.md 17")
+malformed_collateral = partial(malformed, code="collateral-malformed", clause="Intel PCS, API version 4")
 
 IntelDocumentKind = Literal["tcb-info", "qe-identity"]
 _KINDS: dict[str, IntelDocumentKind] = {"tcbInfo": "tcb-info", "enclaveIdentity": "qe-identity"}

@@ -40,7 +40,7 @@ _DIGITAL_SIGNATURE = 0
 _ECDSA = frozenset({SignatureAlgorithm.ECDSA_SHA256, SignatureAlgorithm.ECDSA_SHA384})
 _SEVERITY = (OcspStatus.GOOD, OcspStatus.UNKNOWN, OcspStatus.REVOKED)
 """Of two answers for the same moment the worse one counts."""
-_CLAUSE: Final = "RFC 6960, section 3.2; nvidia-gpu.md 8"
+_CLAUSE: Final = "RFC 6960, section 3.2"
 
 
 @asn1.sequence

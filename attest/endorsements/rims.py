@@ -22,9 +22,9 @@ _SWID = re.compile(
 )
 _ANSWER_MEMBERS = ("id", "rim", "sha256")
 _malformed = partial(
-    malformed, code="rim-answer-malformed", of=" of the RIM service's answer", clause="nvidia-gpu.md 9.1"
+    malformed, code="rim-answer-malformed", of=" of the RIM service's answer", clause="NVIDIA RIM service"
 )
-_no_document = partial(malformed, "rim", code="rim-malformed", clause="nvidia-gpu.md 9.2")
+_no_document = partial(malformed, "rim", code="rim-malformed", clause="TCG Reference Integrity Manifest")
 _BLANKS = b" \t\r\n"
 _RIM_MEMBER = re.compile(rb'"rim"[ \t\r\n]*:[ \t\r\n]*"')
 _DIGEST_MEMBER = re.compile(rb'"sha256"[ \t\r\n]*:')

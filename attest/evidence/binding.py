@@ -29,7 +29,7 @@ MAX_BINDING_BYTES = 16 * 1024
 MAX_DEVICES = 32
 MAX_TEXT_CHARACTERS = 512
 _DEVICE_DIGEST_BYTES = 48
-_CLAUSE = "DESIGN 7"
+_CLAUSE = "docs/protocol.md"
 _DOMAIN = b"attest binding v1\0"
 _GPU_DOMAIN = b"attest gpu nonce v1\0"
 

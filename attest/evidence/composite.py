@@ -24,11 +24,11 @@ DEVICE_NONCE_BYTES = 32
 """SPDM has no other nonces (nvidia-gpu.md 2)."""
 
 _CLAUSES = {
-    "binding.report_data": "DESIGN 7, REPORT_DATA",
-    "binding.extra_data": "DESIGN 7, Azure; azure-cvm.md 8",
-    "binding.devices": "DESIGN 7, devices",
-    "binding.device_nonce": "DESIGN 7, GPU nonce; must-check.md 11",
-    "freshness": "RFC 9334, section 10; must-check.md 1",
+    "binding.report_data": "docs/protocol.md",
+    "binding.extra_data": "docs/protocol.md; TPM 2.0 Library, part 2, TPMS_ATTEST, extraData",
+    "binding.devices": "docs/gpu.md",
+    "binding.device_nonce": "docs/gpu.md; DMTF DSP0274, GET_MEASUREMENTS, Nonce",
+    "freshness": "RFC 9334, section 10",
 }
 Expectation: TypeAlias = ExpectedFreshness | ExpectedBinding | None
 _Judged = tuple[Outcome | None, str, str]

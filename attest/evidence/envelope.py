@@ -233,5 +233,5 @@ def _invalid(problem: str) -> EvidenceError:
         f"evidence envelope: {problem}",
         code="envelope-invalid",
         field="envelope",
-        clause="RFC 9999; formats.md 3",
+        clause="RFC 9999",
     )

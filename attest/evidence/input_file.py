@@ -123,7 +123,7 @@ def certificate_of_evidence(der: bytes, file: str) -> Certificate:
             f"{file} has a certificate that cannot be read: {exc.message}",
             code=exc.code,
             field=file,
-            clause="sev-snp.md 19",
+            clause="docs/forms.md",
         ) from exc
 
 

@@ -30,7 +30,7 @@ _REPORT_HEAD_BYTES = 16
 _EVIDENCE_HEAD_BYTES = 32
 _ALIGNMENT_BYTES = 4
 _SGX_ECDSA = UUID("a3a21e87-1b4d-4014-b70a-a125d2fbcd8c")
-_CLAUSE = "forms.md, Open Enclave"
+_CLAUSE = "docs/forms.md"
 
 
 class OpenEnclaveEvidence(NamedTuple):

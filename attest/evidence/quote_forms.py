@@ -40,7 +40,7 @@ from attest.evidence.open_enclave import is_open_enclave, read_open_enclave
 from attest.evidence.snp.structure import REPORT_BYTES
 
 MAX_CERTIFICATES = 8
-_FORM = JsonForm(code="peer-form-malformed", clause="forms.md")
+_FORM = JsonForm(code="peer-form-malformed", clause="docs/forms.md")
 _NOTHING = (None, "")
 """What stands for a member that is not there."""
 _TDX_TEE_TYPE = 0x81
@@ -221,7 +221,7 @@ def read_ita_request(tee: Tee, document: JsonValue) -> FormContent:
             field="user_data",
             expected="runtime_data or user_data",
             got="both",
-            clause="forms.md",
+            clause="docs/forms.md",
         )
     nonce = members.get("verifier_nonce")
     if nonce is None and not stated:

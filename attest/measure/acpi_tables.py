@@ -18,7 +18,7 @@ from attest.errors import ConfigurationError
 MAX_TABLES_BYTES = 16 * 1024 * 1024
 MAX_TABLES = 64
 
-_CLAUSE = "QEMU, bios-linker-loader; dstack.md 4"
+_CLAUSE = "QEMU, bios-linker-loader"
 _RSDP_FILE, _TABLES_FILE = b"etc/acpi/rsdp", b"etc/acpi/tables"
 _ALLOCATE, _ADD_POINTER, _ADD_CHECKSUM = 1, 2, 3
 _HIGH_MEMORY, _LOW_SEGMENT = 1, 2

@@ -21,7 +21,7 @@ from attest.measure.tdx import TdxLaunch, kernel_header_of, page_order_of
 MAX_DESCRIPTION_BYTES = 1 << 20
 SUMS_FILE = "sha256sum.txt"
 
-_CLAUSE = "dstack.md 4"
+_CLAUSE = "dstack, measurements of an image"
 _METADATA_FILE = "metadata.json"
 _PARTS = ("bios", "kernel", "initrd")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")

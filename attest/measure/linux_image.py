@@ -17,7 +17,7 @@ from attest.measure.td_hob import low_memory
 
 MAX_KERNEL_BYTES = 256 * 1024 * 1024
 
-_CLAUSE = "Authenticode, calculating the PE image hash; dstack.md 4"
+_CLAUSE = "Authenticode, calculating the PE image hash"
 
 # The setup header, and QEMU's values in it.
 _HEADER_MAGIC_AT, _HEADER_MAGIC = 0x202, b"HdrS"

@@ -23,7 +23,7 @@ MAX_SECTIONS = 64
 MAX_SECTION_BYTES = 64 * 1024 * 1024
 """All sections together: 16,384 pages, each of which adds up to 6 KiB to what is hashed; real images have 4 MiB."""
 
-CLAUSE = "Intel TDVF design guide, TDVF metadata; dstack.md 4"
+CLAUSE = "Intel TDVF design guide, TDVF metadata"
 _METADATA = UUID("e47a6535-984a-4798-865e-4685a7bf8ec2")
 _HEAD_BYTES, _SECTION_BYTES = 16, 32
 _CHUNK = 256

@@ -16,7 +16,7 @@ from attest.evidence.dstack.facts import DstackFacts
 from attest.policy.decoder import Demand, Section, demand, hex_list, hex_text, key, list_of, record_of, refuse, text
 from attest.policy.rules import Rule, RuleMaker, Subject, Test, one_of
 
-_CLAUSE = "dstack events of RTMR3; dstack.md 3, 9"
+_CLAUSE = "dstack events of RTMR3"
 _EVENT_LOG = "eventlog"
 """The relaxation under which no log need come along."""
 _PROVIDER = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")

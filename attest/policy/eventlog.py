@@ -38,7 +38,7 @@ from attest.policy.decoder import (
 )
 from attest.policy.rules import Rule, RuleMaker, Subject, Test, is_
 
-_CLAUSE = "TCG PC Client Platform Firmware Profile; intel-tdx-sgx.md 19"
+_CLAUSE = "TCG PC Client Platform Firmware Profile"
 _EVENT_LOG = "eventlog"
 """The relaxation under which no log need come along."""
 _STORES = ("pk", "kek", "db", "dbx")

@@ -151,5 +151,5 @@ def _revocation(claim: Callable[[str], Claim], rims: tuple[str, ...]) -> Claim:
         found = {name: one.get(v) for name, one in claims.items()}
         return {name: value for name, value in found.items() if value is not None} or None
 
-    origin, clause = Origin.CERTIFICATE, "nvidia-gpu.md 8"
+    origin, clause = Origin.CERTIFICATE, "NVIDIA nvtrust, RIM certificates"
     return Claim(name="rim_signers", type=ClaimType.OBJECT, origin=origin, clause=clause, get=get)

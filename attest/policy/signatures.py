@@ -334,6 +334,6 @@ def require_newer(document: DocumentIdentity, *, than: int | DocumentIdentity) -
             code="policy-rolled-back",
             expected=f"above {version}",
             got=str(document.version),
-            clause="must-check.md 23",
+            clause="docs/policy.md",
             hint="raise the version with every change; an older policy is signed again under a new version",
         )

@@ -234,7 +234,7 @@ _MASKED_VCEK = Claim(
     name="chip_id_masked",
     type=ClaimType.BOOLEAN,
     origin=Origin.HOST,
-    clause="sev-snp.md 10",
+    clause="AMD 57230, HWID; AMD 56860, CHIP_ID",
     get=lambda v: v.leaf.hwid is not None and not any(v.report.chip_id),
 )
 """Under a VLEK a zero CHIP_ID is normal; under a VCEK it keeps the certificate from being compared with the chip."""

@@ -27,7 +27,7 @@ from attest.policy.decoder import (
     text,
 )
 
-_CLAUSE = "RFC 9334, 5.1; docs/policy.md, verifiers"
+_CLAUSE = "RFC 9334, 5.1; docs/policy.md"
 LARGEST_STATED = 2**53 - 1
 """Canonical JSON (RFC 8785), by which a policy has its digest, has no larger integers."""
 _DEFAULT_AGE = 300

@@ -27,7 +27,7 @@ from attest.rego.policy import REFERENCE_FUNCTION, TRUST_CLAIMS, RegoForm, RegoP
 from attest.results.ear import tier_of_value
 
 CHECK_ID = "policy.rego"
-CLAUSE = "must-check.md section 4; kbs-protocol.md 11.5, 13"
+CLAUSE = "docs/rego.md"
 _WORKER = Path(__file__).with_name("worker.py")
 _RESERVED = "attest_reference_values"
 _SHIM = f"package policy\n\n{REFERENCE_FUNCTION}(name) := data.{_RESERVED}[name]\n"

@@ -144,7 +144,7 @@ class Passport:
                 code="passport-signature-invalid",
                 field="passport.signature",
                 expected="a signature over this service, challenge, EAR, keys and leases",
-                clause="must-check.md 20",
+                clause="RFC 8725; docs/tokens.md",
                 hint="only the workload whose key an EAR names can use it, and it signs each request anew",
             ) from exc
         return keys

@@ -33,7 +33,7 @@ _PROTECTED_LABELS = frozenset({_ALG, _CONTENT_TYPE, _KID, _TYPE})
 _UNPROTECTED_LABELS = frozenset({_KID})
 _ALGORITHMS = {-7: "ES256", -9: "ES256", -35: "ES384", -51: "ES384", -8: "EdDSA", -19: "Ed25519"}
 COSE_NUMBERS = {"ES256": -7, "ES384": -35, "EdDSA": -8, "Ed25519": -19}
-_CLAUSE = "RFC 9052, section 4.2; eat-ear.md 6"
+_CLAUSE = "RFC 9052, section 4.2"
 _malformed = partial(token_malformed, clause=_CLAUSE)
 
 

@@ -126,7 +126,7 @@ def _profile_of(value: object) -> str:
             field="eat_profile",
             expected=f"{EAR_PROFILE}, or one of {', '.join(LEGACY_PROFILES)}",
             got=str(value)[:120],
-            clause="eat-ear.md 8",
+            clause="draft-ietf-rats-ear-03; docs/tokens.md",
         )
     return str(value)
 

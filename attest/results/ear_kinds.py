@@ -11,7 +11,7 @@ from attest.encoding import base64url_bytes, base64url_text
 from attest.errors import EvidenceError
 from attest.results.ear import VECTOR_LABELS, TrustVector
 
-_CLAUSE = "draft-ietf-rats-ear-03, section 4; eat-ear.md 3"
+_CLAUSE = "draft-ietf-rats-ear-03, section 4"
 _MAX_LIST = 1024
 _INT64 = 1 << 63
 _DIGEST_BYTES = range(32, 65)

@@ -20,7 +20,7 @@ EAR_ALGORITHMS: Final = frozenset(SIGNING_ALGORITHMS)
 _JWT_TYPES: Final = frozenset({None, "eat+jwt", "application/eat+jwt", "eat-jwt", "application/eat-jwt", "jwt"})
 """Accepted values of ``typ``, in lower case; None for a header without it."""
 _TRUSTEE = "tag:github.com,2024:confidential-containers/Trustee"
-_CLAUSE = "eat-ear.md 9"
+_CLAUSE = "draft-ietf-rats-ear-03; RFC 8725"
 _malformed = partial(token_malformed, clause=_CLAUSE)
 
 

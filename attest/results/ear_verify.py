@@ -27,7 +27,7 @@ from attest.verification import Freshness
 SKEW: Final = timedelta(seconds=60)
 """Tolerance for an issuer's clock that is ahead."""
 DEFAULT_MAX_AGE: Final = timedelta(days=1)
-_CLAUSE = "eat-ear.md 9"
+_CLAUSE = "draft-ietf-rats-ear-03; RFC 8725"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +167,7 @@ class _Procedure:
         self.checks.passed("token.signature", f"a key of {signed.issuer}", f"{signed.algorithm} by {signed.kid}")
         # (2) Profile, mandatory members and types.
         ear = signed.read()
-        self.checks.passed("ear.profile", "a known profile", ear.profile, clause="eat-ear.md 3, 8")
+        self.checks.passed("ear.profile", "a known profile", ear.profile, clause="draft-ietf-rats-ear-03, eat_profile")
         # (3) Time.
         self._require_in_time(ear)
         self.checks.passed("token.time", "issued, and not expired", rfc3339_text(self.at))
@@ -177,7 +177,10 @@ class _Procedure:
         # (5) No status is better than what it rests on.
         _require_founded(ear)
         self.checks.passed(
-            "ear.status", "no status better than its vectors", str(ear.founded), clause="eat-ear.md 3, 4"
+            "ear.status",
+            "no status better than its vectors",
+            str(ear.founded),
+            clause="draft-ietf-rats-ear-03, section 3.2; draft-ietf-rats-ar4si",
         )
         # (6) What the Relying Party demands by name.
         self._require_submods(ear)
@@ -250,7 +253,7 @@ class _Procedure:
                 field="binding.key",
                 expected=wanted.hex(),
                 got="none" if bound is None else bound.hex(),
-                clause=f"{_CLAUSE}; must-check.md 18",
+                clause=f"{_CLAUSE}",
             )
         self.checks.passed("ear.bound_key", wanted.hex(), bound.hex())
 
@@ -265,7 +268,7 @@ def appraise_ear(token: VerifiedEar, *, simulated: str | None = None) -> tuple[C
     ``simulated`` is the reason to tolerate simulated evidence, or None to refuse it. ``freshness_check`` of
     ``attest.appraisal`` makes the check of freshness.
     """
-    clause = f"{_CLAUSE}; must-check.md 16"
+    clause = f"{_CLAUSE}"
     stated: list[tuple[str, Tier, str | None]] = [("policy.token.status", token.status, None)]
     # An affirming status without a vector never verifies, so what is stated here is founded.
     stated += [("policy.token.submodule", one.status, label) for label, one in token.ear.submods.items()]
@@ -292,7 +295,7 @@ def _require_founded(ear: Ear) -> None:
                 field=path,
                 expected=f"{founded}, or worse",
                 got=str(stated),
-                clause="draft-ietf-rats-ear-03, section 3.2; must-check.md 16",
+                clause="draft-ietf-rats-ear-03, section 3.2",
             )
 
 

@@ -36,7 +36,7 @@ _KEY_TYPES = frozenset({"EC", "OKP", "RSA"})
 _PRIVATE_MEMBERS = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 _HEADER_MEMBERS = frozenset({"alg", "typ", "kid", "cty"})
 """``crit`` is not among them: nothing critical is understood here. Nor are ``jwk``, ``jku``, ``x5u`` and ``x5c``."""
-_CLAUSE = "RFC 7515, section 4.1; eat-ear.md 5"
+_CLAUSE = "RFC 7515, section 4.1"
 CERTIFICATE_ERRORS = (
     ValueError,
     TypeError,

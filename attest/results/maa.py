@@ -98,7 +98,7 @@ def maa_facts(token: ClaimReader, frame: TokenFrame) -> tuple[TokenFacts, ...]:
                 kind,
                 field=tee.where("x-ms-attestation-type"),
                 expected="sevsnpvm, tdxvm, sgx, or azurevm around one of the first two",
-                clause="azure-skr.md 12",
+                clause="Microsoft Azure Attestation, claim sets",
             )
 
 

@@ -34,7 +34,7 @@ MAX_SUBMODULES = 32
 _ALGORITHMS = frozenset({"ES384"})
 _DIGEST = "SHA-256"
 _NONCE_BYTES = 32
-_CLAUSE = "nvidia-gpu.md 17.1"
+_CLAUSE = "NVIDIA nvtrust, detached EAT"
 _malformed = partial(token_malformed, clause=_CLAUSE, what="token")
 
 
@@ -105,7 +105,9 @@ def _verified(
     stated = _require_alike(overall, devices, issuer)
     for what, token in (("the overall token", overall), *((f"the token of {n}", t) for n, t in devices.items())):
         _require_in_time(token, what, at)
-    checks.passed("token.time", "nbf <= at < exp", rfc3339_text(at), clause="nvidia-gpu.md 17.1; RFC 7519, 4.1")
+    checks.passed(
+        "token.time", "nbf <= at < exp", rfc3339_text(at), clause="NVIDIA nvtrust, detached EAT; RFC 7519, 4.1"
+    )
     # (5) Every claim that has a name of ours is of its type.
     facts = tuple(_facts(overall, name, device, nonce=stated) for name, device in devices.items())
     # (6) It repeats the expected nonce.
@@ -146,7 +148,7 @@ def appraise_nras(token: VerifiedNrasToken) -> tuple[Check, ...]:
             holds=holds,
             expected=expected,
             got="absent" if got is None else str(got).lower()[:120],
-            clause="nvidia-gpu.md 17.2",
+            clause="NVIDIA nvtrust, device claims 3.0",
             item=item,
         )
         for check_id, expected, got, holds, item in stated

@@ -31,7 +31,7 @@ SKEW = timedelta(seconds=60)
 MAX_AGE = timedelta(days=1)
 """The oldest ``iat``, for any ``exp``. Azure's tokens last eight hours, Google's one, Intel's five minutes."""
 MAX_AUDIENCES = 16
-_CLAUSE = "RFC 7519, section 4.1; must-check.md 20"
+_CLAUSE = "RFC 7519, section 4.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ which no processor signs anything, and a virtual machine without any TEE."""
 MAX_TEXT_CHARACTERS = 1024
 MAX_MEMBERS = 256
 _MAX_INTEGER = (1 << 64) - 1
-_CLAUSE = "must-check.md 20"
+_CLAUSE = "RFC 8725; docs/tokens.md"
 _T = TypeVar("_T")
 
 

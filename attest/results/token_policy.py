@@ -26,7 +26,7 @@ from attest.verification import Freshness
 _SPOKEN_OF = frozenset({"policy.token.debug", "policy.token.tcb_status", "policy.token.measres"})
 """Checks of the baseline for which policies have demands of their own, strict ones where they are left out."""
 _REVOKED = frozenset({"Revoked"})
-_CLAUSE = "RFC 9334, 5.1; docs/policy.md, verifiers"
+_CLAUSE = "RFC 9334, 5.1; docs/policy.md"
 
 
 def judge_facts(
@@ -102,7 +102,7 @@ def _each_once(facts: Iterable[TokenFacts]) -> Iterator[Check]:
             holds=different == len(devices),
             expected=f"{len(devices)} different devices, by their ueid",
             got=f"{different} different, {len(devices) - len(stated)} without one",
-            clause="must-check.md 11",
+            clause="RFC 9711, 4.2.1; docs/tokens.md",
         )
 
 

@@ -20,7 +20,7 @@ from attest.errors import (
 )
 from attest.evidence.freshness import Freshness
 
-_FRESHNESS = "RFC 9334, section 10; must-check.md 1"
+_FRESHNESS = "RFC 9334, section 10"
 CHECK_OF: Mapping[str, str] = MappingProxyType(
     {
         "token-issuer-untrusted": "token.signature",
@@ -106,7 +106,7 @@ class TokenChecks:
                 field="aud",
                 expected=wanted or "a token for anybody, or the audience of this Relying Party",
                 got=got or "none",
-                clause="RFC 7519, section 4.1.3; must-check.md 20",
+                clause="RFC 7519, section 4.1.3",
                 hint=hint,
             )
 

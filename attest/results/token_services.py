@@ -19,7 +19,7 @@ from attest.results.maa import maa_facts, maa_nonces
 from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, TokenService, claim_invalid
 from attest.results.token_refusal import token_malformed
 
-malformed = partial(token_malformed, clause="RFC 7519, section 4.1; must-check.md 20")
+malformed = partial(token_malformed, clause="RFC 7519, section 4.1")
 """Makes the refusal of a token that cannot be read."""
 
 

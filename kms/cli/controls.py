@@ -71,7 +71,7 @@ _WAY_BACK = {
 """Lines about lifting the freeze, by the member ``thaw`` of a response."""
 _BEFORE = (
     click.option("--dry-run", is_flag=True, help="Show who could lift the freeze, and freeze nothing."),
-    click.option("--yes", is_flag=True, help="Do not ask for confirmation, even if nobody could lift the freeze."),
+    click.option("--yes", is_flag=True, help="Do not ask for confirmation, even if no one could lift the freeze."),
 )
 
 

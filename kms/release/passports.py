@@ -15,7 +15,7 @@ from attest.verification import Freshness
 from kms.domain.passports import VerifiedPassport
 from kms.release.verifiers import TrustedVerifier
 
-_CLAUSE = "docs/releases.md, passports; must-check.md 18, 20"
+_CLAUSE = "docs/releases.md, passports"
 
 
 class PassportVerifier:
@@ -113,6 +113,6 @@ def _require_nonce(token: VerifiedEar, nonce: bytes) -> None:
             field="eat_nonce",
             expected=nonce.hex(),
             got=", ".join(one.hex() for one in token.ear.nonce),
-            clause="RFC 9334, section 10; must-check.md 1",
+            clause="RFC 9334, section 10",
             hint="request an EAR with the nonce of this challenge, or one without a nonce",
         )

@@ -10,9 +10,10 @@ import click
 import pytest
 
 from attest.cli.main import cli
+from tests.pages import page_text
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-CLI = (REPOSITORY / "docs/cli.md").read_text()
+CLI = page_text("cli")
 TRANSCRIPTS = [REPOSITORY / "docs/getting-started.md", *sorted((Path(__file__).parent / "transcripts").glob("*.md"))]
 
 

@@ -15,6 +15,7 @@ from tests.kms.references import ALICE, images
 from tests.kms.test_cli import CURRENT, ORIGIN, Documents, Shell, documents, shell
 from tests.kms.test_cli_controls import founded
 from tests.kms.test_quorum import pem
+from tests.pages import page_text
 
 __all__ = ["documents", "shell"]
 
@@ -49,7 +50,7 @@ def test_every_action_that_has_details_is_in_the_table_of_the_docs() -> None:
     sources = "\n".join(path.read_text() for path in sorted((REPOSITORY / "kms" / "cli").glob("*.py")))
     told = set(re.findall(r'tell_change\(\s*"([a-z-]+)"', sources))
     told |= {f"key-{verb}" for verb in re.findall(r'_tell\("([a-z]+)"', sources)} | {"key-enable", "key-disable"}
-    page = (REPOSITORY / "docs" / "operations.md").read_text()
+    page = page_text("operations")
     table = page.partition("| `action` | `details` |")[2].partition("\n\n")[0]
     assert set(re.findall(r"`([a-z-]+)`", "\n".join(row.split("|")[1] for row in table.splitlines()[2:]))) == told
 

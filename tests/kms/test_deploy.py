@@ -21,6 +21,7 @@ from kms.config.settings import Settings, load_settings
 from kms.operations.guards.opening import guard_places
 from kms.running.workers import KILL_MARGIN_SECONDS
 from tests.kms.support import documented_metrics
+from tests.pages import page_text
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -352,7 +353,7 @@ def test_the_dashboard_shows_metrics_that_there_are_and_leaves_none_out() -> Non
 
 
 def test_the_documentation_names_every_setting() -> None:
-    operations = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    operations = page_text("operations")
     assert {name for name in Settings.model_fields if f"`{name}`" not in operations} == set()
     toml = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8"), re.DOTALL)
     for block in toml:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.page.browser import BUNDLE, REPOSITORY
+from tests.pages import page_text
 
 PAGE = REPOSITORY / "page"
 SOURCES = sorted((REPOSITORY / "page" / "src").rglob("*.ts"))
@@ -35,7 +36,7 @@ def _codes() -> Iterator[str]:
 
 
 def test_every_code_of_the_page_is_one_that_the_documentation_explains() -> None:
-    documented = set(re.findall(r"`([a-z0-9-]+)`", (REPOSITORY / "docs" / "errors.md").read_text()))
+    documented = set(re.findall(r"`([a-z0-9-]+)`", page_text("errors")))
     raised = set(_codes())
     assert len(raised) > 40
     assert raised - documented == set()

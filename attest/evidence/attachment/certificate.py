@@ -54,7 +54,7 @@ _HASHES: Mapping[int, Callable[[bytes], Any]] = {  # Any: hashlib's own type of 
 }
 """By number in IANA's registry of named information hash algorithms."""
 _DSTACK_TAG = b"ratls-cert:"
-_CLAUSE = "TCG DICE Attestation Architecture 1.1, 6.1; forms.md, certificates"
+_CLAUSE = "TCG DICE Attestation Architecture 1.1, 6.1; docs/forms.md"
 _KEY = Step("certificate.key", _CLAUSE)
 _NO_CLAIMS: Mapping[str, JsonValue] = {}
 

@@ -20,7 +20,7 @@ from attest.evidence.procedure import Procedure, Step, require_equal
 from attest.evidence.snp.evidence import ParsedSnpEvidence
 
 MAX_COMMITTED_BYTES = 1024 * 1024
-_CLAUSE = "forms.md, data beside the evidence"
+_CLAUSE = "docs/forms.md"
 
 CommittedData = Mapping[str, tuple[bytes, ...]]
 """Pieces by the name of their rule."""

@@ -54,7 +54,7 @@ _JSON = "application/json"
 _MEASUREMENT, _SVN = "x-ms-sevsnpvm-launchmeasurement", "x-ms-sevsnpvm-guestsvn"
 _EXTENDED_KEY_USAGE = "2.5.29.37"
 _DID = re.compile(r"did:x509:0:sha256:([A-Za-z0-9_-]{43})::eku:((?:[0-9]{1,10}\.){1,24}[0-9]{1,10})")
-_CLAUSE = "RFC 9052, 4.2; forms.md, utility VMs"
+_CLAUSE = "RFC 9052, 4.2; docs/forms.md"
 
 
 class UvmSteps(NamedTuple):
@@ -63,7 +63,7 @@ class UvmSteps(NamedTuple):
     signature: Step = Step("uvm.signature", "RFC 9052, 4.4")
     chain: Step = Step("uvm.chain", "RFC 9360, x5chain; RFC 5280")
     issuer: Step = Step("uvm.issuer", "did:x509, version 0")
-    measurement: Step = Step("uvm.measurement", "forms.md, utility VMs")
+    measurement: Step = Step("uvm.measurement", "docs/forms.md")
 
 
 _STEPS = UvmSteps()

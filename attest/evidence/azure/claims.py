@@ -13,8 +13,8 @@ from attest.evidence.snp.claims import SNP_CLAIMS
 from attest.evidence.tpm.structure import MAX_PCRS
 
 _Get = Callable[[VerifiedAzureEvidence], ClaimValue]
-_QUOTE = "TPM 2.0 Library, part 2, TPMS_ATTEST; azure-cvm.md 5"
-_RUNTIME = "azure-cvm.md 3"
+_QUOTE = "TPM 2.0 Library, part 2, TPMS_ATTEST"
+_RUNTIME = "Microsoft Azure, guest attestation, runtime claims"
 RESETTABLE_PCRS = (16, 23)
 """Registers that the guest can set back to zero (TCG PC Client Platform TPM Profile, 4.6): debug, application."""
 
@@ -51,7 +51,13 @@ _SHARED: tuple[Claim, ...] = (
         _QUOTE,
     ),
     _claim("tpm.qualified_signer", ClaimType.BYTES, Origin.HARDWARE, lambda v: v.quote.qualified_signer, _QUOTE),
-    _claim("hcl.version", ClaimType.INTEGER, Origin.HOST, lambda v: v.evidence.hcl.version, "azure-cvm.md 2"),
+    _claim(
+        "hcl.version",
+        ClaimType.INTEGER,
+        Origin.HOST,
+        lambda v: v.evidence.hcl.version,
+        "Microsoft Azure, guest attestation, HCL report",
+    ),
     _claim("unknown_claims", ClaimType.OBJECT, Origin.HARDWARE, lambda v: dict(v.runtime.unknown) or None, _RUNTIME),
 )
 

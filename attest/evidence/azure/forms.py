@@ -47,7 +47,7 @@ _MAX_MESSAGE_BYTES = 1024
 _MAX_CERTIFICATES = 8
 _SIGNATURE_BYTES = (256, 384, 512)
 _MESSAGE_BEGINS = b"\xffTCG"
-_CLAUSE = "azure-cvm.md 9"
+_CLAUSE = "docs/azure.md"
 _FORM = JsonForm(code="azure-form-malformed", clause=_CLAUSE)
 _PLATFORMS = tuple(kind.platform for kind in HclReportType)
 
@@ -333,5 +333,5 @@ def _type_mismatch(source: str, stated: str, found: HclReportType) -> EvidenceEr
         offset=0x4C8,
         expected=stated,
         got=found.platform,
-        clause="azure-cvm.md A01, 11.1",
+        clause="Microsoft Azure, guest attestation, HCL report",
     )

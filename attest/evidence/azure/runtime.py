@@ -22,7 +22,12 @@ USER_DATA_BYTES = 64
 _AK_BITS = range(2048, 4097)
 _EXPONENT = 65537
 _MAX_KEYS = 16
-_malformed = partial(malformed, code="azure-claims-malformed", of=" of the runtime claims", clause="azure-cvm.md 3")
+_malformed = partial(
+    malformed,
+    code="azure-claims-malformed",
+    of=" of the runtime claims",
+    clause="Microsoft Azure, guest attestation, runtime claims",
+)
 
 VM_CONFIGURATION: Mapping[str, tuple[str, type[bool | str]]] = {
     "console-enabled": ("console_enabled", bool),

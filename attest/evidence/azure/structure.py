@@ -27,7 +27,7 @@ TD_INFO_BYTES = 400
 """TDATTRIBUTES to RTMR3: what a TD report's TDINFO and a TD quote's body have in common."""
 
 _CHECK = "azure.format"
-_CLAUSE = "azure-cvm.md 2"
+_CLAUSE = "Microsoft Azure, guest attestation, HCL report"
 
 HCL = Layout(
     name="HCL report",

@@ -42,15 +42,15 @@ _TD_INFO_OFFSET = 120
 class AzureSteps(NamedTuple):
     """Every check once the CPU's report was verified, in order; ``_steps_of`` leaves out what does not apply."""
 
-    format: Step = Step("azure.format", "azure-cvm.md A01")
-    vmpl: Step = Step("azure.vmpl", "azure-cvm.md A08, 6")
-    runtime_data: Step = Step("azure.runtime_data", "azure-cvm.md A03")
-    td_report: Step = Step("azure.td_report", "azure-cvm.md 4")
-    claims: Step = Step("azure.claims", "azure-cvm.md A02")
-    tpm_signature: Step = Step("azure.tpm_signature", "azure-cvm.md A04")
-    tpm_quote: Step = Step("azure.tpm_quote", "TPM 2.0 Library, part 2, TPMS_ATTEST; azure-cvm.md A05")
-    user_data: Step = Step("azure.user_data", "azure-cvm.md 9")
-    pcr_digest: Step = Step("azure.pcr_digest", "azure-cvm.md A07")
+    format: Step = Step("azure.format", "Microsoft Azure, guest attestation, HCL report")
+    vmpl: Step = Step("azure.vmpl", "AMD 56860, VMPL")
+    runtime_data: Step = Step("azure.runtime_data", "Microsoft Azure, guest attestation, report data")
+    td_report: Step = Step("azure.td_report", "Intel TDX DCAP, TDREPORT; docs/azure.md")
+    claims: Step = Step("azure.claims", "Microsoft Azure, guest attestation, runtime claims")
+    tpm_signature: Step = Step("azure.tpm_signature", "TPM 2.0 Library, part 1, signing; RFC 8017, 8.2.2")
+    tpm_quote: Step = Step("azure.tpm_quote", "TPM 2.0 Library, part 2, TPMS_ATTEST")
+    user_data: Step = Step("azure.user_data", "docs/azure.md")
+    pcr_digest: Step = Step("azure.pcr_digest", "TPM 2.0 Library, part 2, TPMS_QUOTE_INFO")
 
 
 _STEPS = AzureSteps()

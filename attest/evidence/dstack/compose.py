@@ -13,7 +13,7 @@ from attest.errors import BindingError, VerificationError
 from attest.evidence.dstack.facts import DstackFacts
 from attest.evidence.keccak import keccak256
 
-_CLAUSE = "dstack compose hash and MRCONFIGID; dstack.md 5"
+_CLAUSE = "dstack compose hash and MRCONFIGID"
 _CONFIG_ID_BYTES = 48
 _DIGEST_BYTES = 32
 _KINDS = {"none": 0, "local-sgx": 1, "kms": 2, "tpm": 3}

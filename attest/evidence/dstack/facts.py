@@ -19,7 +19,7 @@ from attest.evidence.dstack.structure import RUNTIME_REGISTER, DstackEvent, Pars
 from attest.evidence.eventlog.facts import facts_document, facts_of
 from attest.evidence.eventlog.replay import VerifiedEventLog
 
-_CLAUSE = "dstack events of RTMR3; dstack.md 3"
+_CLAUSE = "dstack events of RTMR3"
 _CHECK = "dstack.events"
 _READY = "system-ready"
 _COMPOSE_HASH, _BOOT_DONE = "compose-hash", "boot-mr-done"

@@ -11,7 +11,7 @@ from attest.errors import EvidenceError
 from attest.evidence.dstack.statements import DstackStatements, read_statements
 from attest.evidence.json_form import JsonForm
 
-_FORM = JsonForm(code="dstack-malformed", clause="dstack GetQuote; dstack.md 7", check="dstack.log")
+_FORM = JsonForm(code="dstack-malformed", clause="dstack GetQuote", check="dstack.log")
 _STATED = ("report_data", "vm_config")
 _OF_INFO = ("app_id", "tcb_info")
 _OF_APP_COMPOSE = ("manifest_version", "runner")

@@ -23,11 +23,11 @@ from attest.evidence.tdx.structure import ParsedTdReport
 class DstackSteps(NamedTuple):
     """Every check, in order."""
 
-    log: Step = Step("dstack.log", "dstack.md 2")
-    events: Step = Step("dstack.events", "dstack.md 2, 3")
-    replay: Step = Step("dstack.replay", "dstack.md 2; intel-tdx-sgx.md 19")
-    compose: Step = Step("dstack.compose", "dstack.md 5")
-    statements: Step = Step("dstack.statements", "dstack.md 7")
+    log: Step = Step("dstack.log", "dstack, event log of RTMR3")
+    events: Step = Step("dstack.events", "dstack, events of RTMR3")
+    replay: Step = Step("dstack.replay", "dstack, event log of RTMR3; Intel TDX module, TDG.MR.RTMR.EXTEND")
+    compose: Step = Step("dstack.compose", "dstack, compose hash and MRCONFIGID")
+    statements: Step = Step("dstack.statements", "dstack, Info and GetQuote")
 
 
 _STEPS = DstackSteps()

@@ -17,7 +17,7 @@ from attest.evidence.dstack.structure import ParsedDstackLog, dstack_log
 from attest.evidence.json_form import JsonForm
 from attest.evidence.tdx.structure import ParsedTdReport
 
-_CLAUSE = "dstack Info and GetQuote; dstack.md 7"
+_CLAUSE = "dstack Info and GetQuote"
 _FORM = JsonForm(code="dstack-malformed", clause=_CLAUSE, check="dstack.log")
 _REPORT_DATA_BYTES = 64
 _REGISTER_BYTES = 48

@@ -20,7 +20,7 @@ from attest.evidence.eventlog.structure import MAX_EVENTS, MAX_LOG_BYTES, Parsed
 from attest.evidence.eventlog.vocabulary import EV_RUNTIME, SHA384, type_name
 from attest.evidence.json_form import JsonForm
 
-LOG_CLAUSE = "dstack event log; dstack.md 2"
+LOG_CLAUSE = "dstack event log"
 RUNTIME_REGISTER = "RTMR3"
 _RUNTIME_IMR = 3
 _DIGEST_BYTES = 48

@@ -30,7 +30,7 @@ from attest.evidence.eventlog.vocabulary import (
 AAEL_TAG = 0x4141454C
 """Application events of the attestation agents of Confidential Containers and Alibaba Cloud ("LEAA")."""
 
-_CLAUSE = "TCG PC Client Platform Firmware Profile, event types; intel-tdx-sgx.md 19"
+_CLAUSE = "TCG PC Client Platform Firmware Profile, event types"
 _CHECK = "eventlog.data"
 _BOOT_VARIABLES = (EV_EFI_VARIABLE_BOOT, EV_EFI_VARIABLE_BOOT2)
 _VARIABLES = (EV_EFI_VARIABLE_DRIVER_CONFIG, EV_EFI_VARIABLE_AUTHORITY, *_BOOT_VARIABLES)

@@ -17,7 +17,7 @@ from attest.evidence.eventlog.content import Verification, is_extended, require_
 from attest.evidence.eventlog.kinds import Growth, LogKind, Register
 from attest.evidence.eventlog.structure import ParsedEventLog
 
-_CLAUSE = "Intel TDX module, TDG.MR.RTMR.EXTEND; TPM 2.0 Library, TPM2_PCR_Extend; intel-tdx-sgx.md 19"
+_CLAUSE = "Intel TDX module, TDG.MR.RTMR.EXTEND; TPM 2.0 Library, TPM2_PCR_Extend"
 _CHECK = "eventlog.registers"
 
 

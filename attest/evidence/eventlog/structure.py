@@ -20,7 +20,7 @@ MAX_LOG_BYTES = 16 * 1024 * 1024
 MAX_ALGORITHMS = 16
 """Banks that a header may declare; no TPM has more than five."""
 
-_CLAUSE = "TCG PC Client Platform Firmware Profile, crypto agile log; intel-tdx-sgx.md 19"
+_CLAUSE = "TCG PC Client Platform Firmware Profile, crypto agile log"
 _CHECK = "eventlog.format"
 _SIGNATURE = b"Spec ID Event03\0"
 _SHA1_BYTES = 20

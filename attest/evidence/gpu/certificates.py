@@ -35,7 +35,7 @@ _KEY_CERT_SIGN = 0x04
 _SERIAL_NUMBER = "2.5.4.5"
 _SERIAL_TEXT = re.compile(rb"[0-9A-Fa-f]{18}")
 _REMEMBERED = 1024
-_CLAUSE = "TCG DICE attestation architecture; nvidia-gpu.md 7"
+_CLAUSE = "TCG DICE attestation architecture"
 
 
 @asn1.sequence
@@ -222,7 +222,7 @@ def require_p384(certificate: Certificate) -> None:
             code="public-key-invalid",
             expected="ECDSA P-384",
             got=type(key).__name__,
-            clause="nvidia-gpu.md 6.1",
+            clause="NVIDIA nvtrust, device certificates",
         )
 
 
@@ -250,7 +250,7 @@ def read_identity(certificate: Certificate) -> DeviceIdentity:
             field="subject serialNumber",
             expected=f"9 bytes in hex that are the certificate's serial number, {certificate.serial:#x}",
             got=", ".join(repr(value)[2:-1] for value in values) or "none",
-            clause="nvidia-gpu.md 7",
+            clause="TCG DICE Attestation Architecture, TcbInfo",
         )
     number = bytes.fromhex(values[0].decode("ascii"))
     return DeviceIdentity(type_byte=number[0], pdi=number[1:])
@@ -280,7 +280,7 @@ def read_model(certificate: Certificate, identity: DeviceIdentity) -> DeviceMode
         code="gpu-device-unsupported",
         expected="0x41 with GH1…, GB1… or GB2…, or 0x50 with LS_10",
         got=f"{identity.type_byte:#x} with {name or 'a name without one CN'}",
-        clause="nvidia-gpu.md 4.1, 6.1",
+        clause="NVIDIA nvtrust, opaque data and device certificates",
     )
 
 

@@ -52,7 +52,7 @@ MAX_LEAVES = 64
 """Leaves that are tried for one raw report: eight machines with twelve devices are fewer than a hundred."""
 _ECDSA = ec.ECDSA(hashes.SHA384())
 _ROLE: AnchorRole = "nvidia-device-root"
-_CLAUSE = "nvidia-gpu.md 6.1"
+_CLAUSE = "NVIDIA nvtrust, device certificates"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +270,7 @@ def find_root(path: DevicePath, *, anchors: TrustAnchors) -> PinnedRoot:
             code="gpu-root-missing",
             expected=f"a pinned {last.issuer_common_name}",
             got="none",
-            clause="nvidia-gpu.md 6.2",
+            clause="NVIDIA nvtrust, roots of devices; RFC 5280, 6.1",
             hint="give the root's certificate with --endorsements PATH",
         )
     raise untrusted_root(
@@ -278,7 +278,7 @@ def find_root(path: DevicePath, *, anchors: TrustAnchors) -> PinnedRoot:
         presented,
         role=_ROLE,
         expected="a pinned NVIDIA root key",
-        clause="nvidia-gpu.md 6.2",
+        clause="NVIDIA nvtrust, roots of devices; RFC 5280, 6.1",
     )
 
 

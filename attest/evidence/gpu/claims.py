@@ -23,11 +23,11 @@ from attest.evidence.tolerances import value_names
 _Get: TypeAlias = Callable[[VerifiedGpu], ClaimValue]
 _RimName: TypeAlias = Literal["driver_rim", "vbios_rim"]
 
-_REPORT = "nvidia-gpu.md 4"
-_CERTIFICATE = "nvidia-gpu.md 6.3, 7"
-_MEASUREMENTS = "nvidia-gpu.md 10"
-_RIM = "nvidia-gpu.md 9"
-_NVML = "NVML, nvmlSystemGetConfComputeSettings; nvidia-gpu.md 15"
+_REPORT = "NVIDIA nvtrust, opaque data"
+_CERTIFICATE = "TCG DICE Attestation Architecture, TcbInfo"
+_MEASUREMENTS = "TCG Reference Integrity Manifest; NVIDIA nvtrust, comparison of measurements"
+_RIM = "TCG Reference Integrity Manifest"
+_NVML = "NVML, nvmlSystemGetConfComputeSettings"
 _PROTECTED_PCIE = {0x55: False, 0xAA: True}
 _LOCKED = 1
 
@@ -59,7 +59,7 @@ _DEVICE: tuple[Claim, ...] = (
     _claim("ueid", ClaimType.TEXT, Origin.CERTIFICATE, lambda v: str(v.chain.leaf.certificate.serial), _CERTIFICATE),
     _claim("fwid", ClaimType.BYTES, Origin.CERTIFICATE, lambda v: v.chain.leaf.fwid, _CERTIFICATE),
     _claim("fwid_matched", ClaimType.BOOLEAN, Origin.HARDWARE, lambda v: v.fwid_matched, _CERTIFICATE),
-    _claim("nonce", ClaimType.BYTES, Origin.GUEST, lambda v: v.nonce, "nvidia-gpu.md 11"),
+    _claim("nonce", ClaimType.BYTES, Origin.GUEST, lambda v: v.nonce, "DMTF DSP0274, GET_MEASUREMENTS, Nonce"),
 )  # fmt: skip
 _OPAQUE: tuple[Claim, ...] = (
     _claim("opaque_version", ClaimType.INTEGER, Origin.HARDWARE, lambda v: _opaque(v).version),
@@ -161,8 +161,8 @@ def _locked(v: VerifiedGpu) -> ClaimValue:
     return None if status is None else status == _LOCKED
 
 
-_AS_NVIDIA = _claim("nvidia", ClaimType.OBJECT, Origin.HARDWARE, nvidia_claims, "nvidia-gpu.md 17.2")
-_VBIOS_VERSION = _text("vbios_version", lambda v: v.vbios_version, "nvidia-gpu.md 4.2")
+_AS_NVIDIA = _claim("nvidia", ClaimType.OBJECT, Origin.HARDWARE, nvidia_claims, "NVIDIA nvtrust, device claims 3.0")
+_VBIOS_VERSION = _text("vbios_version", lambda v: v.vbios_version, "NVIDIA nvtrust, VBIOS version")
 
 GPU_CLAIMS: tuple[Claim, ...] = (
     *_DEVICE,
@@ -187,8 +187,14 @@ gpu_claim = claim_finder(GPU_CLAIMS)
 SWITCH_CLAIMS: tuple[Claim, ...] = (
     *_DEVICE,
     _VBIOS_VERSION,
-    _claim("lock_status", ClaimType.INTEGER, Origin.HARDWARE, lambda v: _opaque(v).lock_status, "nvidia-gpu.md 13"),
-    _claim("locked", ClaimType.BOOLEAN, Origin.HARDWARE, _locked, "nvidia-gpu.md 13"),
+    _claim(
+        "lock_status",
+        ClaimType.INTEGER,
+        Origin.HARDWARE,
+        lambda v: _opaque(v).lock_status,
+        "NVIDIA nvtrust, NVSwitch reports",
+    ),
+    _claim("locked", ClaimType.BOOLEAN, Origin.HARDWARE, _locked, "NVIDIA nvtrust, NVSwitch reports"),
     *_OPAQUE,
     *_COMPARISON,
     *_rim("vbios_rim"),

@@ -80,7 +80,7 @@ def _record(value: JsonValue, media_type: str, path: str) -> bytes:
             field=path,
             expected=media_type,
             got=stated[:80],
-            clause="nvidia-gpu.md 16",
+            clause="NVIDIA nvtrust, evidence as JSON",
             hint="reports of Hopper, Blackwell and LS10 are read; this may be of a newer device",
         )
     return base64url_bytes(text, what=path)

@@ -11,7 +11,7 @@ from attest.evidence.claims import Claim, ClaimType, ClaimValue, Origin, StatedC
 if TYPE_CHECKING:
     from attest.evidence.gpu.verify import VerifiedGpu
 
-_CLAUSE = "nvidia-gpu.md 14"
+_CLAUSE = "NVIDIA nvtrust, topology of protected PCIe"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +72,14 @@ DEVICE_SET_CLAIMS: tuple[Claim, ...] = (
     _claim("switches", ClaimType.INTEGER, lambda s: len(s.switches)),
     _claim("architectures", ClaimType.LIST, lambda s: _different(tuple(v.architecture for v in s.gpus))),
     _claim("driver_versions", ClaimType.LIST, lambda s: _different(tuple(v.driver_version for v in s.gpus))),
-    _claim("cpu_kind", ClaimType.TEXT, lambda s: s.cpu_kind, "nvidia-gpu.md 11, 15"),
+    _claim("cpu_kind", ClaimType.TEXT, lambda s: s.cpu_kind, "NVIDIA nvtrust, modes and collection"),
     # Of no device there is nothing to bind: how many there must be is another question.
-    _claim("bound", ClaimType.BOOLEAN, lambda s: s.bound or not (s.gpus or s.switches), "nvidia-gpu.md 11, 15"),
+    _claim(
+        "bound",
+        ClaimType.BOOLEAN,
+        lambda s: s.bound or not (s.gpus or s.switches),
+        "NVIDIA nvtrust, modes and collection",
+    ),
 )
 """Claims of a set, for policies."""
 device_set_claim = claim_finder(DEVICE_SET_CLAIMS)

@@ -40,7 +40,10 @@ driver and VBIOS, which the report states itself."""
 _NVML_MEMBERS = frozenset({"environment", "cc_mode", "dev_tools_mode", "multi_gpu_mode", "ready", "driver_version"})
 _WORD = re.compile(r"[ -~]{1,64}")
 FORM = JsonForm(
-    code="gpu-device-malformed", clause="nvidia-gpu.md 16", check="nvidia.format", of=" of NVIDIA's evidence"
+    code="gpu-device-malformed",
+    clause="NVIDIA nvtrust, evidence as JSON",
+    check="nvidia.format",
+    of=" of NVIDIA's evidence",
 )
 
 
@@ -184,7 +187,7 @@ def _unreadable(problem: str) -> ChainError:
         code="certificate-malformed",
         check="nvidia.chain",
         field="device.certificate",
-        clause="nvidia-gpu.md 6.1",
+        clause="NVIDIA nvtrust, device certificates",
     )
 
 

@@ -49,7 +49,7 @@ CHECK = "nvidia.format"
 MAX_OPAQUE_VERSION = 1
 """The highest value of entry 34 whose meaning is known."""
 
-_CLAUSE = "nvidia-gpu.md 4"
+_CLAUSE = "NVIDIA nvtrust, opaque data"
 _HEAD_BYTES = 4
 _VERSIONED_MAGIC = b"NVDAOD"
 _VBIOS_BYTES = 8
@@ -385,7 +385,7 @@ def _unsupported(
         offset=offset,
         expected=expected,
         got=got,
-        clause="nvidia-gpu.md 4",
+        clause="NVIDIA nvtrust, opaque data",
         hint=_NEWER,
     )
 

@@ -34,7 +34,7 @@ EMBEDDED_CERTIFICATES = 4
 _REMEMBERED = 32
 """Few, because a RIM may have 256 KiB, and the Attester chooses it."""
 _ROLE: AnchorRole = "nvidia-rim-root"
-_CLAUSE = "nvidia-gpu.md 9.4"
+_CLAUSE = "NVIDIA nvtrust, RIM certificates; RFC 5280, 6.1"
 _DIGITAL_SIGNATURE = 0x80
 _NOTHING: Mapping[int, tuple[bytes, ...]] = MappingProxyType({})
 
@@ -144,7 +144,7 @@ def verify_rim_signature(parsed: ParsedRim) -> None:
         code="rim-signature-invalid",
         expected="a valid SignedInfo and the digest of the document in it",
         got=parsed.signature,
-        clause="nvidia-gpu.md 9.3",
+        clause="W3C XML Signature",
     )
 
 
@@ -311,6 +311,6 @@ def _id_part(what: str, text: str) -> str:
             field=what,
             expected="1 to 24 letters, digits, dots and hyphens",
             got=repr(text[:40]),
-            clause="nvidia-gpu.md 9.1",
+            clause="NVIDIA RIM service",
         )
     return text

@@ -140,7 +140,7 @@ def _require_no_numeric_values(element: XmlElement) -> None:
             "this RIM demands numbers of the versioned opaque data, which this version cannot compare",
             code="rim-unsupported",
             field=found[0],
-            clause="nvidia-gpu.md 4.3",
+            clause="NVIDIA nvtrust, versioned opaque data",
             hint="a newer version of this verifier may read it",
         )
 

@@ -25,8 +25,8 @@ MAX_REPORT_BYTES = 0x2000
 BLOCK_COUNTS = (31, 64)
 """Measurement blocks of an NVSwitch (LS10) and of a GPU; no other number has been seen."""
 
-_FRAMING = "nvidia-gpu.md 2"
-_BLOCKS = "nvidia-gpu.md 3"
+_FRAMING = "DMTF DSP0274, GET_MEASUREMENTS"
+_BLOCKS = "DMTF DSP0274, measurement block"
 
 REQUEST = Layout(
     name="GET_MEASUREMENTS request",

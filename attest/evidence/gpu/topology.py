@@ -27,7 +27,7 @@ _HINT = (
 _LOCKED = 1
 """Opaque field 25 of a switch."""
 _OFF = bytes(8)
-_CLAUSE = "nvidia-gpu.md 14"
+_CLAUSE = "NVIDIA nvtrust, topology of protected PCIe"
 
 NamedDevice = tuple[str, VerifiedGpu]
 

@@ -68,25 +68,29 @@ from attest.evidence.tolerances import (
 class GpuSteps(NamedTuple):
     """Every check of a device, in order."""
 
-    format: Step = Step("nvidia.format", "nvidia-gpu.md 2 to 4")
-    chain: Step = Step("nvidia.chain", "nvidia-gpu.md 6.1, 6.2")
-    arch: Step = Step("nvidia.arch", "nvidia-gpu.md 6.1, 7, 16")
-    stated_nonce: Step = Step("nvidia.stated_nonce", "nvidia-gpu.md 16")
-    chain_validity: Step = Step("nvidia.chain_validity", "RFC 5280, 4.1.2.5; nvidia-gpu.md 6.1")
-    signature: Step = Step("nvidia.signature", "nvidia-gpu.md 5")
-    fwid: Step = Step("nvidia.fwid", "nvidia-gpu.md 7")
-    leaf_binding: Step = Step("nvidia.leaf_binding", "nvidia-gpu.md 7")
-    revocation: Step = Step("nvidia.revocation", "RFC 6960; nvidia-gpu.md 8")
-    driver_rim: Step = Step("nvidia.driver_rim", "nvidia-gpu.md 9.2, 12")
-    driver_rim_signature: Step = Step("nvidia.driver_rim_signature", "W3C XML Signature; nvidia-gpu.md 9.3")
-    driver_rim_chain: Step = Step("nvidia.driver_rim_chain", "nvidia-gpu.md 9.4")
-    driver_rim_revocation: Step = Step("nvidia.driver_rim_revocation", "RFC 6960; nvidia-gpu.md 8")
-    vbios_rim: Step = Step("nvidia.vbios_rim", "nvidia-gpu.md 9.2, 12")
-    vbios_rim_signature: Step = Step("nvidia.vbios_rim_signature", "W3C XML Signature; nvidia-gpu.md 9.3")
-    vbios_rim_chain: Step = Step("nvidia.vbios_rim_chain", "nvidia-gpu.md 9.4")
-    vbios_rim_revocation: Step = Step("nvidia.vbios_rim_revocation", "RFC 6960; nvidia-gpu.md 8")
-    rim_conflict: Step = Step("nvidia.rim_conflict", "nvidia-gpu.md 10")
-    measurements: Step = Step("nvidia.measurements", "nvidia-gpu.md 10")
+    format: Step = Step("nvidia.format", "DMTF DSP0274, MEASUREMENTS; NVIDIA nvtrust, opaque data")
+    chain: Step = Step("nvidia.chain", "NVIDIA nvtrust, device certificates; RFC 5280, 6.1")
+    arch: Step = Step("nvidia.arch", "NVIDIA nvtrust, device certificates and architecture")
+    stated_nonce: Step = Step("nvidia.stated_nonce", "NVIDIA nvtrust, evidence as JSON")
+    chain_validity: Step = Step("nvidia.chain_validity", "RFC 5280, 4.1.2.5")
+    signature: Step = Step("nvidia.signature", "DMTF DSP0274, signature of MEASUREMENTS")
+    fwid: Step = Step("nvidia.fwid", "TCG DICE Attestation Architecture, TcbInfo")
+    leaf_binding: Step = Step("nvidia.leaf_binding", "TCG DICE Attestation Architecture, TcbInfo")
+    revocation: Step = Step("nvidia.revocation", "RFC 6960")
+    driver_rim: Step = Step("nvidia.driver_rim", "TCG Reference Integrity Manifest; NVIDIA nvtrust, version checks")
+    driver_rim_signature: Step = Step("nvidia.driver_rim_signature", "W3C XML Signature")
+    driver_rim_chain: Step = Step("nvidia.driver_rim_chain", "NVIDIA nvtrust, RIM certificates; RFC 5280, 6.1")
+    driver_rim_revocation: Step = Step("nvidia.driver_rim_revocation", "RFC 6960")
+    vbios_rim: Step = Step("nvidia.vbios_rim", "TCG Reference Integrity Manifest; NVIDIA nvtrust, version checks")
+    vbios_rim_signature: Step = Step("nvidia.vbios_rim_signature", "W3C XML Signature")
+    vbios_rim_chain: Step = Step("nvidia.vbios_rim_chain", "NVIDIA nvtrust, RIM certificates; RFC 5280, 6.1")
+    vbios_rim_revocation: Step = Step("nvidia.vbios_rim_revocation", "RFC 6960")
+    rim_conflict: Step = Step(
+        "nvidia.rim_conflict", "TCG Reference Integrity Manifest; NVIDIA nvtrust, comparison of measurements"
+    )
+    measurements: Step = Step(
+        "nvidia.measurements", "TCG Reference Integrity Manifest; NVIDIA nvtrust, comparison of measurements"
+    )
 
 
 _STEPS = GpuSteps()

@@ -42,7 +42,7 @@ _NO_SPACE = str.maketrans("", "", _XML_SPACE)
 _DECLARATION = re.compile(rb"""<\?xml version=(?:"1\.0"|'1\.0')(?: encoding=(?:"(?i:utf-8)"|'(?i:utf-8)'))? ?\?>""")
 _XML_NAMESPACE = "{http://www.w3.org/XML/1998/namespace}"
 _DS = "{http://www.w3.org/2000/09/xmldsig#}"
-_CLAUSE = "nvidia-gpu.md 9.3"
+_CLAUSE = "W3C XML Signature"
 
 SignatureState: TypeAlias = Literal["valid", "signed-info-invalid", "digest-mismatch", "unverifiable"]
 """``valid``: both halves hold. ``signed-info-invalid``: SignatureValue is not the first certificate's over SignedInfo.
@@ -158,7 +158,7 @@ def malformed(
         field=field,
         expected=expected,
         got=got,
-        clause="nvidia-gpu.md 9.2, 9.3",
+        clause="TCG Reference Integrity Manifest; W3C XML Signature",
     )
 
 

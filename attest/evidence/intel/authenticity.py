@@ -139,7 +139,7 @@ def certifying_pcks(quote: ParsedQuote, candidates: tuple[PckCertificate, ...]) 
         field="QE report signature",
         expected="ECDSA P-256 with SHA-256 by the PCK over the 384 bytes of the QE report",
         got="a signature that does not verify",
-        clause="intel-tdx-sgx.md 5, T04",
+        clause="Intel DCAP, QE report signature",
     )
 
 
@@ -174,7 +174,7 @@ def find_chain(
         field="certification data",
         expected="the PCK certificate of this platform",
         got="none",
-        clause="intel-tdx-sgx.md 4, T02",
+        clause="Intel DCAP, QE certification data",
         hint="give the PCK certificate chain with --endorsements PATH",
     )
 
@@ -197,7 +197,7 @@ def require_attestation_key(quote: ParsedQuote) -> None:
         "the Quoting Enclave's report commits to another attestation key than the quote carries",
         code="attestation-key-mismatch",
         field="REPORTDATA of the QE report",
-        clause="intel-tdx-sgx.md 5, T05",
+        clause="Intel DCAP, QE report data",
     )
 
 
@@ -218,7 +218,7 @@ def require_quote_signature(quote: ParsedQuote) -> None:
             offset=len(quote.signed_bytes) + 4,
             expected=f"ECDSA P-256 with SHA-256 over bytes 0 to {len(quote.signed_bytes) - 1}",
             got="a signature that does not verify",
-            clause="intel-tdx-sgx.md 5, T06",
+            clause="Intel DCAP, ECDSA quote signature",
         ) from exc
 
 
@@ -232,7 +232,7 @@ def _attestation_key(quote: ParsedQuote) -> PublicKey:
             field="attestation key",
             expected="x and y of a point of P-256, 32 bytes each, big-endian",
             got=quote.attestation_key.hex(),
-            clause="intel-tdx-sgx.md 5, T06",
+            clause="Intel DCAP, ECDSA quote signature",
         ) from exc
 
 

@@ -71,7 +71,7 @@ def _read_chain(certification_data: bytes) -> tuple[Certificate, ...]:
             field="certification data",
             expected=f"1 to {MAX_CHAIN_CERTIFICATES} whole PEM blocks CERTIFICATE",
             got=f"{len(blocks)} readable blocks of {begun}",
-            clause="intel-tdx-sgx.md 4",
+            clause="Intel DCAP, QE certification data",
         )
     return tuple(parse_certificate(der) for _, der in blocks)
 
@@ -97,7 +97,7 @@ def require_p256(name: str, spki: bytes) -> None:
             code="public-key-invalid",
             expected="ECDSA P-256",
             got="another kind of key",
-            clause="intel-tdx-sgx.md 6, T02",
+            clause="Intel SGX PCK certificate and CRL profile",
         )
 
 
@@ -151,7 +151,7 @@ def _incomplete(leaf: Certificate) -> ChainError:
         field="certification data",
         expected=f"the certificate of {leaf.issuer_common_name}",
         got="none of that name",
-        clause="intel-tdx-sgx.md 6, T02",
+        clause="Intel SGX PCK certificate and CRL profile",
     )
 
 
@@ -161,7 +161,7 @@ def _no_issuer(leaf: Certificate) -> EndorsementError:
         code="pck-issuer-missing",
         expected=leaf.issuer_common_name,
         got="none",
-        clause="intel-tdx-sgx.md 6, T02",
+        clause="Intel SGX PCK certificate and CRL profile",
         hint="give Intel's certificate chain with --endorsements PATH",
         retryable=True,
     )
@@ -184,7 +184,7 @@ def find_intel_root(
             field="issuer CN",
             expected=_ROOT_NAME,
             got=child.issuer_common_name or "a name without one CN",
-            clause="intel-tdx-sgx.md 6, T02",
+            clause="Intel SGX PCK certificate and CRL profile",
         )
     refusal: ChainError | None = None
     for anchor, issuer, certificate in pinned_roots(child, presented, anchors, role=_ROLE):
@@ -218,7 +218,7 @@ def _no_root(
             code="intel-root-missing",
             expected=f"a pinned {child.issuer_common_name}",
             got="none",
-            clause="intel-tdx-sgx.md 7, T02",
+            clause="Intel SGX root CA; RFC 5280, 6.1",
             hint="give the root's certificate with --endorsements PATH",
         )
     return ChainError(
@@ -226,6 +226,6 @@ def _no_root(
         code="root-not-trusted",
         expected="a pinned Intel root key",
         got=f"a root in the name {child.issuer_common_name} that is not pinned",
-        clause="intel-tdx-sgx.md 7, T02",
+        clause="Intel SGX root CA; RFC 5280, 6.1",
         hint=UNPINNED_HINT,
     )

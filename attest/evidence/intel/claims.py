@@ -18,11 +18,11 @@ from attest.evidence.tdx.structure import (
 )
 
 _Get = Callable[[VerifiedIntelQuote], ClaimValue]
-_TD = "Intel TDX DCAP, TD report body; intel-tdx-sgx.md 3"
-_ENCLAVE = "Intel SDM 3D, REPORTBODY; intel-tdx-sgx.md 3"
-_PCK = "Intel SGX PCK certificate; intel-tdx-sgx.md 6"
-_TCB = "Intel PCS, TCB info and QE identity; intel-tdx-sgx.md 11"
-_TD_ATTRIBUTES = "Intel TDX, TDATTRIBUTES; intel-tdx-sgx.md 16"
+_TD = "Intel TDX DCAP, TD report body"
+_ENCLAVE = "Intel SDM 3D, REPORTBODY"
+_PCK = "Intel SGX PCK certificate"
+_TCB = "Intel PCS, TCB info and QE identity"
+_TD_ATTRIBUTES = "Intel TDX, TDATTRIBUTES"
 _UNDER_DEBUG = 0xFF
 _NAMED_TD_BITS = sum(1 << bit for _, bit in TD_ATTRIBUTE_BITS)
 _NUMBERS = ("vm_id", "initial_service_td_attributes", "current_service_td_attributes")
@@ -80,7 +80,7 @@ def _evaluated(name: str, kind: ClaimType, get: Callable[[TcbEvaluation], ClaimV
 
 
 _SHARED: tuple[Claim, ...] = (
-    _claim("version", ClaimType.INTEGER, Origin.HARDWARE, lambda v: v.quote.version, "intel-tdx-sgx.md 2"),
+    _claim("version", ClaimType.INTEGER, Origin.HARDWARE, lambda v: v.quote.version, "Intel DCAP, quote header"),
     _claim("fmspc", ClaimType.BYTES, Origin.CERTIFICATE, lambda v: v.pck.fmspc, _PCK),
     _claim("pce_id", ClaimType.BYTES, Origin.CERTIFICATE, lambda v: v.pck.pce_id, _PCK),
     _claim("pce_svn", ClaimType.INTEGER, Origin.CERTIFICATE, lambda v: v.pck.pce_svn, _PCK),
@@ -136,13 +136,13 @@ TDX_CLAIMS: tuple[Claim, ...] = (
         _TD_ATTRIBUTES,
     ),
     _claim("td_attributes.value", ClaimType.INTEGER, Origin.HOST, lambda v: _td(v).td_attributes, _TD_ATTRIBUTES),
-    _claim("xfam", ClaimType.INTEGER, Origin.HOST, lambda v: _td(v).xfam, "Intel TDX, XFAM; intel-tdx-sgx.md 16"),
+    _claim("xfam", ClaimType.INTEGER, Origin.HOST, lambda v: _td(v).xfam, "Intel TDX, XFAM"),
     _claim(
         "xfam_known",
         ClaimType.BOOLEAN,
         Origin.HOST,
         lambda v: _td(v).xfam & XFAM_FIXED_ONE == XFAM_FIXED_ONE and not _td(v).xfam & ~XFAM_KNOWN,
-        "intel-tdx-sgx.md 16",
+        "Intel TDX, XFAM",
     ),
     _td_bytes("mr_seam", Origin.HARDWARE),
     _td_bytes("mr_signer_seam", Origin.HARDWARE),

@@ -29,7 +29,7 @@ from attest.evidence.intel.qe_identity import EnclaveId, QeIdentity, parse_qe_id
 from attest.evidence.intel.tcb_info import TcbInfo, Tee, parse_tcb_info
 
 TCB_SIGNING_NAME = "Intel SGX TCB Signing"
-_CLAUSE = "intel-tdx-sgx.md 8, T08"
+_CLAUSE = "Intel PCS, API version 4"
 _FETCH_NEWER = "fetch newer collateral with 'attest endorsements fetch'"
 _REMEMBERED = 64
 """Few, because the Attester chooses the input, and a document read into objects takes ten times its bytes."""

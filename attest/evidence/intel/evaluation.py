@@ -134,7 +134,7 @@ def _identity(info: TcbInfo, major: int) -> TdxModuleIdentity:
             field="TEE_TCB_SVN",
             expected=known or "major version 0, the only one that this TCB info knows",
             got=f"TDX_{major:02X}",
-            clause="intel-tdx-sgx.md 11, T11",
+            clause="Intel PCS, TDX module identities",
         )
     return identity
 
@@ -154,7 +154,7 @@ def _module_mismatch(field: str, expected: str, got: str) -> VerificationError:
         field=field,
         expected=expected,
         got=got,
-        clause="intel-tdx-sgx.md 11, T11",
+        clause="Intel PCS, TDX module identities",
     )
 
 
@@ -265,7 +265,7 @@ def _not_supported(what: str, field: str, got: str) -> VerificationError:
         field=field,
         expected="at least the lowest level that Intel supports",
         got=got,
-        clause="intel-tdx-sgx.md 11, T12",
+        clause="Intel PCS, TCB levels",
     )
 
 
@@ -289,7 +289,7 @@ def require_none_revoked(levels: Mapping[str, TcbLevel | ComponentLevel | None])
             field="tcbStatus",
             expected="a status other than Revoked",
             got=TcbStatus.REVOKED,
-            clause="intel-tdx-sgx.md 12, T12",
+            clause="Intel PCS, TCB status",
         )
 
 

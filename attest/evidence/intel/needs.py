@@ -37,7 +37,7 @@ def needed_endorsements(quote: ParsedQuote) -> tuple[IntelRequest, ...]:
             field="certification data",
             expected=f"type {PCK_CHAIN}, a PEM chain",
             got=f"type {quote.certification_type}",
-            clause="intel-tdx-sgx.md 4 and 17",
+            clause="Intel DCAP, QE certification data; Intel PCS, API version 4",
             hint="Intel hands PCK certificates to subscribers only: give the chain and the platform's collateral "
             "with --endorsements PATH",
         )

@@ -40,7 +40,7 @@ _malformed = partial(
     malformed,
     code="pck-malformed",
     of=" of the PCK certificate",
-    clause="Intel SGX PCK certificate and CRL profile, 3.5; intel-tdx-sgx.md 6",
+    clause="Intel SGX PCK certificate and CRL profile, 3.5",
 )
 _T = TypeVar("_T")
 
@@ -224,5 +224,5 @@ def _misnamed(whose: str, expected: str, got: str) -> ChainError:
         field=f"{whose} CN",
         expected=expected,
         got=got,
-        clause="intel-tdx-sgx.md 6, T02",
+        clause="Intel SGX PCK certificate and CRL profile",
     )

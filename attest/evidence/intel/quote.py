@@ -35,12 +35,12 @@ _QE_REPORT_CERTIFICATION = 6
 _CERTIFICATION_SIZES = {1: 36, 2: 276, 3: 404, 4: None, PCK_CHAIN: None}
 """Types 1 to 3 are PPID (clear, RSA-2048, RSA-3072), CPUSVN, PCESVN and PCEID; 4 and 5 are certificates."""
 _LENGTH_BYTES = 4
-_CLAUSE = "Intel DCAP, ECDSA quote format; intel-tdx-sgx.md 2 to 4"
+_CLAUSE = "Intel DCAP, ECDSA quote format"
 
 HEADER = Layout(
     name="quote header",
     size=48,
-    clause="Intel DCAP, quote header; intel-tdx-sgx.md 2",
+    clause="Intel DCAP, quote header",
     fields=(
         Field(name="version", offset=0, size=2, kind="u16"),
         Field(name="attestation_key_type", offset=2, size=2, kind="u16", note="2: ECDSA P-256"),
@@ -54,7 +54,7 @@ HEADER = Layout(
 DESCRIPTOR = Layout(
     name="body descriptor",
     size=6,
-    clause="Intel DCAP, quote version 5; intel-tdx-sgx.md 3",
+    clause="Intel DCAP, quote version 5",
     fields=(
         Field(name="body_type", offset=0, size=2, kind="u16"),
         Field(name="body_size", offset=2, size=4, kind="u32"),
@@ -63,7 +63,7 @@ DESCRIPTOR = Layout(
 CERTIFICATION_HEAD = Layout(
     name="certification data",
     size=6,
-    clause="Intel DCAP, QE certification data; intel-tdx-sgx.md 4",
+    clause="Intel DCAP, QE certification data",
     fields=(
         Field(name="certification_type", offset=0, size=2, kind="u16"),
         Field(name="certification_size", offset=2, size=4, kind="u32"),
@@ -81,7 +81,7 @@ def _signature_head(*, wrapped: bool) -> Layout:
     return Layout(
         name="signature data",
         size=at + 450,
-        clause="Intel DCAP, ECDSA 256-bit quote signature data; intel-tdx-sgx.md 4",
+        clause="Intel DCAP, ECDSA 256-bit quote signature data",
         fields=(
             Field(name="signature", offset=0, size=64, kind="bytes", note="r, s, big-endian; by the attestation key"),
             Field(name="attestation_key", offset=64, size=64, kind="bytes", note="x, y, big-endian"),

@@ -66,5 +66,5 @@ def _qe_mismatch(field: str, expected: str, got: str) -> VerificationError:
         field=field,
         expected=expected,
         got=got,
-        clause="intel-tdx-sgx.md 10, T10",
+        clause="Intel PCS, QE identity",
     )

@@ -41,17 +41,17 @@ from attest.evidence.procedure import Fact, Findings, Procedure, Step, reasons
 class IntelSteps(NamedTuple):
     """Every check of a quote, in order; the ids of the checks begin with the TEE's name."""
 
-    format: Step = Step("format", "intel-tdx-sgx.md T01")
-    pck_certificate: Step = Step("pck_certificate", "Intel SGX PCK certificate; intel-tdx-sgx.md T02, T03")
-    qe_report_signature: Step = Step("qe_report_signature", "intel-tdx-sgx.md T04")
-    attestation_key: Step = Step("attestation_key", "intel-tdx-sgx.md T05")
-    quote_signature: Step = Step("quote_signature", "intel-tdx-sgx.md T06")
-    pck_chain: Step = Step("pck_chain", "intel-tdx-sgx.md T02")
-    revocation: Step = Step("revocation", "intel-tdx-sgx.md T07")
-    tcb_info: Step = Step("tcb_info", "intel-tdx-sgx.md T08, T09")
-    qe_identity: Step = Step("qe_identity", "intel-tdx-sgx.md T08, T10")
-    module: Step = Step("module", "intel-tdx-sgx.md T11")
-    tcb: Step = Step("tcb", "intel-tdx-sgx.md T12")
+    format: Step = Step("format", "Intel DCAP, ECDSA quote format")
+    pck_certificate: Step = Step("pck_certificate", "Intel SGX PCK certificate")
+    qe_report_signature: Step = Step("qe_report_signature", "Intel DCAP, QE report signature")
+    attestation_key: Step = Step("attestation_key", "Intel DCAP, QE report data")
+    quote_signature: Step = Step("quote_signature", "Intel DCAP, ECDSA quote signature")
+    pck_chain: Step = Step("pck_chain", "Intel SGX PCK certificate and CRL profile; RFC 5280, 6.1")
+    revocation: Step = Step("revocation", "Intel SGX PCK certificate and CRL profile; RFC 5280, 6.3")
+    tcb_info: Step = Step("tcb_info", "Intel PCS, TCB info")
+    qe_identity: Step = Step("qe_identity", "Intel PCS, QE identity")
+    module: Step = Step("module", "Intel PCS, TDX module identities")
+    tcb: Step = Step("tcb", "Intel PCS, TCB levels")
 
 
 _STEPS = IntelSteps()

@@ -19,19 +19,19 @@ from attest.evidence.procedure import Procedure, Step
 from attest.evidence.providers.document import Comparison, Construction, PresentedMachine, StatedMachine, StepName
 
 _MACHINES = "provider.machines"
-_CLAUSE = "providers.md 5"
+_CLAUSE = "docs/providers.md"
 
 
 class ProviderSteps(NamedTuple):
     """Every check of one machine, in order."""
 
-    form: Step = Step("provider.form", "providers.md 2 to 4")
-    nonce: Step = Step("provider.nonce", "providers.md 1, 5")
-    binding: Step = Step("provider.binding", "providers.md 1")
-    keys: Step = Step("provider.keys", "providers.md 2 to 4")
-    gpus: Step = Step("provider.gpus", "providers.md 1")
-    statements: Step = Step("provider.statements", "providers.md 2, 2.1")
-    envelope: Step = Step("provider.envelope", "providers.md 2.1, 4")
+    form: Step = Step("provider.form", "docs/providers.md")
+    nonce: Step = Step("provider.nonce", "docs/providers.md")
+    binding: Step = Step("provider.binding", "docs/providers.md")
+    keys: Step = Step("provider.keys", "docs/providers.md")
+    gpus: Step = Step("provider.gpus", "docs/providers.md")
+    statements: Step = Step("provider.statements", "docs/providers.md")
+    envelope: Step = Step("provider.envelope", "docs/providers.md")
 
 
 _STEPS = ProviderSteps()

@@ -11,7 +11,7 @@ from attest.evidence.json_form import JsonForm
 
 FORM = JsonForm(
     code="provider-document-malformed",
-    clause="providers.md 5, provider.form",
+    clause="docs/providers.md",
     check="provider.form",
     of=" of the service's document",
 )

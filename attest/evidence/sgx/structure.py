@@ -28,7 +28,7 @@ ATTRIBUTE_BITS: tuple[tuple[str, int], ...] = (
 ENCLAVE_REPORT = Layout(
     name="SGX enclave report",
     size=ENCLAVE_REPORT_BYTES,
-    clause="Intel SDM 3D, REPORTBODY; intel-tdx-sgx.md 3",
+    clause="Intel SDM 3D, REPORTBODY",
     fields=(
         Field(name="cpu_svn", offset=0, size=16, kind="bytes", note="as the processor counts, not as TCB info does"),
         Field(name="misc_select", offset=16, size=4, kind="u32"),

@@ -103,5 +103,5 @@ def _malformed(problem: str) -> EvidenceError:
         code="snp-table-malformed",
         check="snp.format",
         field="certificate table",
-        clause="AMD 56421, 4.1.8.1; sev-snp.md 13",
+        clause="AMD 56421, 4.1.8.1",
     )

@@ -27,7 +27,7 @@ _HWID = "4"
 _CSP_ID = "5"
 _SPARE_SPLS = {"3.4": "spl4", "3.5": "spl5", "3.6": "spl6", "3.7": "spl7"}
 _MAX_SPL = 255
-_CLAUSE = "AMD 57230, extensions; sev-snp.md 9"
+_CLAUSE = "AMD 57230, extensions"
 _OCTET_STRING = 0x04
 
 

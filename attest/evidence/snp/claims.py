@@ -10,10 +10,10 @@ from attest.evidence.snp.verify import VerifiedSnpReport
 from attest.evidence.tolerances import value_names
 
 _Get = Callable[[VerifiedSnpReport], ClaimValue]
-_REPORT = "AMD 56860, ATTESTATION_REPORT; sev-snp.md 2"
-_POLICY = "AMD 56860, guest policy; sev-snp.md 4"
-_PLATFORM = "AMD 56860, PLATFORM_INFO; sev-snp.md 5"
-_TCB = "AMD 56860, TCB_VERSION; sev-snp.md 3"
+_REPORT = "AMD 56860, ATTESTATION_REPORT"
+_POLICY = "AMD 56860, guest policy"
+_PLATFORM = "AMD 56860, PLATFORM_INFO"
+_TCB = "AMD 56860, TCB_VERSION"
 
 
 def _claim(name: str, kind: ClaimType, origin: Origin, get: _Get, clause: str = _REPORT) -> Claim:
@@ -45,8 +45,8 @@ def _chip_identity(v: VerifiedSnpReport) -> ClaimValue:
 
 SNP_CLAIMS: tuple[Claim, ...] = (
     _claim("version", ClaimType.INTEGER, Origin.HARDWARE, lambda v: v.report.version),
-    _claim("product", ClaimType.TEXT, Origin.CERTIFICATE, lambda v: str(v.product), "sev-snp.md 6"),
-    _claim("cpuid", ClaimType.TCB, Origin.HARDWARE, _cpuid, "sev-snp.md 6"),
+    _claim("product", ClaimType.TEXT, Origin.CERTIFICATE, lambda v: str(v.product), "AMD 56860, CPUID_FAM_ID"),
+    _claim("cpuid", ClaimType.TCB, Origin.HARDWARE, _cpuid, "AMD 56860, CPUID_FAM_ID"),
     _claim("guest_svn", ClaimType.INTEGER, Origin.OWNER, lambda v: v.report.guest_svn),
     _claim("vmpl", ClaimType.INTEGER, Origin.HARDWARE, lambda v: v.report.vmpl),
     _claim("policy.abi_major", ClaimType.INTEGER, Origin.HOST, lambda v: v.report.policy >> 8 & 0xFF, _POLICY),
@@ -71,7 +71,7 @@ SNP_CLAIMS: tuple[Claim, ...] = (
     _claim("report_id", ClaimType.BYTES, Origin.HARDWARE, lambda v: v.report.report_id),
     _claim("report_id_ma", ClaimType.BYTES, Origin.HARDWARE, lambda v: v.report.report_id_ma),
     _claim("chip_id", ClaimType.BYTES, Origin.HARDWARE, lambda v: v.report.chip_id),
-    _claim("chip_identity", ClaimType.BYTES, Origin.CERTIFICATE, _chip_identity, "AMD 57230, HWID; sev-snp.md 10"),
+    _claim("chip_identity", ClaimType.BYTES, Origin.CERTIFICATE, _chip_identity, "AMD 57230, HWID"),
     _claim("chip_id_masked", ClaimType.BOOLEAN, Origin.HOST, lambda v: not any(v.report.chip_id)),
     _claim("reported_tcb", ClaimType.TCB, Origin.HOST, lambda v: v.reported_tcb.components(), _TCB),
     _claim("current_tcb", ClaimType.TCB, Origin.HARDWARE, lambda v: v.current_tcb.components(), _TCB),
@@ -80,30 +80,42 @@ SNP_CLAIMS: tuple[Claim, ...] = (
     _claim("current_version", ClaimType.TEXT, Origin.HARDWARE, lambda v: _version(v, "current")),
     _claim("committed_version", ClaimType.TEXT, Origin.HARDWARE, lambda v: _version(v, "committed")),
     _claim(
-        "provisional_firmware", ClaimType.BOOLEAN, Origin.HARDWARE, lambda v: v.provisional_firmware, "sev-snp.md 15"
+        "provisional_firmware",
+        ClaimType.BOOLEAN,
+        Origin.HARDWARE,
+        lambda v: v.provisional_firmware,
+        "AMD 56860, COMMITTED_TCB",
     ),
     _claim(
-        "launch_mit_vector", ClaimType.INTEGER, Origin.HARDWARE, lambda v: v.report.launch_mit_vector, "sev-snp.md 5"
+        "launch_mit_vector",
+        ClaimType.INTEGER,
+        Origin.HARDWARE,
+        lambda v: v.report.launch_mit_vector,
+        "AMD 56860, PLATFORM_INFO",
     ),
     _claim(
-        "current_mit_vector", ClaimType.INTEGER, Origin.HARDWARE, lambda v: v.report.current_mit_vector, "sev-snp.md 5"
+        "current_mit_vector",
+        ClaimType.INTEGER,
+        Origin.HARDWARE,
+        lambda v: v.report.current_mit_vector,
+        "AMD 56860, PLATFORM_INFO",
     ),
-    _claim("signing_key", ClaimType.TEXT, Origin.HOST, lambda v: str(v.leaf.kind), "AMD 56860, KEY_INFO; sev-snp.md 5"),
-    _claim("csp_id", ClaimType.TEXT, Origin.CERTIFICATE, lambda v: v.leaf.csp_id, "AMD 58369; sev-snp.md 9"),
-    _claim("not_understood", ClaimType.LIST, Origin.CERTIFICATE, lambda v: value_names(v.accepted), "sev-snp.md 9"),
+    _claim("signing_key", ClaimType.TEXT, Origin.HOST, lambda v: str(v.leaf.kind), "AMD 56860, KEY_INFO"),
+    _claim("csp_id", ClaimType.TEXT, Origin.CERTIFICATE, lambda v: v.leaf.csp_id, "AMD 58369"),
+    _claim("not_understood", ClaimType.LIST, Origin.CERTIFICATE, lambda v: value_names(v.accepted), "AMD 57230"),
     _claim(
         "firmware_rollback_protected",
         ClaimType.BOOLEAN,
         Origin.HARDWARE,
         lambda v: v.committed_tcb.covers(v.reported_tcb),
-        "must-check.md 5; sev-snp.md 15",
+        "AMD 56860, COMMITTED_TCB",
     ),
     _claim(
         "rolled_back_since_launch",
         ClaimType.BOOLEAN,
         Origin.HARDWARE,
         lambda v: not v.current_tcb.covers(v.launch_tcb),
-        "must-check.md 5; sev-snp.md 3",
+        "AMD 56860, LAUNCH_TCB",
     ),
 )
 """Every claim of a report, in the order in which people read them."""

@@ -31,7 +31,7 @@ def signing_kind(report: ParsedSnpReport) -> LeafKind:
                 offset=0x048,
                 expected="SIGNING_KEY 0 (VCEK) or 1 (VLEK), MASK_CHIP_KEY 0",
                 got=got,
-                clause="AMD 56860, KEY_INFO; sev-snp.md S02",
+                clause="AMD 56860, KEY_INFO",
                 hint="the host must not mask the chip key (SNP_CONFIG)",
             )
         )
@@ -82,7 +82,7 @@ def no_leaf(evidence: ParsedSnpEvidence, kind: LeafKind, pool: Endorsements) -> 
             offset=0x048,
             expected=kind.common_name,
             got=other.common_name,
-            clause="sev-snp.md S04",
+            clause="AMD 57230, extensions",
         )
     else:
         error = EndorsementError(
@@ -91,7 +91,7 @@ def no_leaf(evidence: ParsedSnpEvidence, kind: LeafKind, pool: Endorsements) -> 
             check="snp.leaf",
             expected=f"a {kind.common_name} certificate",
             got="none",
-            clause="sev-snp.md S03",
+            clause="AMD 57230, certificates",
             hint="give it with --endorsements PATH, or fetch it with 'attest endorsements fetch'",
             retryable=True,
         )

@@ -35,7 +35,7 @@ from attest.evidence.snp.certificate_table import KINDS, MAX_TABLE_BYTES, TableE
 from attest.evidence.snp.structure import REPORT_BYTES, VERSIONS, layout_of_version
 from attest.evidence.snp.tcb import SnpTcbVersion
 
-PEER_FORM = JsonForm(code="peer-form-malformed", clause="sev-snp.md 18")
+PEER_FORM = JsonForm(code="peer-form-malformed", clause="docs/forms.md")
 ATTESTATION_RS_PLATFORMS = ("snp", "gcp-snp")
 """Platforms of attestation-rs whose evidence is a bare SEV-SNP report."""
 MAX_CERTIFICATES_BYTES = MAX_TABLE_BYTES // 2

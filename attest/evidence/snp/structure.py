@@ -17,7 +17,7 @@ SIGNED_BYTES = 0x2A0
 VERSIONS = (2, 3, 4, 5)
 """Version 4 has the layout of 3."""
 
-_CLAUSE = "AMD 56860, ATTESTATION_REPORT; sev-snp.md 2"
+_CLAUSE = "AMD 56860, ATTESTATION_REPORT"
 _CHECK = "snp.format"
 
 GUEST_POLICY_BITS: tuple[tuple[str, int], ...] = (

@@ -53,7 +53,7 @@ def product_of_cpuid(family: int, model: int) -> SnpProduct:
         offset=0x188,
         expected="Milan, Genoa (Bergamo, Siena) or Turin",
         got=f"family {family:#04x} model {model:#04x}",
-        clause="sev-snp.md 6",
+        clause="AMD 56860, CPUID_FAM_ID",
     )
 
 
@@ -114,7 +114,7 @@ def tcb_from_bytes(raw: bytes, product: SnpProduct, field: str) -> SnpTcbVersion
             field=field,
             expected="zero",
             got=raw.hex(),
-            clause="sev-snp.md 3",
+            clause="AMD 56860, TCB_VERSION",
         )
     if product.has_fmc:
         return SnpTcbVersion(fmc=raw[0], bootloader=raw[1], tee=raw[2], snp=raw[3], microcode=raw[7])

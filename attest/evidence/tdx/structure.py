@@ -11,7 +11,7 @@ from typing import Any, cast
 from attest.errors import UnsupportedError
 from attest.evidence.reader import Field, Layout
 
-_CLAUSE = "Intel TDX DCAP, TD report body; intel-tdx-sgx.md 3"
+_CLAUSE = "Intel TDX DCAP, TD report body"
 _TDX_1_0 = 2
 _TDX_1_5 = 3
 _TDX_1_5_EXTENDED = 4

@@ -15,7 +15,7 @@ from attest.errors import BindingError, SignatureError
 from attest.evidence.procedure import require_equal
 from attest.evidence.tpm.structure import SHA256, ParsedTpmQuote, PcrSelection
 
-_CLAUSE = "TPM 2.0 Library, part 2, TPMS_QUOTE_INFO; azure-cvm.md A07"
+_CLAUSE = "TPM 2.0 Library, part 2, TPMS_QUOTE_INFO"
 
 
 def require_signed(message: bytes, signature: bytes, key: rsa.RSAPublicKey) -> None:
@@ -33,7 +33,7 @@ def require_signed(message: bytes, signature: bytes, key: rsa.RSAPublicKey) -> N
             field="signature",
             expected=f"RSASSA-PKCS1-v1_5 with SHA-256 over {len(message)} bytes",
             got="a signature that does not verify",
-            clause="azure-cvm.md A04",
+            clause="TPM 2.0 Library, part 1, signing; RFC 8017, 8.2.2",
         ) from exc
 
 

@@ -33,7 +33,7 @@ _MAX_DATA_BYTES = 66
 _MAX_DIGEST_BYTES = 64
 _MAX_SIGNATURE_BYTES = 512
 
-_CLAUSE = "TPM 2.0 Library, part 2, TPMS_ATTEST; azure-cvm.md 5"
+_CLAUSE = "TPM 2.0 Library, part 2, TPMS_ATTEST"
 _malformed = partial(malformed, code="tpm-quote-malformed", of=" of the TPM's message", clause=_CLAUSE)
 
 Kind = Literal["u8", "u16", "u32", "u64", "sized", "selections"]

@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-Q6D3JSJJ.js";import"./chunk-MPWMSXLM.js";import"./chunk-LCYB5CED.js";import"./chunk-2IPJJZEH.js";import"./chunk-IKOO6MSU.js";import"./chunk-EMR3T6FJ.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-4AGDSGOY.js";import"./chunk-OFNXCIYO.js";import"./chunk-LCYB5CED.js";import"./chunk-XDBPT6UO.js";import"./chunk-IKOO6MSU.js";import"./chunk-EMR3T6FJ.js";export{r as verifyEvidence};

@@ -186,7 +186,7 @@ SENTENCES: Mapping[str, str] = {
     "policy.tdx.event_log.secure_boot": "That Secure Boot is on, as the firmware measured it, must be {expected}.",
     "policy.tdx.event_log.": "The event log's {name} must be {expected}.",
     "policy.dstack.compose_hashes": "The hash of the app-compose that dstack started must be {expected}.",
-    "policy.dstack.os_images": "The image of dstack that the guest was told it runs must be {expected}.",
+    "policy.dstack.os_images": "The image of dstack that the configuration of the guest names must be {expected}.",
     "policy.dstack.app_ids": "The id of the app, which no update changes, must be {expected}.",
     "policy.dstack.key_providers": "The provider of the guest's keys must be {expected}.",
     "policy.sgx.mr_enclave": "The enclave's measurement must be that of {expected}.",

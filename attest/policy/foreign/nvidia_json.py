@@ -24,7 +24,7 @@ MAX_NVIDIA_BYTES = 64 * 1024
 MAX_LEAVES = 1000
 CLAIMS_VERSIONS: Mapping[str, str] = MappingProxyType({"3.0": "2.0", "4.0": "3.0"})
 """Version of a policy to the version of its claims."""
-_CLAUSE = "nvidia-gpu.md 19"
+_CLAUSE = "NVIDIA nvtrust, policies of a Relying Party"
 _LARGEST_EXACT = 2**53 - 1
 
 

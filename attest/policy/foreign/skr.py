@@ -32,7 +32,7 @@ SkrValue: TypeAlias = "str | int | bool"
 _BOOLEANS = {"true": True, "false": False}
 _DIGITS = frozenset("0123456789")
 _LONGEST_INTEGER = len(str(LARGEST_INTEGER))
-_CLAUSE = "azure-skr.md 2"
+_CLAUSE = "Microsoft, secure key release policy grammar"
 
 
 class Operator(enum.StrEnum):

@@ -1,4 +1,4 @@
-"""Warnings about a release policy, to read before it guards a key (azure-skr.md, 2 and 12.4; must-check 40)."""
+"""Warnings about a release policy, to read before it guards a key."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from attest.errors import EvidenceError, SignatureError
 MAX_CORIM_BYTES = 4 * 1024 * 1024
 CONTENT_TYPE = "application/rim+cbor"
 _TAG_CORIM, _TAG_COMID, _TAG_OID, _TAG_TIME, _TAG_URI = 501, 506, 111, 1, 32
-CORIM_CLAUSE = "draft-ietf-rats-corim; eat-ear.md 11"
+CORIM_CLAUSE = "draft-ietf-rats-corim"
 _LATEST_SECONDS = 253402300799
 
 CorimMap = Mapping[TaggedKey, TaggedValue]

@@ -44,11 +44,11 @@ export interface Composite {
 
 /** Every check of the whole, in order; which of them apply depends on what was presented. */
 const COMPOSITE_STEPS = {
-  reportData: ["binding.report_data", "DESIGN 7, REPORT_DATA"],
-  extraData: ["binding.extra_data", "DESIGN 7, Azure; azure-cvm.md 8"],
-  devices: ["binding.devices", "DESIGN 7, devices"],
-  deviceNonce: ["binding.device_nonce", "DESIGN 7, GPU nonce; must-check.md 11"],
-  freshness: ["freshness", "RFC 9334, section 10; must-check.md 1"],
+  reportData: ["binding.report_data", "docs/protocol.md"],
+  extraData: ["binding.extra_data", "docs/protocol.md; TPM 2.0 Library, part 2, TPMS_ATTEST, extraData"],
+  devices: ["binding.devices", "docs/gpu.md"],
+  deviceNonce: ["binding.device_nonce", "docs/gpu.md; DMTF DSP0274, GET_MEASUREMENTS, Nonce"],
+  freshness: ["freshness", "RFC 9334, section 10"],
 } as const;
 
 /** Compare the binding with REPORT_DATA and with the devices, and all of it with what was expected. */

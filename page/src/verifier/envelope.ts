@@ -54,7 +54,7 @@ export type Evidence = readonly Item[];
 
 /** Require what every envelope must be; two readers could otherwise read it differently: `envelope-invalid`. */
 function demand(holds: unknown, expected: string, got?: number): asserts holds {
-  need(holds, "malformed", "envelope-invalid", expected, got, { field: "envelope", clause: "RFC 9999; formats.md 3" });
+  need(holds, "malformed", "envelope-invalid", expected, got, { field: "envelope", clause: "RFC 9999" });
 }
 
 export function itemOf(name: string, mediaType: string, value: Bytes): Item {

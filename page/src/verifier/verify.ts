@@ -244,7 +244,9 @@ async function judgeLog(replay: Replay | undefined, unchecked: readonly Unchecke
   return { ...procedure.outcome(), claims };
 }
 
-const LOG_STEPS = { replay: ["eventlog.replay", "intel-tdx-sgx.md 19, T13"] } as const;
+const LOG_STEPS = {
+  replay: ["eventlog.replay", "TCG PC Client Platform Firmware Profile; Intel TDX module, TDG.MR.RTMR.EXTEND"],
+} as const;
 
 /** The log of a machine is one of its claims, and so is what is attached to it. */
 function withClaims(

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 @click.option("--no-secure-boot", is_flag=True, help="Booted without Secure Boot.")
 @click.option("--debug", is_flag=True, help="A TD that the host may debug.")
 @click.option("--out-of-date", "old", is_flag=True, help="On a platform that Intel calls OutOfDate.")
-@click.option("--at", "moment", type=utc, metavar="TIME", help="Moment of which the collateral is. Default: now.")
+@click.option("--at", "moment", type=utc, metavar="TIME", help="Time of Intel's collateral. Default: now.")
 @click.option(
     "--form",
     type=click.Choice(["quote", "envelope"]),

@@ -30,7 +30,7 @@ const INTEL_QUOTE_TAG = 60000n;
 const PUBLIC_KEY_HASH = keyOf("pubkey-hash");
 const HASHES: Readonly<Record<string, Hash>> = { 1: "SHA-256", 7: "SHA-384", 8: "SHA-512" };
 const STEPS = {
-  key: ["certificate.key", "TCG DICE Attestation Architecture 1.1, 6.1; forms.md, certificates"],
+  key: ["certificate.key", "TCG DICE Attestation Architecture 1.1, 6.1; docs/forms.md"],
 } as const;
 
 const demand: Demand = demandsOf("malformed", "certificate-evidence-malformed");

@@ -31,7 +31,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   "ita-sgx": { ...ITA, hash: "SHA-256" },
   "open-enclave": { form: "Open Enclave", pieces: ["custom_claims"], hash: "SHA-256" },
 };
-const CLAUSE = "forms.md, data beside the evidence";
+const CLAUSE = "docs/forms.md";
 
 const demand: Demand = demandsOf("malformed", "committed-data-malformed");
 

@@ -46,7 +46,7 @@ const STEPS = {
   signature: ["uvm.signature", "RFC 9052, 4.4"],
   chain: ["uvm.chain", "RFC 9360, x5chain; RFC 5280"],
   issuer: ["uvm.issuer", "did:x509, version 0"],
-  measurement: ["uvm.measurement", "forms.md, utility VMs"],
+  measurement: ["uvm.measurement", "docs/forms.md"],
 } as const;
 
 interface UvmEndorsement {

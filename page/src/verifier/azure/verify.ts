@@ -22,14 +22,14 @@ import { tdInfo, tdReportData } from "./structure";
 
 /** Every check of the VM's own evidence, in order; those of the CPU's report stand in front of them. */
 const AZURE_STEPS = {
-  vmpl: ["azure.vmpl", "azure-cvm.md A08, 6"],
-  runtimeData: ["azure.runtime_data", "azure-cvm.md A03"],
-  tdReport: ["azure.td_report", "azure-cvm.md 4"],
-  claims: ["azure.claims", "azure-cvm.md A02"],
-  tpmSignature: ["azure.tpm_signature", "azure-cvm.md A04"],
-  tpmQuote: ["azure.tpm_quote", "TPM 2.0 Library, part 2, TPMS_ATTEST; azure-cvm.md A05"],
-  userData: ["azure.user_data", "azure-cvm.md 9"],
-  pcrDigest: ["azure.pcr_digest", "azure-cvm.md A07"],
+  vmpl: ["azure.vmpl", "AMD 56860, VMPL"],
+  runtimeData: ["azure.runtime_data", "Microsoft Azure, guest attestation, report data"],
+  tdReport: ["azure.td_report", "Intel TDX DCAP, TDREPORT; docs/azure.md"],
+  claims: ["azure.claims", "Microsoft Azure, guest attestation, runtime claims"],
+  tpmSignature: ["azure.tpm_signature", "TPM 2.0 Library, part 1, signing; RFC 8017, 8.2.2"],
+  tpmQuote: ["azure.tpm_quote", "TPM 2.0 Library, part 2, TPMS_ATTEST"],
+  userData: ["azure.user_data", "docs/azure.md"],
+  pcrDigest: ["azure.pcr_digest", "TPM 2.0 Library, part 2, TPMS_QUOTE_INFO"],
 } as const;
 
 type AzureSteps = Partial<typeof AZURE_STEPS>;
@@ -66,7 +66,10 @@ async function verifyAzure(evidence: AzureEvidence, given: Given): Promise<Verif
   const { hcl } = evidence;
   // (1) A08: the CPU's report.
   const cpu = await refusalOf(() => evidence.cpu.verify(given));
-  const before = [...cpu.checks, check("azure.format", "pass", "version 1 or 2", hcl.version, "azure-cvm.md A01")];
+  const before = [
+    ...cpu.checks,
+    check("azure.format", "pass", "version 1 or 2", hcl.version, "Microsoft Azure, guest attestation, HCL report"),
+  ];
   const steps = stepsFor(evidence);
   const isFalse = cpu instanceof AttestError && cpu.kind !== "endorsement";
   // (2) A03, A02, A04, A05, A07: what it vouches for. Each step stands on the one before.

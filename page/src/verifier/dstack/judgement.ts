@@ -18,11 +18,11 @@ import { type Statements, requireAgreement, signedValues } from "./statements";
 import type { DstackLog } from "./structure";
 
 const DSTACK_STEPS = {
-  log: ["dstack.log", "dstack.md 2"],
-  events: ["dstack.events", "dstack.md 2, 3"],
-  replay: ["dstack.replay", "dstack.md 2; intel-tdx-sgx.md 19"],
-  compose: ["dstack.compose", "dstack.md 5"],
-  statements: ["dstack.statements", "dstack.md 7"],
+  log: ["dstack.log", "dstack, event log of RTMR3"],
+  events: ["dstack.events", "dstack, events of RTMR3"],
+  replay: ["dstack.replay", "dstack, event log of RTMR3; Intel TDX module, TDG.MR.RTMR.EXTEND"],
+  compose: ["dstack.compose", "dstack, compose hash and MRCONFIGID"],
+  statements: ["dstack.statements", "dstack, Info and GetQuote"],
 } as const;
 
 const NO_LOG = "no event log came along";

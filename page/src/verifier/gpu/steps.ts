@@ -2,20 +2,20 @@
 
 import type { Procedure } from "../procedure";
 
-const RIM = "nvidia-gpu.md 9.2, 12";
-const RIM_SIGNATURE = "W3C XML Signature; nvidia-gpu.md 9.3";
-const RIM_CHAIN = "nvidia-gpu.md 9.4";
-const REVOCATION = "RFC 6960; nvidia-gpu.md 8";
+const RIM = "TCG Reference Integrity Manifest; NVIDIA nvtrust, version checks";
+const RIM_SIGNATURE = "W3C XML Signature";
+const RIM_CHAIN = "NVIDIA nvtrust, RIM certificates; RFC 5280, 6.1";
+const REVOCATION = "RFC 6960";
 
 export const GPU_STEPS = {
-  format: ["format", "nvidia-gpu.md 2 to 4"],
-  chain: ["chain", "nvidia-gpu.md 6.1, 6.2"],
-  arch: ["arch", "nvidia-gpu.md 6.1, 7, 16"],
-  stated_nonce: ["stated_nonce", "nvidia-gpu.md 16"],
-  chain_validity: ["chain_validity", "RFC 5280, 4.1.2.5; nvidia-gpu.md 6.1"],
-  signature: ["signature", "nvidia-gpu.md 5"],
-  fwid: ["fwid", "nvidia-gpu.md 7"],
-  leaf_binding: ["leaf_binding", "nvidia-gpu.md 7"],
+  format: ["format", "DMTF DSP0274, MEASUREMENTS; NVIDIA nvtrust, opaque data"],
+  chain: ["chain", "NVIDIA nvtrust, device certificates; RFC 5280, 6.1"],
+  arch: ["arch", "NVIDIA nvtrust, device certificates and architecture"],
+  stated_nonce: ["stated_nonce", "NVIDIA nvtrust, evidence as JSON"],
+  chain_validity: ["chain_validity", "RFC 5280, 4.1.2.5"],
+  signature: ["signature", "DMTF DSP0274, signature of MEASUREMENTS"],
+  fwid: ["fwid", "TCG DICE Attestation Architecture, TcbInfo"],
+  leaf_binding: ["leaf_binding", "TCG DICE Attestation Architecture, TcbInfo"],
   revocation: ["revocation", REVOCATION],
   driver_rim: ["driver_rim", RIM],
   driver_rim_signature: ["driver_rim_signature", RIM_SIGNATURE],
@@ -25,8 +25,8 @@ export const GPU_STEPS = {
   vbios_rim_signature: ["vbios_rim_signature", RIM_SIGNATURE],
   vbios_rim_chain: ["vbios_rim_chain", RIM_CHAIN],
   vbios_rim_revocation: ["vbios_rim_revocation", REVOCATION],
-  rim_conflict: ["rim_conflict", "nvidia-gpu.md 10"],
-  measurements: ["measurements", "nvidia-gpu.md 10"],
+  rim_conflict: ["rim_conflict", "TCG Reference Integrity Manifest; NVIDIA nvtrust, comparison of measurements"],
+  measurements: ["measurements", "TCG Reference Integrity Manifest; NVIDIA nvtrust, comparison of measurements"],
 } as const;
 
 export type GpuProcedure = Procedure<typeof GPU_STEPS>;

@@ -18,7 +18,7 @@ import type { AuthenticGpu } from "./facts";
 import { isSwitch } from "./presented";
 import { type OpaqueData, PROTECTED_PCIE } from "./opaque";
 
-const CLAUSE = "nvidia-gpu.md 14";
+const CLAUSE = "NVIDIA nvtrust, topology of protected PCIe";
 
 /** An HGX board has eight GPUs and four NVSwitches. */
 const BOARD_GPUS = 8;

@@ -45,17 +45,17 @@ import type { Dated } from "./tcb_info";
 
 /** Every check of a quote, in order; `tdx.` or `sgx.` stands before each id. */
 const INTEL_STEPS = {
-  format: ["format", "intel-tdx-sgx.md T01"],
-  pckCertificate: ["pck_certificate", "Intel SGX PCK certificate; intel-tdx-sgx.md T02, T03"],
-  qeReportSignature: ["qe_report_signature", "intel-tdx-sgx.md T04"],
-  attestationKey: ["attestation_key", "intel-tdx-sgx.md T05"],
-  quoteSignature: ["quote_signature", "intel-tdx-sgx.md T06"],
-  pckChain: ["pck_chain", "intel-tdx-sgx.md T02"],
-  revocation: ["revocation", "intel-tdx-sgx.md T07"],
-  tcbInfo: ["tcb_info", "intel-tdx-sgx.md T08, T09"],
-  qeIdentity: ["qe_identity", "intel-tdx-sgx.md T08, T10"],
-  module: ["module", "intel-tdx-sgx.md T11"],
-  tcb: ["tcb", "intel-tdx-sgx.md T12"],
+  format: ["format", "Intel DCAP, ECDSA quote format"],
+  pckCertificate: ["pck_certificate", "Intel SGX PCK certificate"],
+  qeReportSignature: ["qe_report_signature", "Intel DCAP, QE report signature"],
+  attestationKey: ["attestation_key", "Intel DCAP, QE report data"],
+  quoteSignature: ["quote_signature", "Intel DCAP, ECDSA quote signature"],
+  pckChain: ["pck_chain", "Intel SGX PCK certificate and CRL profile; RFC 5280, 6.1"],
+  revocation: ["revocation", "Intel SGX PCK certificate and CRL profile; RFC 5280, 6.3"],
+  tcbInfo: ["tcb_info", "Intel PCS, TCB info"],
+  qeIdentity: ["qe_identity", "Intel PCS, QE identity"],
+  module: ["module", "Intel PCS, TDX module identities"],
+  tcb: ["tcb", "Intel PCS, TCB levels"],
 } as const;
 
 type IntelProcedure = Procedure<typeof INTEL_STEPS>;

@@ -8,16 +8,16 @@ import { Procedure } from "../procedure";
 import { type Machine, type Presented, type StepName, isBound } from "./document";
 
 const STEPS = {
-  form: ["provider.form", "providers.md 2 to 4"],
-  nonce: ["provider.nonce", "providers.md 1, 5"],
-  binding: ["provider.binding", "providers.md 1"],
-  keys: ["provider.keys", "providers.md 2 to 4"],
-  gpus: ["provider.gpus", "providers.md 1"],
-  statements: ["provider.statements", "providers.md 2, 2.1"],
-  envelope: ["provider.envelope", "providers.md 2.1, 4"],
+  form: ["provider.form", "docs/providers.md"],
+  nonce: ["provider.nonce", "docs/providers.md"],
+  binding: ["provider.binding", "docs/providers.md"],
+  keys: ["provider.keys", "docs/providers.md"],
+  gpus: ["provider.gpus", "docs/providers.md"],
+  statements: ["provider.statements", "docs/providers.md"],
+  envelope: ["provider.envelope", "docs/providers.md"],
 } as const;
 const NAMES: readonly StepName[] = ["nonce", "binding", "keys", "gpus", "statements", "envelope"];
-const CLAUSE = "providers.md 5";
+const CLAUSE = "docs/providers.md";
 
 export interface JudgedMachine {
   readonly checks: readonly Check[];

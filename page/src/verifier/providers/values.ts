@@ -9,7 +9,7 @@ import { type Certificate, parseCertificate } from "../x509";
 
 const CODE = "provider-document-malformed";
 const FORM = "provider.form";
-const CLAUSE = "providers.md 5, provider.form";
+const CLAUSE = "docs/providers.md";
 /** Certificates of a TLS server; recorded chains have one or two. */
 const MAX_CERTIFICATES = 8;
 export const DIGEST_BYTES = 32;

@@ -16,7 +16,7 @@ import { parseDocument } from "./families";
 import { judgeMachine, judgeMachines } from "./judgement";
 
 const DEVICE_NONCE_BYTES = 32;
-const CLAUSE = "RFC 9334, section 10; providers.md 5";
+const CLAUSE = "RFC 9334, section 10";
 /** Checks of one machine's evidence alone; those of the document take their place. */
 const REPLACED: readonly string[] = ["freshness", "binding.devices"];
 

@@ -24,19 +24,19 @@ import { type Product, type Tcbs, covers, tcbText, tcbsOf } from "./tcb";
 
 /** Every check of a report, in order. Nothing of the report is used before the last one has passed. */
 const SNP_STEPS = {
-  format: ["snp.format", "AMD 56860, ATTESTATION_REPORT; sev-snp.md S01"],
-  signingKey: ["snp.signing_key", "AMD 56860, KEY_INFO; sev-snp.md S02"],
-  leaf: ["snp.leaf", "AMD 57230, extensions; sev-snp.md S03, S04"],
-  product: ["snp.product", "sev-snp.md S09"],
-  tcb: ["snp.tcb", "AMD 57230, SPL extensions; sev-snp.md S11"],
-  chipId: ["snp.chip_id", "AMD 57230, HWID; sev-snp.md S12"],
-  signature: ["snp.signature", "AMD 56860, SIGNATURE; sev-snp.md S10"],
-  tcbOrder: ["snp.tcb_order", "sev-snp.md S13"],
-  leafValidity: ["snp.leaf_validity", "RFC 5280, 4.1.2.5; sev-snp.md S07"],
-  chain: ["snp.chain", "AMD 57230; sev-snp.md S06"],
-  root: ["snp.root", "sev-snp.md S05, S06, S09"],
-  chainValidity: ["snp.chain_validity", "RFC 5280, 4.1.2.5; sev-snp.md S07"],
-  revocation: ["snp.revocation", "RFC 5280, 6.3; sev-snp.md S08"],
+  format: ["snp.format", "AMD 56860, ATTESTATION_REPORT"],
+  signingKey: ["snp.signing_key", "AMD 56860, KEY_INFO"],
+  leaf: ["snp.leaf", "AMD 57230, extensions"],
+  product: ["snp.product", "AMD 56860, CPUID_FAM_ID; AMD 57230, product name"],
+  tcb: ["snp.tcb", "AMD 57230, SPL extensions"],
+  chipId: ["snp.chip_id", "AMD 57230, HWID"],
+  signature: ["snp.signature", "AMD 56860, SIGNATURE"],
+  tcbOrder: ["snp.tcb_order", "AMD 56860, COMMITTED_TCB"],
+  leafValidity: ["snp.leaf_validity", "RFC 5280, 4.1.2.5"],
+  chain: ["snp.chain", "AMD 57230"],
+  root: ["snp.root", "AMD 57230, ARK and ASK"],
+  chainValidity: ["snp.chain_validity", "RFC 5280, 4.1.2.5"],
+  revocation: ["snp.revocation", "RFC 5280, 6.3"],
 } as const;
 
 /** The signature covers everything in front of it. */
@@ -186,7 +186,9 @@ function signingKind({ key_info }: SnpReport): LeafKind {
 function noLeaf(kind: LeafKind, presented: readonly Bytes[], { endorsements }: Given): Promise<never> {
   const other = kind === "VCEK" ? "VLEK" : "VCEK";
   const isThere = presented.length > 0 || withCommonName(endorsements, `SEV-${other}`).length > 0;
-  const procedure = new Procedure({ leaf: ["snp.leaf", `sev-snp.md S0${isThere ? 4 : 3}`] });
+  const procedure = new Procedure({
+    leaf: ["snp.leaf", isThere ? "AMD 57230, extensions" : "AMD 57230, certificates"],
+  });
   return procedure.step("leaf", () => {
     if (isThere) return refuse("chain", "snp-signer-kind-mismatch", kind, other);
     return refuse("endorsement", "snp-leaf-missing", kind, "none", { retryable: true });
