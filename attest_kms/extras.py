@@ -19,6 +19,7 @@ EXTRA_OF = MappingProxyType(
         "h11": "cli",
         "httpx": "cli",
         "hvac": "transit",
+        "jinja2": "templates",
         "joserfc": "tokens",
         "lxml": "gpu",
         "markdown_it": "cli",

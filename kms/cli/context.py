@@ -163,7 +163,7 @@ def login(name: str | None) -> None:
 @click.command(cls=ExampleCommand, examples=("kms logout", "kms logout --context prod"))
 @click.option("--context", "name", metavar="NAME", envvar="KMS_CONTEXT", help="Context (default: the current one).")
 def logout(name: str | None) -> None:
-    """Remove the token that 'kms login' wrote. The issuer is not told: the token is valid until it expires."""
+    """Remove the token that 'kms login' wrote. It stays valid at the issuer until it expires."""
     from kms.cli.contexts_file import token_path
     from kms.cli.device_login import remove_token
 
