@@ -776,6 +776,7 @@ def test_every_key_of_ours_is_written_or_lost() -> None:
         mitigations_at_launch=1,
         mitigations_now=1,
         signing_key=["vcek"],
+        accepted_spls={"spl4:1": "a new component"},
     )
     conversion = exported(document)
     told = {one.source for one in conversion.carried} | {loss.name for loss in conversion.losses}
