@@ -15,7 +15,16 @@ from tests.page.served import served
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 POLICIES = {path.stem for path in (REPOSITORY / "policies").glob("*.yaml") if not path.stem.endswith(".tests")}
-IN_THE_REPOSITORY_ALONE = ("deploy/", "examples/", "tests/", "SECURITY.md", "README.md", "CHANGELOG.md")
+IN_THE_REPOSITORY_ALONE = (
+    "deploy/",
+    "examples/",
+    "tests/",
+    "SECURITY.md",
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "prose/",
+)
 
 
 def test_every_policy_of_the_repository_is_listed_with_its_description(attest: Attest) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -60,3 +61,10 @@ def test_nothing_of_it_is_left_on_the_disk(attest: Attest, tmp_path: Path, monke
     (tmp_path / "temporary").mkdir()
     assert attest("simulate", "machine", "--", "doctor", "--offline").code in {0, 1, 2}
     assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_the_kinds_of_the_option_are_those_of_the_simulator() -> None:
+    from attest_simulator.cli.simulate import KINDS
+    from attest_simulator.machines import MachineKind
+
+    assert get_args(MachineKind) == KINDS

@@ -332,12 +332,17 @@ def test_every_command_has_an_example_and_a_whole_summary() -> None:
     for path, one in _every_command(cli):
         assert isinstance(one, ExampleCommand), path
         assert one.examples, path
-        assert all(example.startswith(path) for example in one.examples), path
+        assert all(path in example for example in one.examples), path
         assert "..." not in one.get_short_help_str(), path
 
 
 EXAMPLES = sorted(
-    {example for _, one in _every_command(cli) if isinstance(one, ExampleCommand) for example in one.examples}
+    {
+        example
+        for path, one in _every_command(cli)
+        if isinstance(one, ExampleCommand) and path != "kms completion"  # of a shell's own settings
+        for example in one.examples
+    }
 )
 
 

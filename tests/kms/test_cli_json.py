@@ -22,6 +22,12 @@ __all__ = ["documents", "shell"]
 Document = dict[str, Any]
 WITHOUT = {
     "completion": "it prints a script for a shell",
+    "context add": "it writes a file of this user, and asks no service",
+    "context name": "it writes a file of this user, and asks no service",
+    "context remove": "it writes a file of this user, and asks no service",
+    "context use": "it writes a file of this user, and asks no service",
+    "login": "it waits for a person",
+    "logout": "it removes a file of this user",
     "serve": "it runs until it is stopped",
     "key wrap": "what it makes is a file, which is JSON",
     "key import-key": "it prints a signed note, which is compared byte by byte",

@@ -35,7 +35,7 @@ def administrative(group: click.Group = cli, path: str = "") -> Iterator[str]:
     for name, command in group.commands.items():
         if isinstance(command, click.Group):
             yield from administrative(command, f"{path}{name} ")
-        elif any("--server" in one.opts for one in command.params):
+        elif any("--server" in one.opts for one in command.params) and path != "context ":
             yield f"{path}{name}"
 
 

@@ -182,7 +182,7 @@ def test_data_that_is_no_object_is_refused(content: str, tmp_path: Path) -> None
 
 
 def test_data_without_a_policy_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="--rego-data is for --rego"):
+    with pytest.raises(ConfigurationError, match="--rego-data requires --rego"):
         read_rego((), str(tmp_path / "d.json"))
 
 

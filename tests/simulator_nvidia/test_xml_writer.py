@@ -55,7 +55,8 @@ def test_a_part_declares_the_namespaces_that_it_inherits(inner: Element) -> None
     # Elements with prefixes alone, as SignedInfo has them: of others the library writes a stray xmlns="" into a part.
     root = Element(tag="root", namespaces=NAMESPACES, children=(inner,))
     part = parsed(document_text(root))[0]
-    assert canonical_text(inner, inherited=NAMESPACES) == canonical(part)
+    # Of a part, the library also writes a prefix that an inner element declares again; of a whole document it does not.
+    assert canonical_text(inner, inherited=NAMESPACES) == canonical(parsed(canonical(part)))
 
 
 def test_an_empty_element_is_one_tag_as_written_and_two_in_the_canonical_form() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -16,12 +16,13 @@ from attest_simulator.cli.azure import azure, imds
 from attest_simulator.cli.intel import collateral, pcs, td
 from attest_simulator.cli.nvidia import gpu, nvidia
 from attest_simulator.cli.warning import shout
-from attest_simulator.machines import MachineKind
 
 if TYPE_CHECKING:
     from attest.encoding import JsonValue
+    from attest_simulator.machines import MachineKind
 
-_KINDS = get_args(MachineKind)
+KINDS = ("snp", "tdx", "azure-snp", "azure-tdx")
+"""The same as ``attest_simulator.machines.MachineKind``, without importing it; a test compares them."""
 _OF_CHIP = ("product", "report_version", "chip", "tcb")
 ANCHORS_SCHEMA = "attest.simulated-anchors/1"
 
@@ -78,7 +79,7 @@ def anchors(display: Display) -> int:
 )
 @click.argument("arguments", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option(
-    "--kind", type=click.Choice(_KINDS), default="snp", show_default=True, help="CPU; azure-... is a VM there."
+    "--kind", type=click.Choice(KINDS), default="snp", show_default=True, help="CPU; azure-... is a VM there."
 )
 @click.option("--gpus", type=click.IntRange(0, 8), default=0, show_default=True, help="Number of its NVIDIA GPUs.")
 @chip_options

@@ -149,7 +149,7 @@ def _every_step_of_the_story_came_out_as_it_should(capture: Capture) -> None:
         "does not know",
         ANSWER_HAS,
         f"[1] {DOCUMENT_NAME} p. ",
-        "sends nothing any more",
+        "sends nothing more",
         "rag-stopped",
         *REFUSALS,
     ):
