@@ -21,13 +21,7 @@ from attest.endorsements.chains import PinnedRoot
 from attest.endorsements.pool import Endorsements
 from attest.endorsements.x509 import Issuer
 from attest.errors import AttestError, EndorsementError
-from attest.evidence.gpu.certificates import (
-    Architecture,
-    DeviceIdentity,
-    DeviceKind,
-    GpuLeaf,
-    read_identity,
-)
+from attest.evidence.gpu.certificates import Architecture, DeviceIdentity, DeviceKind, GpuLeaf, read_identity
 from attest.evidence.gpu.chain import (
     PATH_LENGTH,
     DeviceChain,

@@ -197,13 +197,7 @@ def _verify_with(
     with procedure.step(_STEPS.revocation):
         # Only intermediates can be revoked by number: every VCEK and VLEK has serial 0.
         crl, used = _find_crl(crls, root, intermediate, at=at, unchecked=unchecked)
-        if crl is None:
-            procedure.record(("a current CRL of {}", anchor.name), reasons(used), Outcome.NOT_EVALUATED)
-        else:
-            procedure.record(
-                ("serial {} not listed by {}", intermediate.serial, anchor.name),
-                ("not listed, CRL of {} to {}", crl.this_update, crl.next_update),
-            )
+        _record_revocation(procedure, intermediate, anchor, crl, used)
     return VerifiedSnpReport(
         report=report,
         product=leaf.product,
@@ -220,6 +214,18 @@ def _verify_with(
         accepted=accepted,
         findings=procedure.finish(),
     )
+
+
+def _record_revocation(
+    procedure: Procedure, intermediate: Certificate, anchor: Anchor, crl: Crl | None, used: tuple[Unchecked, ...]
+) -> None:
+    if crl is None:
+        procedure.record(("a current CRL of {}", anchor.name), reasons(used), Outcome.NOT_EVALUATED)
+    else:
+        procedure.record(
+            ("serial {} not listed by {}", intermediate.serial, anchor.name),
+            ("not listed, CRL of {} to {}", crl.this_update, crl.next_update),
+        )
 
 
 def _judge_leaf(
