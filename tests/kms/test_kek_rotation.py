@@ -437,7 +437,8 @@ def _service(folder: Path) -> tuple[Path, Vault, int]:
             actor=ACTOR,
             at=system_clock(),
         )
-    return config, vault, len(names) + 2
+    # The service has three secrets of its own: its identity, and the keys that authenticate challenges and its state.
+    return config, vault, len(names) + 3
 
 
 def _release_until(service: ServedProcess, over: threading.Event) -> int:
