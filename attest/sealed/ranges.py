@@ -202,6 +202,7 @@ class RangeStream:
         """Fill the view with the next bytes; once given up, leave it as it is.
 
         Raises:
+            ValueError: the range has fewer bytes left.
             AttestError: as ``ask``; or the error of the last attempt.
         """
         done = 0
@@ -209,7 +210,9 @@ class RangeStream:
             if not self._rest:
                 block = next(self._blocks, None)
                 if block is None:
-                    return
+                    if self._given_up.is_set():
+                        return
+                    raise ValueError(f"the range of {self._name} has {view.nbytes - done} bytes less than were read")
                 self._rest = memoryview(block)
             taken = self._rest[: view.nbytes - done]
             view[done : done + len(taken)] = taken

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from itertools import chain
 from typing import TypeAlias
@@ -186,9 +186,10 @@ class SealedReader(ClosedOnExit):
         slots = [[self._scratch.take() for _ in groups[0]] for _ in range(min(len(groups), threads + SPARE_SLOTS))]
 
         def produce(number: int, slot: int) -> None:
-            # The segments first: their request has to end, and the last group may be shorter than its slot.
-            for (segment, read), place in zip(self._opened(groups[number]), slots[slot], strict=False):
-                self._decrypt_in_place(segment, place, read)
+            with closing(self._opened(groups[number])) as opened:
+                # The segments first: their request has to end, and the last group may be shorter than its slot.
+                for (segment, read), place in zip(opened, slots[slot], strict=False):
+                    self._decrypt_in_place(segment, place, read)
 
         def consume(number: int, slot: int) -> None:
             for index, place in zip(groups[number], slots[slot], strict=False):
@@ -222,8 +223,8 @@ class SealedReader(ClosedOnExit):
         groups = _cut(range(self._count), self._group_segments(self._count))
 
         def pass_on(indexes: range) -> None:
-            with self._scratch_piece() as scratch:
-                for segment, read in self._opened(indexes):
+            with self._scratch_piece() as scratch, closing(self._opened(indexes)) as opened:
+                for segment, read in opened:
                     piece = self._decrypt_in_place(segment, scratch, read)
                     write_at(segment.plaintext_offset, piece)
                     tally.add(len(piece))
@@ -264,8 +265,11 @@ class SealedReader(ClosedOnExit):
             return max(1, min(self._threads, groups))
         return max(1, min(self._threads, segments // _SEGMENTS_PER_THREAD))
 
-    def _opened(self, indexes: range) -> Iterator[tuple[Segment, _Read]]:
-        """Yield neighbouring segments, each with the function that reads its ciphertext, to be called once."""
+    def _opened(self, indexes: range) -> Generator[tuple[Segment, _Read], None, None]:
+        """Yield neighbouring segments, each with the function that reads its ciphertext, to be called once.
+
+        The caller closes the generator: a failure must end the request and free its connection.
+        """
         first, last = self._place(indexes[0]), self._place(indexes[-1])
         with ExitStack() as opened:
             source, read = self._source, None
@@ -280,13 +284,14 @@ class SealedReader(ClosedOnExit):
         """Fill the memory of parts whose segments follow each other; the last one that was no whole is cached."""
         parts = iter(run)
         target = next(parts, None)
-        for segment, read in self._opened(range(run[0].part.segment.index, run[-1].part.segment.index + 1)):
-            mine = []
-            while target is not None and target.part.segment.index == segment.index:
-                mine.append(target)
-                target = next(parts, None)
-            self._fill_segment(segment, mine, read)
-            tally.add(sum(len(one.memory) for one in mine))
+        with closing(self._opened(range(run[0].part.segment.index, run[-1].part.segment.index + 1))) as opened:
+            for segment, read in opened:
+                mine = []
+                while target is not None and target.part.segment.index == segment.index:
+                    mine.append(target)
+                    target = next(parts, None)
+                self._fill_segment(segment, mine, read)
+                tally.add(sum(len(one.memory) for one in mine))
 
     def _fill_segment(self, segment: Segment, targets: Sequence[Target], read: _Read) -> None:
         if len(targets) == 1 and targets[0].part.whole:

@@ -434,9 +434,11 @@ class StreamedMemory(MemorySource):
         with self._lock:
             self.streams.append((offset, size))
             self.open += 1
-        yield _Stream(memoryview(self.raw)[offset : offset + size])
-        with self._lock:
-            self.open -= 1
+        try:
+            yield _Stream(memoryview(self.raw)[offset : offset + size])
+        finally:
+            with self._lock:
+                self.open -= 1
 
 
 class _Stream:
@@ -513,11 +515,12 @@ def test_a_range_is_passed_on_in_order(offset: int, length: int | None, *, strea
 def test_an_altered_segment_of_a_far_file_gives_nothing_of_any_part() -> None:
     raw = bytearray(FAR_SEALED)
     raw[30 * SEGMENT_BYTES + 100] ^= 1
-    _source, reader = far(raw)
+    source, reader = far(raw)
     first, second = bytearray(b"?" * 40 * SEGMENT_BYTES), bytearray(b"?" * 100)
     with pytest.raises(SealedTamperError) as caught:
         reader.read_parts([(0, first), (50 * SEGMENT_BYTES, second)])
     assert caught.value.code == "sealed-segment-invalid"
+    assert source.open == 0, "a request that nobody reads keeps its connection"
     assert not any(first)
     assert not any(second)
     got = bytearray()

@@ -609,3 +609,13 @@ def test_an_address_of_another_kind_says_what_can_be_read(place: str, said: str)
             "a path, https://, http:// or s3://",
         )
         assert said in (caught.value.hint or "")
+
+
+def test_a_stream_gives_no_byte_behind_its_range() -> None:
+    with serving(shelf_of().handler()) as url, HttpSource(f"{url}/m", patience=hasty()) as source:
+        with source.stream(10, 20) as stream:
+            first, more = bytearray(20), bytearray(b"?")
+            stream.read_into(memoryview(first))
+            with pytest.raises(ValueError, match="fewer|less"):
+                stream.read_into(memoryview(more))
+        assert (bytes(first), more) == (CONTENT[10:30], b"?")
