@@ -15,6 +15,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -38,7 +39,7 @@ class RenderedFiles:
     Args:
         files: of the configuration.
         keyring: the agent's keys.
-        program: told of changes; None for none.
+        program: restarted or signalled after changes; None means no program.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class RenderedFiles:
         self._keyring = keyring
         self._program = program
         self._lock = threading.RLock()
-        self._written: dict[str, bytes] = {}
+        self._written: dict[str, bytes] = {}  # digests: no further copy of a secret stays in memory
         self._told: dict[str, str] = {}
         self._known: set[str] = set()
         self._due = False
@@ -145,10 +146,11 @@ class RenderedFiles:
             with self._lock:
                 secrets = {reference: key.export() for reference, key in keys.items()}
                 content = _content(one, secrets)
-                if self._ending.is_set() or self._is_written(one, content):
+                digest = sha256(content).digest()
+                if self._ending.is_set() or self._is_written(one, digest):
                     return False
                 _write(one, content)
-                self._written[one.name] = content
+                self._written[one.name] = digest
         except AttestError as exc:
             self._tell(one, exc)
             return False
@@ -158,8 +160,8 @@ class RenderedFiles:
         _log.info("files.%s is written", one.name)
         return True
 
-    def _is_written(self, one: RenderedFile, content: bytes) -> bool:
-        return self._written.get(one.name) == content and os.path.lexists(one.path)
+    def _is_written(self, one: RenderedFile, digest: bytes) -> bool:
+        return self._written.get(one.name) == digest and os.path.lexists(one.path)
 
     def _tell(self, one: RenderedFile, error: AttestError) -> None:
         """Log a problem once, until it is another one."""
@@ -193,9 +195,9 @@ def _content(one: RenderedFile, secrets: dict[KeyReference, bytes]) -> bytes:
 
 def _write(one: RenderedFile, content: bytes) -> None:
     with new_file(one.path, mode=one.mode, replace=True) as file:
-        file.write(content)
-        if one.group is not None:
+        if one.group is not None:  # before the content: until then the file is of the agent's own group
             _give_to_group(file.fileno(), one)
+        file.write(content)
 
 
 def _give_to_group(descriptor: int, one: RenderedFile) -> None:

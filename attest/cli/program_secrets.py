@@ -1,4 +1,4 @@
-"""Secrets of the program that ``attest run`` starts, as variables and files, for a program that knows of no service."""
+"""Secrets for the program that ``attest run`` starts, as variables and files; the program does not contact the service."""
 
 from __future__ import annotations
 
@@ -53,9 +53,7 @@ class WantedVariable:
             ConfigurationError: ``run-secret-unfit``: it is a key, or has a byte that no variable can hold.
         """
         if secret.purpose != SECRET_PURPOSE:
-            raise self._unfit(
-                f"a {secret.purpose} does not belong into the environment", "give it with --key or --file"
-            )
+            raise self._unfit(f"a {secret.purpose} cannot be an environment variable", "give it with --key or --file")
         content = secret.export()
         if b"\0" in content:
             raise self._unfit("the secret has a zero byte, which no variable can hold", "give it with --file")
@@ -115,12 +113,12 @@ class WantedSecrets:
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
                 raise ConfigurationError(
-                    f"{option}: {twice[0]} stands twice", code="run-key-invalid", field=option, got=twice[0]
+                    f"{option}: {twice[0]} is given twice", code="run-key-invalid", field=option, got=twice[0]
                 )
 
     @property
     def references(self) -> tuple[str, ...]:
-        """What is asked of the service."""
+        """References of the keys and secrets to request."""
         return (*(one.reference for one in self.variables), *(one.reference for one in self.files))
 
     @property
@@ -196,5 +194,9 @@ def _is_abandoned(target: Path, base: Path) -> bool:
 
 def _invalid(option: str, text: str, expected: str, hint: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{option} {text[:80]!r} names no secret", code="run-key-invalid", field=option, expected=expected, hint=hint
+        f"{option} {text[:80]!r} does not name a secret",
+        code="run-key-invalid",
+        field=option,
+        expected=expected,
+        hint=hint,
     )

@@ -135,8 +135,10 @@ def read_contexts(environ: Mapping[str, str]) -> ContextsFile:
         return ContextsFile()
     except OSError as exc:
         raise _invalid(path, exc.strerror or str(exc)) from exc
+    if len(text) > _MAX_BYTES:
+        raise _invalid(path, f"it has more than {_MAX_BYTES} bytes")
     try:
-        return _parsed(tomllib.loads(text[: _MAX_BYTES + 1].decode()))
+        return _parsed(tomllib.loads(text.decode()))
     except (ValueError, TypeError, ConfigurationError) as exc:
         raise _invalid(path, str(exc)) from exc
 
@@ -172,6 +174,8 @@ def _parsed(document: dict[str, Any]) -> ContextsFile:
     current, identities = document.pop("current", None), document.pop("identities", {})
     if document or not all(isinstance(value, str) for value in identities.values()):
         raise ValueError(f"expected current, context and identities, got also {', '.join(sorted(document))}")
+    for name in identities.values():
+        require_name(name)
     if current is not None and current not in contexts:
         raise ValueError(f"the current context {current!r} is not there")
     return ContextsFile(current=current, contexts=contexts, identities=identities)

@@ -5,7 +5,7 @@ The user signs in with a browser, on any machine; the command never sees a passw
 
 from __future__ import annotations
 
-import ssl
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any, Final
 import httpx
 
 from attest.errors import AttestError, ConfigurationError
+from kms.cli.remote_admin import tls_context
 from kms.domain.errors import KmsError, UnauthenticatedError, UnavailableError
 
 GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
@@ -21,6 +22,8 @@ TIMEOUT_SECONDS: Final = 30
 MAX_ANSWER_BYTES: Final = 64 * 1024
 _INTERVAL_SECONDS: Final = 5
 _SLOWER_SECONDS: Final = 5
+_MAX_INTERVAL_SECONDS: Final = 60.0
+"""An issuer that asks for a longer pause is asked more often: the command ends in time."""
 _MAX_SECONDS: Final = 1800
 
 Json = dict[str, Any]  # Any: members that the caller checks
@@ -55,13 +58,13 @@ def sign_in(
     """Return the token that the issuer gives after the user has signed in.
 
     Raises:
-        ConfigurationError: ``login-issuer-invalid``.
+        ConfigurationError: ``login-issuer-invalid``, or ``file-unreadable``: the CA certificate.
         UnavailableError: ``login-unreachable``.
         UnauthenticatedError: ``login-denied`` or ``login-expired``.
         KmsError: ``login-answer-invalid``: the issuer does not follow the standard, or gives no such token.
     """
     _require_https(client.issuer, "the issuer")
-    context = ssl.create_default_context(cafile=client.ca)
+    context = tls_context(None if client.ca is None else Path(client.ca))
     with httpx.Client(verify=context, timeout=TIMEOUT_SECONDS, trust_env=False) as http:
         # (1) Where the issuer's endpoints are, by its own signed-for address.
         known = _json(http, "GET", f"{client.issuer.rstrip('/')}/.well-known/openid-configuration")
@@ -76,7 +79,7 @@ def sign_in(
         show(Prompt(address=str(address), code=_text(begun, "user_code")))
         # (3) Ask until the user has decided.
         until = monotonic() + min(_seconds(begun, "expires_in", _MAX_SECONDS), _MAX_SECONDS)
-        pause = max(1.0, _seconds(begun, "interval", _INTERVAL_SECONDS))
+        pause = min(max(1.0, _seconds(begun, "interval", _INTERVAL_SECONDS)), _MAX_INTERVAL_SECONDS)
         form = {"grant_type": GRANT, "device_code": device, "client_id": client.client_id}
         while monotonic() < until:
             sleep(pause)
@@ -93,7 +96,8 @@ def sign_in(
 
 def _json(http: httpx.Client, method: str, url: str, form: Json | None = None, *, refusals: bool = False) -> Json:
     try:
-        answer = http.request(method, url, data=form, headers={"Accept": "application/json"})
+        with http.stream(method, url, data=form, headers={"Accept": "application/json"}) as answer:
+            content = _bounded(answer)
     except (httpx.HTTPError, httpx.InvalidURL) as exc:
         raise UnavailableError(
             f"cannot reach {url[:200]}: {str(exc) or type(exc).__name__}",
@@ -102,12 +106,22 @@ def _json(http: httpx.Client, method: str, url: str, form: Json | None = None, *
             retryable=True,
         ) from exc
     try:
-        document = answer.json() if len(answer.content) <= MAX_ANSWER_BYTES else None
-    except ValueError:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict) or not (answer.is_success or (refusals and "error" in document)):
         raise _unusable(f"{url[:200]} answered {answer.status_code} without what RFC 8628 asks for")
     return document
+
+
+def _bounded(answer: httpx.Response) -> bytes:
+    """Read an answer; of one that is too long, nothing."""
+    content = bytearray()
+    for block in answer.iter_bytes():
+        content += block
+        if len(content) > MAX_ANSWER_BYTES:
+            return b""
+    return bytes(content)
 
 
 def _endpoint(known: Json, name: str) -> str:

@@ -57,10 +57,12 @@ def print_rows(
 
 
 def with_name(identity: str) -> str:
-    """Return an identity with the name that this user gave it by ``kms context name``."""
-    from kms.cli.contexts_file import read_contexts
+    """Return an identity with the name that this user gave it by ``kms context name``; a command reads them once."""
+    from kms.cli.contexts_file import ContextsFile, read_contexts
 
-    return read_contexts(os.environ).named(identity)
+    known = click.get_current_context().meta
+    contexts: ContextsFile = known.get(_CONTEXTS) or known.setdefault(_CONTEXTS, read_contexts(os.environ))
+    return contexts.named(identity)
 
 
 def path(*parts: object) -> str:
@@ -147,6 +149,7 @@ SERVING = stacked(
 )
 REASON = click.option("--reason", required=True, metavar="TEXT", help="Reason, recorded permanently in the log.")
 _WANTS_JSON = "kms.cli.options.wants_json"
+_CONTEXTS = "kms.cli.options.contexts"
 
 
 def json_flag(text: str) -> Callable[[Any], Any]:  # Any: click's own

@@ -42,7 +42,7 @@ def at_server(
             f"{server!r} is not an address of an administration API", code="server-invalid", field="--server",
             expected="https://HOST:PORT",
         )  # fmt: skip
-    context = _context(ca, client_cert, client_key)
+    context = tls_context(ca, client_cert, client_key)
     headers = {} if token_file is None else {"Authorization": f"Bearer {_token(token_file)}"}
 
     def connect() -> httpx.Client:
@@ -51,7 +51,12 @@ def at_server(
     return connect
 
 
-def _context(ca: Path | None, certificate: Path | None, key: Path | None) -> ssl.SSLContext:
+def tls_context(ca: Path | None, certificate: Path | None = None, key: Path | None = None) -> ssl.SSLContext:
+    """Return the context of a client; all files are PEM, and without ``ca`` the system's CA certificates apply.
+
+    Raises:
+        ConfigurationError: a file cannot be read, or other users can read a secret one.
+    """
     where: object = ca or "the system's CA certificates"
     try:
         context = ssl.create_default_context(cafile=None if ca is None else str(ca))

@@ -135,6 +135,8 @@ class TestFile:
             'more = "x"',
             'context = "x"',
             "[identities]\na = 1",
+            '[identities]\na = "\\u001b[2J"',
+            "#" * (1 << 20) + "\n",
             "\xff",
         ],
     )
@@ -276,6 +278,8 @@ def test_a_token_comes_once_the_user_has_signed_in(tls: tuple[ssl.SSLContext, st
         (DeviceIssuer([(200, {"id_token": "I"})]), "login-answer-invalid"),
         (DeviceIssuer([(200, {"access_token": "two\nlines"})]), "login-answer-invalid"),
         (DeviceIssuer([(500, {})]), "login-answer-invalid"),
+        (DeviceIssuer([PENDING] * 100, start={"interval": 10**9}), "login-expired"),
+        (DeviceIssuer([], known={"more": "x" * 65536}), "login-answer-invalid"),
         (DeviceIssuer([], start={"device_code": None}), "login-answer-invalid"),
         (DeviceIssuer([], start={"user_code": "\x1b[2J"}), "login-answer-invalid"),
         (DeviceIssuer([], start={"verification_uri": "http://go.test"}), "login-issuer-invalid"),
@@ -298,6 +302,7 @@ def test_an_issuer_that_is_away_not_trusted_or_not_over_tls_is_refused(tls: tupl
         ({"issuer": "https://127.0.0.1:1"}, "login-unreachable"),
         ({"issuer": "http://localhost"}, "login-issuer-invalid"),
         ({"issuer": "localhost"}, "login-issuer-invalid"),
+        ({"ca": "/nowhere/ca.pem"}, "file-unreadable"),
     ):
         with pytest.raises(AttestError) as caught:
             signed_in(DeviceIssuer([]), tls, **changes)
@@ -322,3 +327,8 @@ def test_after_signing_in_a_command_is_that_user_s(
     assert not place.exists()
     assert "no token" in shell.run("logout")[1]
     assert "[login-required]" in shell.run("tenant", "list", code=2)[1]
+
+
+def test_no_pause_that_an_issuer_names_holds_a_command_up(tls: tuple[ssl.SSLContext, str]) -> None:
+    token, _, clock = signed_in(DeviceIssuer([(200, {"access_token": "A"})], start={"interval": 10**9}), tls)
+    assert (token, clock.pauses) == ("A", [60.0])

@@ -616,6 +616,6 @@ def test_a_stream_gives_no_byte_behind_its_range() -> None:
         with source.stream(10, 20) as stream:
             first, more = bytearray(20), bytearray(b"?")
             stream.read_into(memoryview(first))
-            with pytest.raises(ValueError, match="fewer|less"):
+            with pytest.raises(ValueError, match="bytes less than"):
                 stream.read_into(memoryview(more))
         assert (bytes(first), more) == (CONTENT[10:30], b"?")
