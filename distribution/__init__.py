@@ -1,1 +1,1 @@
-"""What is published, and how it is made: `make dist`. None of this is in a wheel."""
+"""Builder of the published files (`make dist`). No wheel contains it."""

@@ -1,4 +1,4 @@
-"""Provenance of what is published: an in-toto statement with SLSA's predicate."""
+"""Provenance of the published files: an in-toto statement with SLSA's predicate."""
 
 from __future__ import annotations
 

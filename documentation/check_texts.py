@@ -111,11 +111,11 @@ WORDS: Final[dict[str, Words]] = {
     "azure.tpm_signature": Words("The attestation key signed the TPM's quote.", _TAMPERED),
     "azure.tpm_quote": Words("The quote has its structure, and states that a TPM made it.", _TAMPERED),
     "azure.user_data": Words(
-        "The CPU's report commits to the user data that came along.",
+        "The CPU's report commits to the user data in the evidence.",
         "Collect the evidence again: `attest collect azure`.",
     ),
     "azure.pcr_digest": Words(
-        "The PCR values that came along hash to the digest in the quote.",
+        "The PCR values in the evidence hash to the digest in the quote.",
         "Collect the evidence again: `attest collect azure`.",
     ),
     "dstack.log": Words("The event log is readable, and each event has its digest.", _TAMPERED),
@@ -125,7 +125,7 @@ WORDS: Final[dict[str, Words]] = {
     ),
     "dstack.replay": Words("The events replay to the RTMR3 of the quote.", _TAMPERED),
     "dstack.compose": Words(
-        "The app-compose that came along has the measured hash.", "Send the app-compose of this deployment."
+        "The app-compose in the evidence has the measured hash.", "Send the app-compose of this deployment."
     ),
     "dstack.statements": Words("What the service states of its guest agrees with the evidence.", _DOCUMENT),
     "provider.form": Words("The document has the form of its service.", _DOCUMENT),
@@ -146,10 +146,10 @@ WORDS: Final[dict[str, Words]] = {
         "Do not trust this connection. Connect again.",
     ),
     "committed_data.report_data": Words(
-        "REPORT_DATA commits to the data that came along.", "Collect the evidence and the data together."
+        "REPORT_DATA commits to the data in the evidence.", "Collect the evidence and the data together."
     ),
     "committed_data.host_data": Words(
-        "HOST_DATA commits to the data that came along.", "Send the data that the host was given at launch."
+        "HOST_DATA commits to the data in the evidence.", "Send the data that the host was given at launch."
     ),
     "eventlog.replay": Words(
         "The event log replays to the registers of the evidence.",

@@ -71,7 +71,7 @@ class RenderedFiles:
                 _remove(path)
 
     def run(self) -> None:
-        """Render until ``close``: at once, after each renewal, and again after a while what is missing."""
+        """Render until ``close``: at once, after each renewal, and again after a pause while a file is missing."""
         while not self._ending.is_set():
             self._wake.clear()
             self._render_all()
@@ -129,7 +129,7 @@ class RenderedFiles:
             self._tell_program(self._program)
 
     def _tell_program(self, program: SupervisedProgram) -> None:
-        """Let the program run if all files are there, and know of the changes since it was told last."""
+        """Run the program while all files exist, and apply the changes since the last call to it."""
         if not self.all_written:
             program.stop()
         elif self._due:
@@ -236,7 +236,7 @@ def _require_folder(one: RenderedFile) -> None:
         )
     if one.unchecked_disk is None and not is_in_memory(device):
         raise ConfigurationError(
-            f"{where}: {folder} is on a file system that keeps what is written",
+            f"{where}: {folder} is on a file system that stores data permanently",
             code="output-on-disk",
             field=where,
             expected="tmpfs or ramfs",

@@ -1,4 +1,4 @@
-"""Templates of files with secrets: Jinja2 in its sandbox, where nothing but the secrets of the file is at hand.
+"""Templates of files with secrets: Jinja2 in its sandbox, with access only to the secrets of the file.
 
 ::
 

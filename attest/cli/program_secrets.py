@@ -1,4 +1,4 @@
-"""Secrets for the program that ``attest run`` starts, as variables and files; the program does not contact the service."""
+"""Secrets for the program that ``attest run`` starts, as variables and files; it does not contact the service."""
 
 from __future__ import annotations
 

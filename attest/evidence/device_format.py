@@ -68,7 +68,7 @@ class AuthenticatePeripheral(Protocol):
 
 
 class VerifyTolerant(Protocol):
-    """A procedure likewise, for a device of which a policy can name deviations."""
+    """Verification of a device for which a policy can name deviations."""
 
     def __call__(
         self,

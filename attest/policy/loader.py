@@ -50,7 +50,7 @@ class Policy:
         unchecked: what verification need not judge, each with its reason.
         gpu_tolerances: what verification is to let pass in GPUs by name; shown in every result.
         switch_tolerances: likewise in NVSwitches, whose measurements have other meanings.
-        accepted_spls: likewise in the certificate of a SEV-SNP report's key.
+        accepted_spls: the same for levels in the certificate of a SEV-SNP report's key.
         verifiers: the Verifiers whose tokens it accepts in the place of evidence.
         production: False for the built-in baseline, which is no production policy.
         reference_digest: SHA-256 over the reference values that its rules use, 32 bytes; see ``reference_digest``.

@@ -117,7 +117,7 @@ def tolerated(policy: PolicyDocument, kind: Literal["gpu", "nvswitch"]) -> GpuTo
 
 
 def tolerated_spls(policy: PolicyDocument) -> tuple[AcceptedValue, ...]:
-    """Return the levels that verification accepts in the certificate of a SEV-SNP report's key, likewise.
+    """Return the levels that verification accepts in the certificate of a SEV-SNP report's key.
 
     Raises:
         ConfigurationError: ``policy-invalid``, two bodies accept different levels.
@@ -151,7 +151,7 @@ def _demands(body: PolicyBody, path: str, kind: Literal["gpu", "nvswitch"]) -> I
 
 
 def _snp_demands(body: PolicyBody, path: str) -> Iterator[tuple[str, SnpDemands]]:
-    """Yield the section ``snp`` of each body, likewise."""
+    """Yield the section ``snp`` of each body."""
     if body.snp is not None:
         yield f"{path}.snp" if path else "snp", body.snp
     for _, place, branch in body.branches(path):

@@ -47,5 +47,5 @@ class ReleasedKey:
 
 
 def shown_size(purpose: str, material: bytes | bytearray) -> str:
-    """Return what a repr shows of material: its size, or for a secret, whose size tells something, not even that."""
+    """Return the text for material in a repr: its size, and nothing for a secret, whose size is confidential."""
     return "<secret>" if purpose == SECRET_PURPOSE else f"<{len(material)} bytes>"

@@ -172,7 +172,7 @@ class _Tpm:
         self._user_data: bytes | None = None
 
     def nv_size(self, index: int) -> int | None:
-        """Return the size of an index; None: there is none."""
+        """Return the size of an index, or None if it does not exist."""
         found = self._content(index)
         return None if found is None else len(found)
 

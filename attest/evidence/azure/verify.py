@@ -103,7 +103,7 @@ def verify_azure_evidence(
         anchors: root keys of AMD and Intel that the Verifier Owner accepts; an empty set accepts nothing.
         at: moment of appraisal, aware.
         unchecked: relaxations for the procedure of the CPU's report; no other step can be relaxed.
-        tolerances: likewise.
+        tolerances: deviations that a policy names.
 
     Raises:
         AttestError: as ``verify_snp_evidence`` or ``verify_intel_quote``.

@@ -118,7 +118,7 @@ def read_facts(log: ParsedDstackLog) -> DstackFacts:
         **values,
         key_provider=None if provider is None else _key_provider(provider),
         gpu_attestation=None if gpu is None else _text(gpu),
-        # A list that may go on is none: a relabelled event ends the reading early.
+        # An incomplete list is not used: a relabelled event can end the reading early.
         init_script_hashes=tuple(script.payload for script in scripts) if _READY in events else (),
         sources=tuple((fact, events[name]) for name, fact in _NAMES.items() if name in events and events[name].payload),
     )

@@ -44,7 +44,7 @@ function isCollection(value: JsonValue | undefined, depth: number): boolean {
   );
 }
 
-/** True if JSON is a collection of NVIDIA's SDK, which has the outer form of an envelope and is none. */
+/** True if JSON is a collection of NVIDIA's SDK, which has the outer form of an envelope but is not one. */
 export function isNvidiaCollection(document: JsonValue): document is JsonObject {
   if (!isObject(document)) return false;
   const { __cmwc_t: type } = document;

@@ -11,7 +11,7 @@ export interface UnknownValue {
 /** Reasons by the names of values that a policy accepts. */
 export type NamedValues = ReadonlyMap<string, string>;
 
-/** Require every value to be named exactly; return what is told of those that were accepted, or nothing. */
+/** Require every value to be named exactly; return the facts of the accepted ones, or nothing. */
 export function requireNamed(values: readonly UnknownValue[], named: NamedValues): string | undefined {
   for (const { name, refuse } of values) if (!named.has(name)) refuse();
   return values.length

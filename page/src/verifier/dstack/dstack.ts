@@ -7,7 +7,7 @@ import { type DstackJudgement, judgeDstack } from "./judgement";
 import { parseStatements } from "./statements";
 import { parseDstackLog } from "./structure";
 
-/** Read a log and statements, as far as they came along. The function that comes back judges them. */
+/** Read the log and the statements that the evidence contains. The function that comes back judges them. */
 export async function readDstack(
   log: Bytes | undefined,
   statements: Bytes | undefined,

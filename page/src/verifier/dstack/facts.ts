@@ -78,7 +78,7 @@ export async function readFacts(log: DstackLog): Promise<DstackFacts> {
     digests: new Map(found.flatMap(([fact, { payload }]) => (isDigest(fact) ? [[fact, payload] as const] : []))),
     keyProvider: provider && ((await keyProviderOf(textOf(provider))) ?? invalid(provider, "name and id", "others")),
     gpuAttestation: gpu && textOf(gpu),
-    // A list that may go on is none: a relabelled event ends the reading early.
+    // An incomplete list is not used: a relabelled event can end the reading early.
     initScripts: events.has(READY) ? initScripts : [],
     sources: found,
   };

@@ -114,7 +114,7 @@ export interface OpaqueData {
   readonly lockStatus: number | undefined;
   /** Types of no known meaning, in the order of the report. */
   readonly unknown: readonly number[];
-  /** Values that are not in the closed set of their type, which state nothing; likewise. */
+  /** Values that are not in the closed set of their type, which state nothing. */
   readonly unknownValues: readonly UnknownValue[];
   /** Version of the VBIOS or BIOS as written. */
   readonly bios: Bytes | undefined;
