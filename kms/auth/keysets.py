@@ -16,6 +16,7 @@ from attest.errors import AttestError, ConfigurationError
 from attest.results import MAX_JWKS_BYTES, TokenKey, read_jwks
 from kms.auth.issuers import BearerIssuer
 from kms.auth.tokens import usable_keys
+from kms.domain.bounded_content import bounded_content
 from kms.domain.errors import UnavailableError
 
 FETCH_SECONDS: Final = 10.0
@@ -154,11 +155,6 @@ def _fetch_key_set(issuer: BearerIssuer) -> bytes:
         ):
             if answer.status_code != _OK:
                 raise OSError(f"status {answer.status_code}")
-            content = b""
-            for piece in answer.iter_bytes():
-                content += piece
-                if len(content) > MAX_JWKS_BYTES:
-                    raise OSError(f"more than {MAX_JWKS_BYTES} bytes")
-            return content
+            return bounded_content(answer.iter_bytes(), MAX_JWKS_BYTES)
     except (httpx.HTTPError, httpx.InvalidURL) as exc:
         raise OSError(str(exc)) from exc

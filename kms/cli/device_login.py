@@ -15,6 +15,7 @@ import httpx
 
 from attest.errors import AttestError, ConfigurationError
 from kms.cli.remote_admin import tls_context
+from kms.domain.bounded_content import bounded_content
 from kms.domain.errors import KmsError, UnauthenticatedError, UnavailableError
 
 GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
@@ -25,6 +26,7 @@ _SLOWER_SECONDS: Final = 5
 _MAX_INTERVAL_SECONDS: Final = 60.0
 """An issuer that asks for a longer pause is asked more often: the command ends in time."""
 _MAX_SECONDS: Final = 1800
+_HEADERS: Final = {"Accept": "application/json", "Accept-Encoding": "identity"}  # some codings expand a thousandfold
 
 Json = dict[str, Any]  # Any: members that the caller checks
 
@@ -96,8 +98,8 @@ def sign_in(
 
 def _json(http: httpx.Client, method: str, url: str, form: Json | None = None, *, refusals: bool = False) -> Json:
     try:
-        with http.stream(method, url, data=form, headers={"Accept": "application/json"}) as answer:
-            content = _bounded(answer)
+        with http.stream(method, url, data=form, headers=_HEADERS) as answer:
+            content = bounded_content(answer.iter_raw(), MAX_ANSWER_BYTES)
     except (httpx.HTTPError, httpx.InvalidURL) as exc:
         raise UnavailableError(
             f"cannot reach {url[:200]}: {str(exc) or type(exc).__name__}",
@@ -105,6 +107,8 @@ def _json(http: httpx.Client, method: str, url: str, form: Json | None = None, *
             hint="check the address, the network, and 'issuer_ca' of the context",
             retryable=True,
         ) from exc
+    except OSError as exc:
+        raise _unusable(f"{url[:200]}: {exc}") from exc
     try:
         document = json.loads(content)
     except (ValueError, RecursionError):
@@ -112,16 +116,6 @@ def _json(http: httpx.Client, method: str, url: str, form: Json | None = None, *
     if not isinstance(document, dict) or not (answer.is_success or (refusals and "error" in document)):
         raise _unusable(f"{url[:200]} answered {answer.status_code} without what RFC 8628 asks for")
     return document
-
-
-def _bounded(answer: httpx.Response) -> bytes:
-    """Read an answer; of one that is too long, nothing."""
-    content = bytearray()
-    for block in answer.iter_bytes():
-        content += block
-        if len(content) > MAX_ANSWER_BYTES:
-            return b""
-    return bytes(content)
 
 
 def _endpoint(known: Json, name: str) -> str:

@@ -29,7 +29,7 @@ from attest.release import (
     read_checkpoint,
     require_name,
 )
-from kms.log.witness_client import bounded_content
+from kms.domain.bounded_content import bounded_content
 
 MAX_ANSWER_BYTES: Final = 64 * 1024
 TIMEOUT_SECONDS: Final = 30.0
@@ -119,7 +119,7 @@ class LogAtUrl:
     def _get(self, path: str) -> bytes:
         try:
             with self._http.stream("GET", self._url + path) as answer:
-                content = bounded_content(answer, MAX_ANSWER_BYTES)
+                content = bounded_content(answer.iter_bytes(), MAX_ANSWER_BYTES)
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as exc:
             raise _unreachable(str(exc)) from exc
         if answer.status_code == _NOT_FOUND:

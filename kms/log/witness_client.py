@@ -20,6 +20,7 @@ import httpx
 from attest.clock import Clock
 from attest.errors import AttestError, ConfigurationError
 from attest.release import Checkpoint, WitnessKey
+from kms.domain.bounded_content import bounded_content
 
 ASK_SECONDS: Final = 2.0
 """Longest wait of a release for witnesses."""
@@ -59,20 +60,6 @@ class WitnessRound:
     behind: bool
 
 
-def bounded_content(answer: httpx.Response, most: int) -> bytes:
-    """Read the body of an answer of at most so many bytes.
-
-    Raises:
-        OSError: it is longer.
-    """
-    content = b""
-    for piece in answer.iter_bytes():
-        content += piece
-        if len(content) > most:
-            raise OSError(f"an answer of more than {most} bytes")
-    return content
-
-
 Post = Callable[[str, bytes], WitnessAnswer]
 """Sends a body to an address.
 
@@ -87,7 +74,9 @@ def poster(http: httpx.Client) -> Post:
     def post(url: str, body: bytes) -> WitnessAnswer:
         try:
             with http.stream("POST", url, content=body) as answer:
-                return WitnessAnswer(status=answer.status_code, content=bounded_content(answer, MAX_ANSWER_BYTES))
+                return WitnessAnswer(
+                    status=answer.status_code, content=bounded_content(answer.iter_bytes(), MAX_ANSWER_BYTES)
+                )
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
             raise OSError(str(exc)) from exc
 

@@ -17,6 +17,7 @@ from attest.clock import system_clock
 from attest.errors import AttestError, ConfigurationError
 from kms.cli.contexts_file import Context, ContextsFile, read_contexts, write_contexts
 from kms.cli.device_login import GRANT, Client, Prompt, sign_in
+from kms.domain.bounded_content import bounded_content
 from tests.kms.oidc import OidcIssuer
 from tests.kms.test_administration import ALICE, CA, LOGIN, Site
 from tests.kms.test_cli import Shell, shell
@@ -332,3 +333,9 @@ def test_after_signing_in_a_command_is_that_user_s(
 def test_no_pause_that_an_issuer_names_holds_a_command_up(tls: tuple[ssl.SSLContext, str]) -> None:
     token, _, clock = signed_in(DeviceIssuer([(200, {"access_token": "A"})], start={"interval": 10**9}), tls)
     assert (token, clock.pauses) == ("A", [60.0])
+
+
+def test_an_answer_has_at_most_so_many_bytes() -> None:
+    assert bounded_content([b"ab", b"c"], 3) == b"abc"
+    with pytest.raises(OSError, match="more than 3 bytes"):
+        bounded_content([b"ab", b"cd"], 3)
