@@ -256,8 +256,8 @@ COMPILE := env -u UV_FIND_LINKS $(BIN)/uv pip compile --no-config --quiet --univ
            --generate-hashes --exclude-newer '7 days' --no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
 lock: $(DEV_STAMP) ## remake requirements/*.txt after a change of pyproject.toml
-	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --group build --output-file requirements/dev.txt
-	$(COMPILE) $(UPGRADE) pyproject.toml --extra rag --constraint requirements/dev.txt --output-file requirements/run.txt
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra dev --group build --group simulator --output-file requirements/dev.txt
+	$(COMPILE) $(UPGRADE) pyproject.toml --extra rag --group simulator --constraint requirements/dev.txt --output-file requirements/run.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra kms --extra postgres --extra pkcs11 --extra transit --extra otel --constraint requirements/dev.txt --output-file requirements/service.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra models --constraint requirements/dev.txt --output-file requirements/models.txt
 	$(COMPILE) $(UPGRADE) pyproject.toml --extra s3 --constraint requirements/dev.txt --output-file requirements/s3.txt

@@ -1,7 +1,6 @@
 """The log as Go's checksum database reads it: golang.org/x/mod/sumdb, an implementation that is not ours."""
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from attest.release.tlog import WitnessKey, cosign, leaf_hash
 from kms.domain.log_tree import Node, consistency_proof, grown, inclusion_proof, root
 from kms.log.static_export import export_log
+from tests.go_programs import go_program
 from tests.kms.support import Harness, Workload
 
 SOURCE = Path(__file__).parent / "golang"
@@ -20,16 +20,7 @@ SOURCE = Path(__file__).parent / "golang"
 
 @pytest.fixture(scope="session")
 def tlogcheck(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the checker; skip where that cannot be, or fail where ATTEST_REQUIRE_GO=1 promises it."""
-    give_up = pytest.fail if os.environ.get("ATTEST_REQUIRE_GO") == "1" else pytest.skip
-    program = tmp_path_factory.mktemp("golang") / "tlogcheck"
-    go = shutil.which("go")
-    if go is None:
-        give_up("no Go here: install Go 1.18 or newer (Debian: golang-go)")
-    built = subprocess.run([go, "build", "-o", program, "."], cwd=SOURCE, capture_output=True, text=True, check=False)
-    if built.returncode:
-        give_up(f"tests/kms/golang does not build; 'go mod download' there fetches what it needs: {built.stderr[:300]}")
-    return program
+    return go_program(SOURCE, tmp_path_factory.mktemp("golang"))
 
 
 def check(program: Path, *arguments: object, refused: bool = False) -> str:

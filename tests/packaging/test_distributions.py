@@ -115,7 +115,8 @@ def has_private_key(data: bytes) -> bool:
 def test_the_two_are_released_together() -> None:
     main, simulator = (tomllib.loads((path / "pyproject.toml").read_text())["project"] for path in PROJECTS.values())
     assert simulator["version"] == main["version"]
-    assert simulator["dependencies"] == [f"attest-kms[cli]=={main['version']}"]
+    locked = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]["simulator"]
+    assert simulator["dependencies"] == [f"attest-kms[cli]=={main['version']}", *locked]
     assert len({(path / "LICENSE").read_bytes() for path in PROJECTS.values()}) == 1
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -11,8 +14,11 @@ from attest.cli.files import write_output
 from attest.cli.main import cli
 from attest.clock import this_second
 from attest_simulator.machine_access import access_to, simulated_root
-from attest_simulator.machines import SimulatedMachine
+from attest_simulator.machines import MachineKind, SimulatedMachine
 from attest_simulator.program_machine import MachineDescription
+
+KERNEL_REPORTS: Final[tuple[MachineKind, ...]] = ("snp", "tdx")
+"""Machines whose kernel has configfs-tsm; a VM on Azure has a TPM."""
 
 
 def run_on(description: MachineDescription, arguments: tuple[str, ...]) -> int:
@@ -23,11 +29,22 @@ def run_on(description: MachineDescription, arguments: tuple[str, ...]) -> int:
     with simulated_root(machine) as root:
         if named or command[0] in cli.list_commands(click.Context(cli)):
             return int(cli.main(list(command), standalone_mode=False, obj=access_to(machine, root)))
-        variables = description.variables(root)
         program = ChildProgram(
-            command=command, kind="memfd", terminate=False, grace=0, warn=lambda _: None, variables=variables
+            command=_on_its_kernel(description, command),
+            kind="memfd",
+            terminate=False,
+            grace=0,
+            warn=lambda _: None,
+            variables=description.variables(root),
         )
         return program.run((), ())
+
+
+def _on_its_kernel(description: MachineDescription, command: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command that starts a program behind the kernel of this machine, where that has a report to give."""
+    if description.kind not in KERNEL_REPORTS or shutil.which(command[0]) is None:
+        return command
+    return (sys.executable, "-m", "attest_simulator.kernel", *command)
 
 
 def write_vendor_files(machine: SimulatedMachine, *, policy: str | None, folder: str | None) -> None:
