@@ -139,7 +139,7 @@ class _Findings:
         for item in verified.items:
             bound: Mapping[str, JsonValue] = judged.claims if isinstance(item.format, CpuFormat) else {}
             name = f"{machine.name}/{item.name}"
-            self.items.append(replace(item, name=name, machine=machine.name, role=machine.role, bound=bound))
+            self.items.append(item._replace(name=name, machine=machine.name, role=machine.role, bound=bound))
 
     def _attempt(self, evidence: Evidence, prefix: str, verify_machine: VerifyMachine) -> VerifiedEvidence | None:
         try:

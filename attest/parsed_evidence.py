@@ -101,13 +101,18 @@ class ParsedLogs(NamedTuple):
         return self.log if isinstance(self.log, ParsedDstackLog) else None
 
 
+_NO_LOGS = ParsedLogs(None, None)
+
+
 def read_logs(beside: list[EvidenceItem], cpu: ParsedCpu | None) -> ParsedLogs:
     """Read the event log and the statements; beside a device without registers they could prove nothing."""
+    if not beside:
+        return _NO_LOGS
     log = single_item(beside, MEDIA_EVENT_LOG, MEDIA_DSTACK_LOG, field="eventlog", name="event log")
     stated = single_item(beside, MEDIA_DSTACK_STATEMENTS, field="dstack", name="set of dstack's statements")
     of_dstack = stated is not None or (log is not None and log.essence == MEDIA_DSTACK_LOG)
     if log is None and stated is None:
-        return ParsedLogs(None, None)
+        return _NO_LOGS
     if cpu is None or cpu.format.registers is None or (of_dstack and cpu.format.td_report is None):
         kind = "evidence without a CPU report" if cpu is None else cpu.format.kind
         what, registers = ("dstack's event log", "RTMRs") if of_dstack else ("an event log", "registers")

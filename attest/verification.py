@@ -206,6 +206,8 @@ class _Findings:
         """Verify each device, and judge those beside the CPU as a set, whatever else is wrong with them."""
         if cpu is not None:
             self._add_cpu(cpu, logs, given, tolerances)
+        if not peripherals:
+            return
         before = len(self.failures)
         for device in peripherals:
             self._add_peripheral(device, given, tolerances)

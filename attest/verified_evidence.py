@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
+from typing import NamedTuple
 
 from attest.checks import Caution, Check, Unchecked
 from attest.encoding import JsonValue
-from attest.evidence.attachment.record import Facts
+from attest.evidence.attachment.record import NO_FACTS, Facts
 from attest.evidence.attachment.table import ATTACHMENTS
 from attest.evidence.binding import Binding
 from attest.evidence.claims import claims_document
@@ -33,8 +33,7 @@ ACCOMPANYING = frozenset(
 """Items that are no device."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifiedItem:
+class VerifiedItem(NamedTuple):
     """One device whose evidence is genuine.
 
     Attributes:
@@ -51,11 +50,11 @@ class VerifiedItem:
     format: DeviceFormat
     verified: VerifiedDevice
     eventlog: VerifiedEventLog | None = None
-    attached: Facts = field(default_factory=dict[str, JsonValue])
+    attached: Facts = NO_FACTS
     attached_simulated: bool = False
     machine: str | None = None
     role: str | None = None
-    bound: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    bound: Facts = NO_FACTS
 
     @property
     def silicon(self) -> VerifiedDevice:
@@ -74,8 +73,7 @@ class VerifiedItem:
         return {**claims_document(self.format.claims, self.verified), **eventlog, **self.attached, **self.bound}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifiedEvidence:
+class VerifiedEvidence(NamedTuple):
     """Evidence that is genuine, as a whole. Built by ``verify`` only. Whether it is acceptable is for a policy.
 
     Attributes:

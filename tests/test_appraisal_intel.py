@@ -251,7 +251,7 @@ def test_with_the_tcb_left_unchecked_its_rules_are_not_evaluated(who: str) -> No
     ):
         verified = verify_it(endorsements=endorsements, unchecked=NO_TCB)
         if who == "policy":
-            verified = replace(verified, unchecked=())
+            verified = verified._replace(unchecked=())
             policy["unchecked"] = {"tcb": NO_TCB[0].reason}
         result = judged(policy, verified)
         assert result.affirmed
@@ -272,14 +272,14 @@ def test_with_the_tcb_left_unchecked_its_rules_are_not_evaluated(who: str) -> No
 
 
 def test_absent_claims_about_the_tcb_fail_when_nobody_said_why() -> None:
-    verified = replace(verified_td(endorsements=without_tcb("tdx"), unchecked=NO_TCB), unchecked=())
+    verified = verified_td(endorsements=without_tcb("tdx"), unchecked=NO_TCB)._replace(unchecked=())
     assert failed(judged(STRICT_TDX, verified)) == {"tcb_status", "accepted_advisories"}
-    other = replace(verified, unchecked=(Unchecked(check="revocation", reason="x"),))
+    other = verified._replace(unchecked=(Unchecked(check="revocation", reason="x"),))
     assert failed(judged(STRICT_TDX, other)) == {"tcb_status", "accepted_advisories"}
 
 
 def test_leaving_the_tcb_unchecked_never_excuses_a_status_that_is_there() -> None:
-    verified = replace(verified_td(endorsements=collateral("tdx", PLATFORM, "OutOfDate")), unchecked=NO_TCB)
+    verified = verified_td(endorsements=collateral("tdx", PLATFORM, "OutOfDate"))._replace(unchecked=NO_TCB)
     assert failed(judged(STRICT_TDX, verified)) == {"tcb_status"}
 
 

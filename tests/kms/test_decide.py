@@ -186,12 +186,12 @@ def test_the_built_in_policy_guards_no_key() -> None:
 @pytest.mark.parametrize("off", [timedelta(microseconds=1), -timedelta(microseconds=1)])
 def test_mc_19_a_result_of_another_moment_is_refused(off: timedelta) -> None:
     assert codes(decided(results={"a": replace(RESULT, at=AT + off)})) == ["result-not-current"]
-    verified = replace(RESULT.verified, at=AT + off)
+    verified = RESULT.verified._replace(at=AT + off)
     assert codes(decided(results={"a": replace(RESULT, verified=verified)})) == ["result-not-current"]
 
 
 def test_mc_42_what_the_policy_does_not_relax_must_have_been_checked() -> None:
-    relaxed = replace(RESULT.verified, unchecked=(Unchecked(check="revocation", reason="somebody said so"),))
+    relaxed = RESULT.verified._replace(unchecked=(Unchecked(check="revocation", reason="somebody said so"),))
     assert codes(decided(results={"a": replace(RESULT, verified=relaxed)})) == ["relaxed-beyond-policy"]
     policy = replace(POLICY, unchecked=relaxed.unchecked)
     allowed = replace(RESULT, verified=relaxed, policy=policy)
@@ -215,7 +215,7 @@ def test_mc_42_a_tolerance_for_devices_must_be_granted_for_that_kind_of_device(
     given: GpuTolerances, shown: str, kind: str, granted: str
 ) -> None:
     one_kind = DeviceTolerances(gpus=given) if kind == "gpus" else DeviceTolerances(switches=given)
-    verified = replace(RESULT.verified, tolerances=one_kind)
+    verified = RESULT.verified._replace(tolerances=one_kind)
     result = replace(RESULT, verified=verified)
     refused = decided(results={"a": result})
     assert codes(refused) == ["relaxed-beyond-policy"]
@@ -229,7 +229,7 @@ def test_mc_42_a_tolerance_for_devices_must_be_granted_for_that_kind_of_device(
 
 def test_mc_42_a_level_without_a_known_meaning_must_be_named_by_the_policy() -> None:
     spls = (AcceptedValue(value="spl4:3", reason="somebody said so"),)
-    result = replace(RESULT, verified=replace(RESULT.verified, tolerances=replace(NO_DEVICE_TOLERANCES, spls=spls)))
+    result = replace(RESULT, verified=RESULT.verified._replace(tolerances=replace(NO_DEVICE_TOLERANCES, spls=spls)))
     refused = decided(results={"a": result})
     assert codes(refused) == ["relaxed-beyond-policy"]
     assert "level spl4:3" in refused.reasons[0].text
@@ -241,7 +241,7 @@ def test_mc_42_a_level_without_a_known_meaning_must_be_named_by_the_policy() -> 
 
 @pytest.mark.parametrize("freshness", [Freshness.NOT_EVALUATED, Freshness.MISMATCHED])
 def test_mc_1_evidence_that_answers_no_challenge_is_refused(freshness: Freshness) -> None:
-    verified = replace(RESULT.verified, freshness=freshness)
+    verified = RESULT.verified._replace(freshness=freshness)
     assert codes(decided(results={"a": replace(RESULT, verified=verified)})) == ["not-fresh"]
 
 
@@ -259,7 +259,7 @@ def test_mc_2_evidence_bound_to_something_else_is_refused(demand: ReleaseTerms) 
 
 
 def test_evidence_without_a_binding_is_refused() -> None:
-    verified = replace(RESULT.verified, binding=None)
+    verified = RESULT.verified._replace(binding=None)
     assert codes(decided(results={"a": replace(RESULT, verified=verified)})) == ["not-bound"]
 
 

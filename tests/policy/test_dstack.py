@@ -139,12 +139,12 @@ def test_without_a_log_every_demand_fails_unless_the_log_is_unchecked() -> None:
     policy = load_policy(text(**DEMANDS))
     none = verified(log=None)
     assert set(outcomes(appraise(none, policy=policy, at=AT)).values()) == {Outcome.NOT_EVALUATED}
-    strict = appraise(replace(none, unchecked=()), policy=policy, at=AT)
+    strict = appraise(none._replace(unchecked=()), policy=policy, at=AT)
     assert set(outcomes(strict).values()) == {Outcome.FAIL}
 
 
 def test_a_log_of_another_kind_states_nothing_and_excuses_nothing() -> None:
-    relaxed = replace(verified(log="ccel"), unchecked=(Unchecked(check="eventlog", reason="a test"),))
+    relaxed = verified(log="ccel")._replace(unchecked=(Unchecked(check="eventlog", reason="a test"),))
     result = appraise(relaxed, policy=load_policy(text(**DEMANDS)), at=AT)
     assert set(outcomes(result).values()) == {Outcome.FAIL}
 

@@ -63,7 +63,7 @@ def with_tcb(tcb: SnpTcbVersion) -> VerifiedEvidence:
     item = snp_cpu()
     verified = item.verified
     assert isinstance(verified, VerifiedSnpReport)
-    return mixed(replace(item, verified=_Reporting(verified, tcb)))  # type: ignore[arg-type]
+    return mixed(item._replace(verified=_Reporting(verified, tcb)))  # type: ignore[arg-type]
 
 
 class _Reporting:
@@ -238,7 +238,7 @@ def test_the_order_of_keys_lists_branches_and_items_never_matters(seed: int) -> 
     before = judged(document, evidence)
     items = list(evidence.items)
     random.shuffle(items)
-    after = judged(shuffled(document, random), replace(evidence, items=tuple(items)))
+    after = judged(shuffled(document, random), evidence._replace(items=tuple(items)))
     assert told(after) == told(before)
     assert (after.status, after.trustworthiness, after.affirmed) == (
         before.status,

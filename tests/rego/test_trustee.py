@@ -154,7 +154,7 @@ def test_a_rego_policy_never_allows_what_the_typed_policy_refuses() -> None:
 def test_evidence_without_a_cpu_or_of_a_kind_without_names_is_refused() -> None:
     result = snp_result()
     policy = read_rego_policy(SNP_POLICY)
-    bare = replace(result, verified=replace(result.verified, items=()))
+    bare = replace(result, verified=result.verified._replace(items=()))
     (check,) = rego_checks([bare], policy, REFERENCES)
     assert (check.outcome, check.got) == (Outcome.FAIL, "no CPU evidence to ask about")
 

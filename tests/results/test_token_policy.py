@@ -217,7 +217,7 @@ BODY = policy_with(snp=snp(), gpu=gpu(), verifiers=[{"issuer": "verifier"}])
 
 def ear(policy: Policy, *, evidence: Any = None, unchecked: tuple[Unchecked, ...] = ()) -> VerifiedEar:  # noqa: ANN401
     verified = mixed(snp_cpu(), hopper()) if evidence is None else evidence
-    result = appraise(replace(verified, unchecked=unchecked), policy=policy, at=verified.at)
+    result = appraise(verified._replace(unchecked=unchecked), policy=policy, at=verified.at)
     built = build_ear([result], verifier=VerifierId(developer="a test", build="1"), issuer="verifier")
     return VerifiedEar(
         ear=built,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from attest.checks import Check
@@ -13,6 +14,7 @@ from attest.errors import AttestError, UnsupportedError
 from attest.evidence.procedure import Findings
 
 Facts: TypeAlias = Mapping[str, JsonValue]
+NO_FACTS: Facts = MappingProxyType({})
 
 
 class Attested(NamedTuple):
