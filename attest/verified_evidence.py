@@ -24,6 +24,7 @@ from attest.evidence.envelope import (
 )
 from attest.evidence.eventlog.replay import VerifiedEventLog
 from attest.evidence.freshness import Freshness
+from attest.evidence.proof_chain import ProofLink
 from attest.evidence.providers.families import DOCUMENT_TYPES
 from attest.evidence.tolerances import DeviceTolerances
 
@@ -65,6 +66,11 @@ class VerifiedItem(NamedTuple):
     def kind(self) -> str:
         """The format's name in results (``sev-snp``)."""
         return self.format.kind
+
+    @property
+    def chain(self) -> tuple[ProofLink, ...]:
+        """The links from the maker's root key to this evidence, the root first."""
+        return self.format.chain(self.verified)
 
     @property
     def claims(self) -> dict[str, JsonValue]:

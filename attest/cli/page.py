@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
+from rich.tree import Tree
 
 from attest.cli.claims_page import claim_rows
 from attest.cli.documents import mapping_of, mappings_of
@@ -23,6 +25,7 @@ def print_result(document: _Document, *, display: Display) -> None:
     out = console(display)
     _print_head(out, document, display)
     _print_checks(out, document, display)
+    _print_failed(out, document)
     if document["outcome"] == "verified":
         _print_verified(out, document)
     elif document["outcome"] == "refused":
@@ -38,7 +41,7 @@ def _print_verified(out: Console, document: _Document) -> None:
 
 def _print_appraised(out: Console, document: _Document) -> None:
     policies = [_text_of(policy) for policy in _policies(document)]
-    failed = [str(check["id"]) for check in mappings_of(document.get("checks")) if check.get("outcome") == "fail"]
+    failed = [str(check["id"]) for check in mappings_of(document.get("checks")) if _failed(check)]
     if document["outcome"] == "affirmed":
         _print_outcome(out, "AFFIRMED", "green", f"by {' and '.join(policies)}", document)
     else:
@@ -58,7 +61,18 @@ def _print_head(out: Console, document: _Document, display: Display) -> None:
         role = f" ({item['role']})" if "role" in item else ""
         out.print(plain(f"{item['name']}: {item['kind']}{role}", "bold"))
         out.print(facts(claim_rows(mapping_of(item["claims"]), verbose=display.verbose)))
+        links = mappings_of(item.get("chain"))
+        if links:
+            out.print(_chain(links))
     out.print()
+
+
+def _chain(links: list[dict[str, JsonValue]]) -> RenderableType:
+    """Draw the chain of proof as a tree that grows from the root."""
+    at = tree = Tree(plain("chain of proof", "dim"), guide_style="dim")
+    for link in links:
+        at = at.add(Text.assemble(plain(link["name"], "bold"), "  ", plain(link["detail"], "dim"), overflow="fold"))
+    return Padding(tree, (0, 0, 0, 2))
 
 
 def _head_rows(document: _Document) -> Iterator[tuple[str, RenderableType]]:
@@ -79,7 +93,7 @@ def _print_checks(out: Console, document: _Document, display: Display) -> None:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for check in mappings_of(document.get("checks")):
+    for check in sorted(mappings_of(document.get("checks")), key=lambda check: not _failed(check)):
         table.add_row(sign(str(check["outcome"]), encoding=out.encoding), _check(check, verbose=display.verbose))
     out.print(plain("checks", "bold"))
     out.print(table)
@@ -89,6 +103,19 @@ def _print_checks(out: Console, document: _Document, display: Display) -> None:
         _print_opinion(out, mapping_of(document["second_opinion"]))
     if "reference_log" in document:
         _print_reference(out, mapping_of(document["reference_log"]))
+
+
+def _failed(check: _Document) -> bool:
+    return check["outcome"] == "fail"
+
+
+def _print_failed(out: Console, document: _Document) -> None:
+    """Show the checks that failed again, where a reader of a long list looks last."""
+    failed = [check for check in mappings_of(document.get("checks")) if _failed(check)]
+    if failed:
+        out.print(plain("failed", "bold red"))
+        out.print(facts([(str(one["id"]), plain(f"{one['got']}, expected {one['expected']}")) for one in failed]))
+        out.print()
 
 
 def _print_warnings(out: Console, document: _Document) -> None:

@@ -16,6 +16,7 @@ from attest.endorsements.pool import Endorsements
 from attest.errors import AttestError
 from attest.evidence.claims import Claim
 from attest.evidence.eventlog.kinds import LogKind
+from attest.evidence.proof_chain import ProofLink
 from attest.evidence.tolerances import DeviceTolerances
 
 
@@ -103,6 +104,10 @@ def _all_of_it(verified: VerifiedDevice) -> VerifiedDevice:
     return verified
 
 
+def _no_chain(_: VerifiedDevice) -> tuple[ProofLink, ...]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFormat:
     """One kind of device.
@@ -110,11 +115,13 @@ class DeviceFormat:
     Attributes:
         silicon: the part that the vendor's hardware signed: all of the evidence, unless a platform of the
             cloud is in between.
+        chain: the links from the maker's root to the evidence, of what was verified.
     """
 
     kind: str
     claims: tuple[Claim, ...]
     silicon: Callable[[Any], VerifiedDevice] = _all_of_it  # Any: what the procedure of the same row returned
+    chain: Callable[[Any], tuple[ProofLink, ...]] = _no_chain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

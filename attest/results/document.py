@@ -217,7 +217,8 @@ def _warnings(cautions: Iterable[Caution]) -> list[JsonValue]:
 
 def _item(item: VerifiedItem) -> JsonValue:
     place: dict[str, JsonValue] = {} if item.machine is None else {"machine": item.machine, "role": item.role}
-    return {"name": item.name, "kind": item.kind, **place, "claims": item.claims}
+    chain: list[JsonValue] = [{"name": link.name, "detail": link.detail} for link in item.chain]
+    return {"name": item.name, "kind": item.kind, **place, "claims": item.claims, "chain": chain}
 
 
 def _relied_on(entry: ReliedOn) -> JsonValue:

@@ -36,7 +36,28 @@ def test_genuine_evidence_is_verified(attest: Attest, files: Files) -> None:
     (item,) = document["items"]
     assert (item["name"], item["kind"]) == ("cpu", "sev-snp")
     assert item["claims"]["measurement"] == files.guest.measurement.hex()
+    assert [link["name"] for link in item["chain"]] == ["SIMULATED ARK-Genoa", "SEV-Genoa", "SEV-VCEK", "report"]
     assert {"id", "outcome", "tier", "expected", "got", "clause"} <= set(document["checks"][0])
+
+
+def test_the_chain_of_proof_is_a_tree_that_grows_from_the_root(attest: Attest, files: Files) -> None:
+    lines = attest("verify", files.extended, *LAB, "--nonce-text", files.NONCE).out.splitlines()
+    start = next(number for number, line in enumerate(lines) if line.strip() == "chain of proof")
+    links = [line for line in lines[start + 1 :] if "└── " in line]
+    depth = [line.index("└── ") for line in links]
+    assert depth == sorted(set(depth))
+    names = ("SIMULATED ARK-Genoa", "SEV-Genoa", "SEV-VCEK", "report")
+    assert [line.split("└── ")[1].startswith(name) for line, name in zip(links, names, strict=True)] == [True] * 4
+
+
+def test_failed_checks_come_first_and_again_at_the_end(attest: Attest, files: Files) -> None:
+    lines = attest("verify", files.flipped, *LAB).out.splitlines()
+    checks = lines.index("checks")
+    assert "snp.signature" in lines[checks + 1]
+    assert [line for line in lines[checks + 2 :] if "pass" in line], "the others follow"
+    failed = lines.index("failed")
+    assert (failed > checks, "snp.signature" in lines[failed + 1]) == (True, True)
+    assert lines[-1].startswith("REFUSED")
 
 
 def test_a_refusal_is_one_json_document_too_with_the_error_on_standard_error(attest: Attest, files: Files) -> None:

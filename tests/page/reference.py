@@ -1,6 +1,6 @@
 """The Python verifier's answer to the same question, in process."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -100,7 +100,25 @@ def differences(expected: Mapping[str, Any], got: Mapping[str, Any]) -> list[str
     if checks != others:
         odd = [c for c in checks if c not in others], [c for c in others if c not in checks]
         found.append(f"checks: missing {odd[0]}, not expected {odd[1]}" if any(odd) else "checks: in another order")
-    return found + _claims(expected["items"], got["items"], "items")
+    items = [{name: value for name, value in item.items() if name != "chain"} for item in expected["items"]]
+    return found + _claims(items, got["items"], "items") + _chains(expected["items"], got.get("certificates", ()))
+
+
+def _chains(items: Sequence[Mapping[str, Any]], certificates: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Compare the chains of proof: the page lists certificates from the key of the machine up to the pinned root."""
+    found: list[str] = []
+    for item in items:
+        listed = [one for one in reversed(certificates) if one["item"] == item["name"]]
+        if not listed:
+            continue
+        root, *others = item["chain"]
+        wanted = [link["name"] for link in others]
+        below = [one["subject"] for one in listed if not one["pinned"]]
+        if wanted[: len(below)] != below:
+            found.append(f"chain of {item['name']}: expected {wanted}, got {below}")
+        if [one["key_sha256"] in root["detail"] for one in listed if one["pinned"]] != [True]:
+            found.append(f"chain of {item['name']}: another root than {root}")
+    return found
 
 
 def _told(check: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -10,11 +10,25 @@ from attest.evidence.gpu.claims import GPU_CLAIMS, SWITCH_CLAIMS
 from attest.evidence.gpu.evidence import NVIDIA_PARSERS
 from attest.evidence.gpu.topology import judge_set
 from attest.evidence.gpu.verify import VerifiedGpu, authenticate_gpu, verify_gpu_evidence
+from attest.evidence.proof_chain import ProofLink, issuer_link, root_link, shown
 
 _VERIFY: Callable[..., VerifiedGpu] = verify_gpu_evidence
 
-GPU = DeviceFormat(kind="nvidia-gpu", claims=GPU_CLAIMS)
-SWITCH = DeviceFormat(kind="nvidia-switch", claims=SWITCH_CLAIMS)
+
+def gpu_chain(verified: VerifiedGpu) -> tuple[ProofLink, ...]:
+    """Return the links from NVIDIA's root to the report."""
+    chain = verified.chain
+    return (
+        root_link(chain.anchor),
+        *(issuer_link(certificate) for certificate in reversed(chain.issuers)),
+        ProofLink(chain.device.name, f"the device, {chain.product}"),
+        ProofLink(chain.leaf.certificate.name, f"attestation key of its firmware {shown(chain.leaf.fwid)}"),
+        ProofLink("report", "measurements of the device"),
+    )
+
+
+GPU = DeviceFormat(kind="nvidia-gpu", claims=GPU_CLAIMS, chain=gpu_chain)
+SWITCH = DeviceFormat(kind="nvidia-switch", claims=SWITCH_CLAIMS, chain=gpu_chain)
 
 GPU_FORMATS = FormatTable(
     kinds=(GPU, SWITCH),
