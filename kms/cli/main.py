@@ -40,6 +40,7 @@ from kms.cli.quorum import people, quorum
 from kms.cli.references import references
 from kms.cli.releases import releases
 from kms.cli.serve import serve
+from kms.cli.status import status
 from kms.cli.store import backup, fsck, restore
 from kms.cli.tenants import tenant
 
@@ -222,7 +223,7 @@ def migrate(accept_differences: str | None, loaded: LoadedSettings) -> None:
 
 
 _SECTIONS: dict[str, tuple[click.Command, ...]] = {
-    "The service": (init, serve, config, endorsements),
+    "The service": (init, serve, status, config, endorsements),
     "Keys and their holders": (key, tenant, references, releases),
     "Emergency controls": (freeze, thaw, floor, break_glass),
     "Access and approval": (context, login, logout, admin, people, quorum, proposal, anchors),

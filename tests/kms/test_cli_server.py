@@ -86,6 +86,7 @@ CASES = {
     "key release-settings": Case("{k}-{x} --disclosure none --lease-seconds 60", before=MADE, says="lease 60 s"),
     "references list": Case(says="there are no documents"),
     "references add": Case("POLICY", code=2, says="error: "),
+    "status": Case(says="holders until ("),
     "releases list": Case("--json", says="leases"),
     "releases affected": Case("--product Milan --key none", code=1, says="[key-unknown]"),
     "releases resume": Case("none --reason test", code=1, says="[lease"),
