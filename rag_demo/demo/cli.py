@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +12,7 @@ import click
 
 from attest.terminal import ExampleCommand, guarded, stopped_by_signals
 from attest_simulator.machines import MachineKind
+from rag_demo.demo.changes import Changes, viewer
 from rag_demo.demo.narrator import Narrator
 from rag_demo.demo.parties import NAME, Options, Stage, staged
 from rag_demo.demo.story import ready, tell
@@ -92,7 +92,6 @@ def _serve(out: Narrator, stage: Stage) -> None:
         f"  --endorsements {owner / 'vendors'}",
         f"  --token {owner / 'token'}",
     ]
-    facts = stage.facts["documents"]
     out.title("Three parties, each with its own folder")
     out.tell(f"the model's owner      {stage.model_owner}", folder=str(stage.model_owner))
     out.tell(f"the documents' owner   {stage.document_owner}", folder=str(stage.document_owner))
@@ -109,17 +108,15 @@ def _serve(out: Narrator, stage: Stage) -> None:
         out.tell("the whole command", command=" ".join(client))
     for part in () if out.as_json else [f"{one} \\" for one in client[:-1]] + client[-1:]:
         out.tell(part)
-    out.title("Revoke the documents' key, from another terminal", proves="the service stops within its lease")
-    out.tell(
-        f"{_near(Path(sys.executable).with_name('kms'))} key disable {facts['key']} --config {facts['config']}",
-    )
+    changes = Changes(out=out, stage=stage, lines=viewer())
+    changes.show_menu()
     out.tell("")
     out.tell("Ctrl-C stops everything and " + ("keeps" if stage.options.keep else "removes") + " the folders")
     with suppress(KeyboardInterrupt):
         while True:
             for program in stage.programs.values():
                 program.require_running()
-            time.sleep(_LOOK_SECONDS)
+            changes.wait(_LOOK_SECONDS)
     out.tell("ending")
 
 

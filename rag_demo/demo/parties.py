@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from attest.channel import GATEWAY_PATH
 from attest.clock import system_clock
 from attest.encoding import JsonValue, json_value
 from attest.errors import ConfigurationError
@@ -36,6 +37,7 @@ NAME: Final = "rag.example"
 """The service's name for clients and in evidence."""
 PREFIX: Final = "attest-rag-demo-"
 _LOCK: Final = ".in-use"
+_CHANGE: Final = "machine-change"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +102,23 @@ class Stage:
         )
         user = token_in(self.document_owner / token, random=os.urandom)
         return RagClient(self.url, demands=demands, token=user)
+
+    def change_machine(self, name: str | None) -> None:
+        """Change the simulated machine while it runs, as its operator could; None takes the change back."""
+        changed = self.operator / f"{_CHANGE}.new"
+        changed.write_text(name or "")
+        changed.replace(self.operator / _CHANGE)
+
+    def sealed_requests(self) -> int:
+        """Return how many sealed messages of clients are in the operator's record of the traffic."""
+        line = f"POST {GATEWAY_PATH} ".encode()
+        return sum(file.read_bytes().count(line) for file in (self.operator / "wire").glob("client-*.up"))
+
+    def set_key(self, *, enabled: bool) -> None:
+        """Disable the key of the documents' owner at its service, or enable it again."""
+        facts = self.facts["documents"]
+        words = ("key", "enable" if enabled else "disable", facts["key"], "--config", facts["config"])
+        run("kms-key", (*KMS, *words), folder=self.document_owner, env=_home(self.document_owner))
 
     def tighten(self) -> str:
         """Demand newer firmware than the machine has, of the document owner's client and of its own service.
@@ -180,6 +199,7 @@ def _start_services(stage: Stage, ending: ExitStack) -> None:
 def _start_enclave(stage: Stage, services: Mapping[str, str], ending: ExitStack) -> None:
     options, operator = stage.options, stage.operator
     sections = [f'name = "{NAME}"\n[listen]\nport = 0\n[limits]\nretry_seconds = 2.0\n']
+    sections.append(f'[machine]\nsimulated_change = "{_CHANGE}"\n')
     sections.append('[channel]\nx25519 = "the page is looked at in browsers without ML-KEM, too"\n')
     for table, role, lines in (
         ("model", "model", 'place = "minilm.sealed"\ntrust = ["model-owner.pub"]'),

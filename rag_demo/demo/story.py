@@ -32,6 +32,7 @@ def tell(out: Narrator, stage: Stage) -> None:
         _another_user(out, other)
         _operator(out, stage)
         _apart(out, stage)
+        _exchanged(out, stage, owner)
         _tightened(out, stage, owner)
         _still_nothing(out, stage)
 
@@ -128,6 +129,22 @@ def _apart(out: Narrator, stage: Stage) -> None:
     out.expect("and the operator does not have the model's key", holds=not hits, got=_shown(hits))
 
 
+def _exchanged(out: Narrator, stage: Stage, owner: RagClient) -> None:
+    out.title(
+        "The operator puts older firmware on the machine",
+        proves="the client notices before it sends anything, and goes on once the firmware is as it was",
+    )
+    stage.change_machine("older-firmware")
+    out.expect("at its next look the client refuses the machine", holds=not _affirmed(owner))
+    before = stage.sealed_requests()
+    _refused(out, owner)
+    sent = stage.sealed_requests() - before
+    out.expect("the record of the traffic has no sealed message since", holds=sent == 0, got=f"{sent} messages")
+    stage.change_machine(None)
+    back = _wait(lambda: _affirmed(owner) and _state(owner) == "ready", READY_SECONDS)
+    out.expect("the firmware is back, and the client affirms the machine again", holds=back, got=_state(owner))
+
+
 def _tightened(out: Narrator, stage: Stage, owner: RagClient) -> None:
     lease = stage.options.lease_seconds
     out.title(
@@ -214,6 +231,15 @@ def _megabytes(searcher: Searcher) -> str:
 
 
 # -- waiting
+
+
+def _affirmed(client: RagClient) -> bool:
+    """Let the client verify the machine again."""
+    try:
+        client.check()
+    except AttestError:
+        return False
+    return True
 
 
 def _state(client: RagClient) -> str:

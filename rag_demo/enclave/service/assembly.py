@@ -194,6 +194,9 @@ def attester_of(machine: MachineSettings, *, clock: Clock) -> tuple[Attester, Ve
         access = THIS_MACHINE if machine.tcti is None else replace(THIS_MACHINE, tcti=machine.tcti)
         return partial(collect_machine, access=access, with_gpus=machine.with_gpus), files
     since = clock().replace(microsecond=0) - CERTIFIED
-    simulated_machine = load_extension("simulated", group="attest.machines", of="attest-simulator")
-    simulated = simulated_machine(machine.simulate, gpus=machine.gpus, certified_from=since)
+    given: dict[str, Any] = {"gpus": machine.gpus, "certified_from": since}  # Any: arguments of the extension
+    if machine.simulated_change is not None:
+        given["file"] = machine.simulated_change
+    name = "changing" if "file" in given else "simulated"
+    simulated = load_extension(name, group="attest.machines", of="attest-simulator")(machine.simulate, **given)
     return simulated, files or (lambda at: simulated.endorsement_files(at=at))

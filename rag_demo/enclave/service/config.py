@@ -220,6 +220,7 @@ def _machine(reader: _Reader) -> MachineSettings:
     machine = MachineSettings(
         simulate=kind,
         gpus=int(reader.number("gpus", 0, 0, 8)),
+        simulated_change=None if (change := reader.maybe("simulated_change")) is None else reader.folder / change,
         with_gpus=reader.switch("with_gpus"),
         tcti=reader.maybe("tcti"),
         endorsements=tuple(reader.folder / one for one in reader.texts("endorsements", default=())),
@@ -227,6 +228,8 @@ def _machine(reader: _Reader) -> MachineSettings:
     reader.done()
     if machine.gpus and machine.simulate is None:
         raise _invalid("machine.gpus", "a simulated machine beside it; real GPUs are found", str(machine.gpus))
+    if machine.simulated_change is not None and machine.simulate is None:
+        raise _invalid("machine.simulated_change", "a simulated machine beside it", str(machine.simulated_change))
     return machine
 
 

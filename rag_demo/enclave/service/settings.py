@@ -37,6 +37,7 @@ class MachineSettings:
     Attributes:
         simulate: a simulated machine instead of this one; it proves nothing about hardware.
         gpus: number of GPUs of the simulated machine.
+        simulated_change: file with the present change of the simulated machine, read before each evidence.
         with_gpus: true if the evidence includes this machine's own GPUs; None: where their driver is loaded.
         tcti: Azure: the way to the virtual TPM.
         endorsements: files and folders with its endorsements, sent with its evidence.
@@ -44,6 +45,7 @@ class MachineSettings:
 
     simulate: SimulatedKind | None = None
     gpus: int = 0
+    simulated_change: Path | None = None
     with_gpus: bool | None = None
     tcti: str | None = None
     endorsements: tuple[Path, ...] = ()

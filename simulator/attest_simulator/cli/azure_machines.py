@@ -13,8 +13,9 @@ from attest.evidence.snp.tcb import SnpProduct
 from attest_simulator import SimulatedChip
 from attest_simulator.azure import AzureForm, SimulatedAzureVm, SimulatedImds, SimulatedSnpHost, SimulatedTdxHost
 from attest_simulator.azure.metadata_service import imds_handler
+from attest_simulator.changing_machine import out_of_date
 from attest_simulator.cli.choices import HostChoice
-from attest_simulator.cli.services import out_of_date, serve_handler, simulated_bundle
+from attest_simulator.cli.services import serve_handler, simulated_bundle
 from attest_simulator.intel import SimulatedPlatform
 from attest_simulator.intel.eventlog import LogEntry
 from attest_simulator.tpm_log import typical_tpm_boot

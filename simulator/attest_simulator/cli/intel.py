@@ -178,7 +178,7 @@ def _domain(platform: SimulatedPlatform, *, secure_boot: bool, command_line: str
 
 def _platform(name: str, *, old: bool, at: datetime) -> SimulatedPlatform:
     """Return the machine of a name, with current or OutOfDate firmware."""
-    from attest_simulator.cli.services import out_of_date
+    from attest_simulator.changing_machine import out_of_date
     from attest_simulator.intel import SimulatedPlatform
 
     machine = SimulatedPlatform.of(name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from base64 import encodebytes
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
@@ -38,18 +37,6 @@ def simulated_bundle(chip: SimulatedChip, *, at: datetime, days: int) -> bytes:
         *(BundleEntry(kind="amd-crl", source=SOURCE, data=crl) for crl in crls),
     )
     return build_bundle(entries, created=at, expires=last).to_bytes()
-
-
-def out_of_date(platform: SimulatedPlatform, *, at: datetime) -> SimulatedPlatform:
-    """Return the platform with firmware of Intel's second TDX level, which is OutOfDate."""
-    level = platform.tcb_info("tdx", at=at).levels[1]
-    svns = tuple(component.svn for component in level.sgx)
-    loader_and_rest = bytes(component.svn for component in level.tdx or ())[2:]  # the first two belong to the module
-    return replace(
-        platform,
-        sgx=replace(platform.sgx, components=svns, cpu_svn=bytes(svns), pce_svn=level.pce_svn),
-        tee_tcb_svn=platform.tee_tcb_svn[:2] + loader_and_rest,
-    )
 
 
 def _pem(der: bytes) -> bytes:

@@ -60,11 +60,13 @@ def gone(pid: int) -> bool:
         return True
 
 
-def demonstration(folder: Path, *words: str) -> tuple[subprocess.Popen[bytes], Path]:
+def demonstration(folder: Path, *words: str, stdin: int = subprocess.DEVNULL) -> tuple[subprocess.Popen[bytes], Path]:
     said = folder / "said"
     env = dict(os.environ) | {"TMPDIR": str(folder)}
     with said.open("wb") as out:
-        process = subprocess.Popen([sys.executable, "-m", "rag_demo", *words], stdout=out, stderr=out, env=env)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rag_demo", *words], stdin=stdin, stdout=out, stderr=out, env=env
+        )
     return process, said
 
 
@@ -93,6 +95,43 @@ def test_it_waits_until_it_is_ended_and_then_everything_is_gone(
         process.wait()
     assert all(gone(pid) for pid in started)
     assert list(tmp_path.glob(f"{PREFIX}*")) == []
+    assert b"Traceback" not in said.read_bytes()
+
+
+@pytest.mark.timeout(240)
+def test_a_letter_turns_the_machine_red_and_another_takes_it_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    process, said = demonstration(tmp_path, "--gpus", "1", "--json", stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    stdin = process.stdin
+
+    def press(letter: str, says: str) -> None:
+        stdin.write(f"{letter}\n".encode())
+        stdin.flush()
+        until(lambda: says.encode() in said.read_bytes() or process.poll() is not None)
+
+    try:
+        until(lambda: b"Ctrl-C" in said.read_bytes() or process.poll() is not None)
+        (command,) = [one["command"] for one in map(json.loads, said.read_text().splitlines()) if "command" in one]
+        check = ["check", *command.split()[3:], "--json"]
+        for letter, failed in (("f", "policy.snp.minimum_tcb"), ("g", "policy.gpu.architectures")):
+            until(lambda: client(check) == 0)
+            press(letter, "the machine has changed")
+            capsys.readouterr()
+            assert client(check) == 1
+            assert failed in capsys.readouterr().err
+            press("b", "everything is as it was")
+        press("x", "is no command")
+        press("k", "the key is disabled")
+        press("b", "gets its keys again")
+        until(lambda: client(check) == 0)
+        process.terminate()
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+        stdin.close()
     assert b"Traceback" not in said.read_bytes()
 
 

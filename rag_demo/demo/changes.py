@@ -1,0 +1,77 @@
+"""What a viewer does to the running demonstration: one key and Enter each, without a file to edit."""
+
+from __future__ import annotations
+
+import select
+import sys
+from dataclasses import dataclass
+from typing import TextIO
+
+from rag_demo.demo.narrator import Narrator
+from rag_demo.demo.parties import Stage
+
+MENU = (
+    ("f", "the operator puts older firmware on the machine"),
+    ("g", "the operator exchanges the GPU"),
+    ("k", "the documents' owner takes the key back"),
+    ("b", "back to how it was"),
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class Changes:
+    """The changes that are in force.
+
+    Attributes:
+        lines: where the viewer's commands come from; None once it has ended.
+        taken: the documents' owner took the key back.
+    """
+
+    out: Narrator
+    stage: Stage
+    lines: TextIO | None
+    taken: bool = False
+
+    def show_menu(self) -> None:
+        """Show what can be done."""
+        self.out.title(
+            "Turn it red, here: a letter and Enter", proves="page and client turn red, and nothing more is sent"
+        )
+        for letter, text in MENU:
+            self.out.tell(f"{letter}   {text}")
+
+    def wait(self, seconds: float) -> None:
+        """Wait for a command so long, and carry it out."""
+        if self.lines is None or not select.select([self.lines], [], [], seconds)[0]:
+            return
+        line = self.lines.readline()
+        if line:
+            self.carry_out(line.strip().lower())
+        else:
+            self.lines = None
+
+    def carry_out(self, letter: str) -> None:
+        """Make the change of a letter, and tell what comes of it."""
+        match letter:
+            case "f" | "g":
+                self.stage.change_machine({"f": "older-firmware", "g": "other-gpu"}[letter])
+                self.out.tell("the machine has changed: page and client refuse it at the next look, and send nothing")
+            case "k" if not self.taken:
+                self.stage.set_key(enabled=False)
+                self.taken = True
+                self.out.tell(f"the key is disabled: the service stops within {self.stage.options.lease_seconds} s")
+            case "b":
+                self.stage.change_machine(None)
+                if self.taken:
+                    self.stage.set_key(enabled=True)
+                self.taken = False
+                self.out.tell("everything is as it was: the service gets its keys again, and page and client affirm it")
+            case "k" | "":
+                return
+            case _:
+                self.out.tell(f"{letter[:20]!r} is no command: f, g, k or b")
+
+
+def viewer() -> TextIO | None:
+    """Return the terminal or pipe from which commands come; None if there is none."""
+    return None if sys.stdin is None or sys.stdin.closed else sys.stdin
