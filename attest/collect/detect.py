@@ -13,7 +13,7 @@ from typing import Literal
 
 from attest.collect.boot_log import CCEL
 from attest.collect.ioctl import SEV_GUEST, TDX_GUEST
-from attest.collect.tsm import TsmReports
+from attest.collect.tsm import TsmReports, is_there
 from attest.errors import CollectionError
 from attest.evidence.envelope import EvidenceItem
 
@@ -165,14 +165,6 @@ def _is_nvidia_gpu(device: Path) -> bool:
 def _children(folder: Path) -> Iterator[Path]:
     with suppress(OSError):
         yield from sorted(folder.iterdir())
-
-
-def is_there(path: Path) -> bool:
-    """Return whether a path exists and can be seen."""
-    try:
-        return path.exists()
-    except OSError:
-        return False
 
 
 def _text(path: Path) -> str:
