@@ -79,7 +79,7 @@ def require_life(namespace: Namespace, chart: Path, first: tuple[str, ...], seco
     installed = stated(namespace.installed("agent"))
     namespace.run_helm("upgrade", "agent", str(chart), *words, *set_words((second,)))
     upgraded = stated(namespace.installed("agent"))
-    (pods,) = [[next(pods_of(each)) for each in (installed, upgraded)]]
+    pods = [next(pods_of(each)) for each in (installed, upgraded)]
     assert pods[0]["metadata"]["annotations"] != pods[1]["metadata"]["annotations"]
     namespace.run_helm("rollback", "agent", "1")
     assert stated(namespace.installed("agent")) == installed
@@ -127,8 +127,11 @@ def test_restricted_pods_of_other_namespaces_use_the_socket_of_their_node(namesp
     assert clients.objects() == before
 
 
-def test_the_agent_of_each_node_is_installed_upgraded_rolled_back_and_leaves_nothing(namespace: Make) -> None:
-    require_life(namespace("privileged"), CHARTS / "attest-agent", NODE, "kms.url=https://kms.other:8750")
+@variants
+def test_the_agent_of_each_node_is_installed_upgraded_rolled_back_and_leaves_nothing(
+    namespace: Make, settings: tuple[str, ...]
+) -> None:
+    require_life(namespace("privileged"), CHARTS / "attest-agent", (*NODE, *settings), "kms.url=https://kms.other:8750")
 
 
 @pytest.mark.parametrize(
