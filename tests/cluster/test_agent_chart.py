@@ -22,6 +22,7 @@ VARIANTS = {
         'tolerations=[{"key":"confidential","operator":"Exists"}]',
         "priorityClassName=system-node-critical",
     ),
+    "an event log": ("eventLog=true",),
     "SELinux": ('seLinuxOptions={"type":"spc_t"}',),
     "sealed models": (
         'volumes=[{"name":"models","persistentVolumeClaim":{"claimName":"models","readOnly":true}}]',
@@ -135,7 +136,13 @@ def test_the_agent_of_each_node_is_installed_upgraded_rolled_back_and_leaves_not
 
 
 @pytest.mark.parametrize(
-    "settings", [(), ("attest-agent.reportsClaim=reports",)], ids=["a claim of its own", "a claim that is there"]
+    "settings",
+    [
+        (),
+        ("attest-agent.eventLog=true",),
+        ("attest-agent.eventLog=true", "attest-agent.reportsClaim=reports", "attest-agent.eventLogClaim=log"),
+    ],
+    ids=["a claim of its own", "two claims of its own", "claims that are there"],
 )
 def test_an_application_with_the_agent_in_its_pods_is_admitted_as_baseline(
     namespace: Make, application: Path, settings: tuple[str, ...]
@@ -143,7 +150,8 @@ def test_an_application_with_the_agent_in_its_pods_is_admitted_as_baseline(
     made = namespace("baseline")
     made.run_helm("dependency", "build", str(application))
     objects = made.rendered(str(application), *SIDECAR, *settings)
-    assert ("PersistentVolume" in {one["kind"] for one in objects}) is not bool(settings)
+    claimed = len(settings) + 1 if len(settings) < 2 else 0
+    assert [one["kind"] for one in objects].count("PersistentVolume") == claimed
     require_admitted(made, objects)
     made.remove_volumes()
 

@@ -10,6 +10,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from attest.agent.config import parse_config
+from attest.collect.boot_log import CCEL, CCEL_IN_CONTAINER
 from attest.collect.tsm import CONFIGFS, IN_CONTAINER, REPORTS
 from kms.config.insecure_switches import require_strict
 from kms.config.settings import load_settings
@@ -195,6 +196,11 @@ def test_the_agent_in_a_pod_is_a_native_sidecar_that_asks_for_reports_through_a_
     claims = [each["persistentVolumeClaim"]["claimName"] for each in pod["volumes"] if "persistentVolumeClaim" in each]
     assert claims == [one(found, "PersistentVolumeClaim")["metadata"]["name"]]
     assert one(found, "PersistentVolume")["spec"]["hostPath"]["path"] == f"/{CONFIGFS / REPORTS}"
+    logged = rendered(str(chart), *given, "attest-agent.eventLog=true")
+    (agent,) = one(logged, "Deployment")["spec"]["template"]["spec"]["initContainers"]
+    assert f"/{CCEL_IN_CONTAINER.parent}" in {mount["mountPath"] for mount in agent["volumeMounts"]}
+    folders = [each["spec"]["hostPath"]["path"] for each in logged if each["kind"] == "PersistentVolume"]
+    assert sorted(folders) == sorted([f"/{CONFIGFS / REPORTS}", f"/{CCEL.parent}"])
     (container,) = pod["containers"]
     (socket,) = [mount for mount in container["volumeMounts"] if mount["name"] == "agent-socket"]
     assert socket["readOnly"] is True

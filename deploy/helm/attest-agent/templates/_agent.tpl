@@ -68,6 +68,10 @@ agent.toml: |
     - {name: agent-ca, mountPath: /etc/kms-ca, readOnly: true}
     # Not below /sys, where the default AppArmor profile of containers denies writing.
     - {name: agent-reports, mountPath: /run/configfs/tsm/report}
+    {{- if .Values.eventLog }}
+    # Not below /sys/firmware, which container runtimes hide.
+    - {name: agent-event-log, mountPath: /run/firmware, readOnly: true}
+    {{- end }}
     {{- with .Values.volumeMounts }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
@@ -91,6 +95,14 @@ agent.toml: |
   persistentVolumeClaim: {claimName: {{ .Values.reportsClaim | default (printf "%s-reports" (include "attest-agent.name" .)) }}}
 {{- else }}
   hostPath: {path: /sys/kernel/config/tsm/report, type: Directory}
+{{- end }}
+{{- if .Values.eventLog }}
+- name: agent-event-log  # the event log of a TDX guest's boot
+{{- if eq .Values.mode "sidecar" }}
+  persistentVolumeClaim: {claimName: {{ .Values.eventLogClaim | default (printf "%s-event-log" (include "attest-agent.name" .)) }}, readOnly: true}
+{{- else }}
+  hostPath: {path: /sys/firmware/acpi/tables/data, type: Directory}
+{{- end }}
 {{- end }}
 {{- with .Values.volumes }}
 {{ toYaml . }}
