@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from tests.cluster.programs import Programs
+from tests.kms.tls import Files, authority, issued
 
 START_SECONDS = 300
 END_SECONDS = 60
@@ -114,20 +115,20 @@ def running_control_plane(programs: Programs, folder: Path) -> Iterator[ControlP
         etcd = running.enter_context(_running(_etcd(programs, folder, database), folder / "etcd.log"))
         with httpx.Client(base_url=database) as client:
             _wait(etcd, folder / "etcd.log", lambda: client.get("/health").is_success)
-        command = _apiserver(programs, folder, database, port, token)
+        (folder / "tokens.csv").write_text(f"{token},tests,tests,system:masters\n", encoding="utf-8")
+        ca = authority(folder)
+        command = _apiserver(programs, folder, database, port, issued(ca))
         server = running.enter_context(_running(command, folder / "apiserver.log"))
-        ca = folder / "certificates" / "apiserver.crt"
-        _wait(server, folder / "apiserver.log", ca.is_file)
         client = running.enter_context(
             httpx.Client(
                 base_url=address,
-                verify=ssl.create_default_context(cafile=ca),
+                verify=ssl.create_default_context(cafile=ca / "ca.pem"),
                 headers={"Authorization": f"Bearer {token}"},
                 timeout=60,
             )
         )
         _wait(server, folder / "apiserver.log", lambda: client.get("/readyz").is_success)
-        yield ControlPlane(client=client, kubeconfig=_kubeconfig(folder, address, ca, token), warnings=[])
+        yield ControlPlane(client=client, kubeconfig=_kubeconfig(folder, address, ca / "ca.pem", token), warnings=[])
 
 
 def free_port() -> int:
@@ -151,8 +152,7 @@ def _etcd(programs: Programs, folder: Path, address: str) -> list[str]:
     ]
 
 
-def _apiserver(programs: Programs, folder: Path, database: str, port: int, token: str) -> list[str]:
-    (folder / "tokens.csv").write_text(f"{token},tests,tests,system:masters\n", encoding="utf-8")
+def _apiserver(programs: Programs, folder: Path, database: str, port: int, tls: Files) -> list[str]:
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     accounts = folder / "accounts.pem"
     accounts.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
@@ -162,7 +162,8 @@ def _apiserver(programs: Programs, folder: Path, database: str, port: int, token
         "--bind-address=127.0.0.1",
         "--advertise-address=127.0.0.1",
         f"--secure-port={port}",
-        f"--cert-dir={folder / 'certificates'}",
+        f"--tls-cert-file={tls.certificate}",
+        f"--tls-private-key-file={tls.key}",
         f"--token-auth-file={folder / 'tokens.csv'}",
         "--authorization-mode=Node,RBAC",
         "--service-account-issuer=https://cluster.example",
