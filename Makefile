@@ -60,7 +60,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # pyright would otherwise ask a registry whether it is the newest.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help install install-dev install-tpm demo test check lint prose docs format types mypy pyright imports traced reaching tests coverage drift installation image image-check test-fast slow mutants bench fuzz fuzz-bodies \
+.PHONY: help install install-dev install-tpm demo test check lint prose docs format types mypy pyright imports traced reaching tests coverage drift installation image image-check image-sbom cluster test-fast slow mutants bench fuzz fuzz-bodies \
         lock openapi generated page dist clean distclean
 
 help: ## list the targets
@@ -205,7 +205,11 @@ installation: $(DEV_STAMP) ## install wheel and source archive into empty enviro
 image: ## build the container image with buildah: TAG=localhost/kms:latest VARIANTS='s3 tpm'
 	deploy/image/build $(TAG) $(VARIANTS)
 
-image-check: $(RUN_STAMP) ## run the built image: init, serve and a release, confined; TAG and VARIANTS as for image
+image-sbom: $(DEV_STAMP) ## write the bill of materials of the built image, build/image.cdx.json; TAG and VARIANTS as for image
+	@mkdir -p build
+	deploy/image/sbom build/image.cdx.json $(TAG) $(VARIANTS)
+
+image-check: $(DEV_STAMP) ## run the built image: init, serve and a release, confined; TAG and VARIANTS as for image
 	deploy/image/check $(TAG) $(VARIANTS)
 
 test-fast: $(DEV_STAMP) ## the tests alone, stopping at the first failure
@@ -219,6 +223,9 @@ $(TRACES)/core.json: $(MUTATED_FILES) $(TRACED) $(DEV_STAMP)
 	@$(MAKE) --no-print-directory traced
 $(TRACES)/reaching.json: $(MUTATED_FILES) $(REACHING) $(DEV_STAMP)
 	@$(MAKE) --no-print-directory reaching
+
+cluster: $(DEV_STAMP) ## apply the charts to an API server of Kubernetes, built here with Go and kept in ~/.cache (a quarter of an hour the first time)
+	ATTEST_REQUIRE_CLUSTER=1 $(BIN)/python -m pytest -m cluster --timeout=3600 tests/cluster
 
 mutants: $(MUTANTS_STAMP) $(TRACES)/core.json $(TRACES)/reaching.json ## mutation testing of the core, where it stopped before; SAMPLE=60 [SEED=n] for some, LIMIT=seconds
 	@$(BIN)/python -m tests.mutants.run --tool .venv/mutants/bin/python --jobs $(JOBS) \

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attest.collect.refusals import permission_denied
+from attest.collect.tsm import is_there
 from attest.errors import CollectionError, EvidenceError
 from attest.evidence.envelope import MAX_ITEM_BYTES
 from attest.evidence.eventlog import kinds
@@ -16,6 +17,8 @@ from attest.evidence.eventlog.structure import MAX_LOG_BYTES, ParsedEventLog, pa
 
 CCEL = Path("sys/firmware/acpi/tables/data/CCEL")
 """Below the root directory: the log of a TDX guest, for the RTMRs."""
+CCEL_IN_CONTAINER = Path("run/firmware/CCEL")
+"""Place of the same in a container, in which /sys/firmware is hidden."""
 TCG_LOG = Path("sys/kernel/security/tpm0/binary_bios_measurements")
 """Below the root directory: the log of a machine with a TPM, for its PCRs."""
 
@@ -35,8 +38,14 @@ def collect_event_log(root: Path) -> bytes | None:
         CollectionError: ``collection-permission-denied``, ``collection-failed``, ``collected-malformed`` or
             ``collected-too-long``.
     """
-    area = _read(root, CCEL)
-    return None if area is None else _without_rest(area, CCEL, kinds.CCEL).raw
+    place = ccel_place(root)
+    area = _read(root, place)
+    return None if area is None else _without_rest(area, place, kinds.CCEL).raw
+
+
+def ccel_place(root: Path) -> Path:
+    """Return the place of the log of a TDX guest, below the root directory."""
+    return CCEL_IN_CONTAINER if is_there(root / CCEL_IN_CONTAINER) else CCEL
 
 
 def collect_tcg_log(root: Path) -> BootLog | None:

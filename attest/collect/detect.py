@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from attest.collect.boot_log import CCEL
+from attest.collect.boot_log import ccel_place
 from attest.collect.ioctl import SEV_GUEST, TDX_GUEST
-from attest.collect.tsm import TsmReports
+from attest.collect.tsm import TsmReports, is_there
 from attest.errors import CollectionError
 from attest.evidence.envelope import EvidenceItem
 
@@ -133,7 +133,7 @@ def read_machine(root: Path = Path("/")) -> Machine:
         configfs=_configfs(root),
         sev_platform=is_there(root / "sys/devices/platform/sev-guest"),
         sev_vmpl=int(vmpl) if vmpl.isascii() and vmpl.isdecimal() else None,
-        event_log=is_there(root / CCEL),
+        event_log=is_there(root / ccel_place(root)),
         nvidia_pci=sum(_is_nvidia_gpu(device) for device in _children(root / "sys/bus/pci/devices")),
         nvidia_driver=is_there(root / "proc/driver/nvidia/version"),
     )
@@ -165,14 +165,6 @@ def _is_nvidia_gpu(device: Path) -> bool:
 def _children(folder: Path) -> Iterator[Path]:
     with suppress(OSError):
         yield from sorted(folder.iterdir())
-
-
-def is_there(path: Path) -> bool:
-    """Return whether a path exists and can be seen."""
-    try:
-        return path.exists()
-    except OSError:
-        return False
 
 
 def _text(path: Path) -> str:

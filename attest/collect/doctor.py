@@ -14,12 +14,12 @@ from pathlib import Path
 
 from attest.collect.access import MachineAccess
 from attest.collect.boot_log import collect_event_log
-from attest.collect.detect import Detected, Machine, is_there
+from attest.collect.detect import Detected, Machine
 from attest.collect.doctor_azure import examine_azure
 from attest.collect.findings import OLD_FIRMWARE_FIX, DoctorFinding, finding_of, may_use
 from attest.collect.ioctl import SEV_GUEST
 from attest.collect.nvml import GpuState
-from attest.collect.tsm import PROVIDERS, tsm_provider
+from attest.collect.tsm import PROVIDERS, is_there, tsm_provider
 from attest.errors import CollectionError, ConfigurationError
 from attest.policy.firmware_findings import driver_finding
 from attest.policy.firmware_table import FirmwareTable

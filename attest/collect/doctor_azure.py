@@ -12,9 +12,9 @@ from pathlib import Path
 from attest.collect.access import MachineAccess
 from attest.collect.azure import read_hcl_report, require_ak
 from attest.collect.boot_log import TCG_LOG, collect_tcg_log
-from attest.collect.detect import is_there
 from attest.collect.findings import DoctorFinding, finding_of, may_use
 from attest.collect.tpm import DEVICE_TCTI, Tpm
+from attest.collect.tsm import is_there
 from attest.errors import CollectionError, VerificationError
 from attest.evidence.azure.structure import HclReportType, ParsedHclReport
 from attest.evidence.eventlog.replay import verify_event_log

@@ -62,7 +62,7 @@ def permission_denied(exc: OSError, path: str) -> CollectionError:
         code="collection-permission-denied",
         field=path,
         got=_text(exc),
-        hint="run as root; in a container, pass the device through or mount /sys/kernel/config into it, writable",
+        hint="run as root; in a container, pass the device or mount /sys/kernel/config, writable, at /run/configfs",
     )
 
 

@@ -24,6 +24,9 @@ from attest.errors import CollectionError
 
 CONFIGFS = Path("sys/kernel/config")
 """Below the root directory."""
+IN_CONTAINER = Path("run/configfs")
+"""Place of the same in a container: the AppArmor profile of containers denies writing below /sys."""
+REPORTS = Path("tsm/report")
 PROVIDERS: Mapping[str, Literal["sev-snp", "tdx"]] = {"sev_guest": "sev-snp", "tdx_guest": "tdx"}
 REPORT_DATA_BYTES = 64
 MAX_BLOB_BYTES = 1024 * 1024
@@ -59,12 +62,21 @@ class TsmReport:
     privlevel: int | None
 
 
+def is_there(path: Path) -> bool:
+    """Return whether a path exists and can be seen."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
 class TsmReports:
     """The directory of requests below the root directory of a machine. Every method raises the kernel's ``OSError``."""
 
     def __init__(self, root: Path) -> None:
-        self.configfs = root / CONFIGFS
-        self.folder = self.configfs / "tsm/report"
+        places = (root / IN_CONTAINER, root / CONFIGFS)
+        self.configfs = next((place for place in places if is_there(place / REPORTS)), places[-1])
+        self.folder = self.configfs / REPORTS
 
     def make(self, name: str) -> None:
         """Create a request."""
@@ -274,14 +286,14 @@ def _require_there(reports: TsmReports) -> None:
             "configfs is not mounted",
             code="configfs-not-mounted",
             field=f"/{CONFIGFS}",
-            hint="mount -t configfs none /sys/kernel/config; in a container, mount the machine's own into it",
+            hint="mount -t configfs none /sys/kernel/config; in a container, mount the machine's own at /run/configfs",
         )
     raise CollectionError(
         "the kernel has no configfs-tsm interface",
         code="tsm-missing",
         field=_STEP,
         hint="it needs Linux 6.7 or later and, in a guest, modprobe sev-guest or modprobe tdx-guest; "
-        "in a container, mount /sys/kernel/config into it",
+        "in a container, mount the machine's /sys/kernel/config at /run/configfs",
     )
 
 

@@ -9,6 +9,7 @@ from ruamel.yaml import YAML
 
 from attest.agent.config import AgentConfig, parse_config
 from attest.cli.agent import agent as command
+from attest.collect.tsm import CONFIGFS, IN_CONTAINER, REPORTS
 from attest.session.settings import SessionSettings
 from tests.sealed.made import OWNER, public_pem
 
@@ -75,13 +76,15 @@ def test_the_rules_mean_the_containers_of_the_pod_and_not_the_agent(pod: Parsed,
 
 def test_the_agent_owns_what_it_asks_for_reports_and_has_no_capability_beside_that(pod: Parsed) -> None:
     (sidecar,) = pod["initContainers"]
-    (mount,) = [one for one in sidecar["volumeMounts"] if one["mountPath"] == "/sys/kernel/config"]
+    place = f"/{IN_CONTAINER / REPORTS}"
+    (mount,) = [one for one in sidecar["volumeMounts"] if one["mountPath"] == place]
     assert mount.get("readOnly", False) is False
+    assert not any(one["mountPath"].startswith("/sys") for one in sidecar["volumeMounts"]), "AppArmor denies that"
     assert sidecar["securityContext"]["runAsUser"] == 0, "configfs is root's"
     assert all(one["securityContext"].get("runAsUser") for one in pod["containers"])
-    assert not any(
-        mount["mountPath"] == "/sys/kernel/config" for one in pod["containers"] for mount in one["volumeMounts"]
-    )
+    assert not any(mount["name"] == "tsm" for one in pod["containers"] for mount in one["volumeMounts"])
+    (volume,) = [one for one in pod["volumes"] if one["name"] == "tsm"]
+    assert volume["hostPath"]["path"] == f"/{CONFIGFS / REPORTS}"
 
 
 def test_mc_33_the_pod_may_do_little_and_holds_no_secret_in_its_environment(pod: Parsed) -> None:

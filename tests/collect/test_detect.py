@@ -147,6 +147,14 @@ def test_no_log_is_none(tmp_path: Path) -> None:
     assert collect_event_log(tmp_path) is None
 
 
+def test_a_container_has_the_event_log_where_it_is_not_hidden(tmp_path: Path) -> None:
+    td = simulated_td()
+    (tmp_path / "run/firmware").mkdir(parents=True)
+    (tmp_path / "run/firmware/CCEL").write_bytes(td.event_log(size=1 << 20))
+    assert read_machine(tmp_path).event_log is True
+    assert collect_event_log(tmp_path) == td.event_log()
+
+
 @pytest.mark.parametrize("data", [b"", b"\xff" * 100, simulated_td().event_log()[:-3]])
 def test_a_log_that_cannot_be_read_is_malformed(data: bytes, tmp_path: Path) -> None:
     place(tmp_path, data)

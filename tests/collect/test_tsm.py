@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from attest.collect.detect import read_machine
 from attest.collect.tsm import (
     MAX_BLOB_BYTES,
     MAX_RACES,
@@ -265,6 +266,24 @@ def test_a_configfs_that_may_not_be_looked_into_is_said(tmp_path: Path) -> None:
 
 
 # -- the real files
+
+
+@pytest.mark.parametrize(
+    ("there", "used"),
+    [
+        ((), "sys/kernel/config"),
+        (("sys/kernel/config/tsm/report",), "sys/kernel/config"),
+        (("run/configfs/tsm/report",), "run/configfs"),
+        (("sys/kernel/config/tsm/report", "run/configfs/tsm/report"), "run/configfs"),
+    ],
+)
+def test_a_container_has_its_reports_where_its_apparmor_profile_permits_writing(
+    tmp_path: Path, there: tuple[str, ...], used: str
+) -> None:
+    for folder in there:
+        (tmp_path / folder).mkdir(parents=True)
+    assert TsmReports(tmp_path).configfs == tmp_path / used
+    assert read_machine(tmp_path).configfs == ("tsm" if there else "absent")
 
 
 def test_an_attribute_that_is_not_there_is_not_made(tmp_path: Path) -> None:

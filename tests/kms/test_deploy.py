@@ -255,7 +255,9 @@ def test_the_pods_run_commands_settings_and_probes_that_there_are(tmp_path: Path
         volume["name"] for volume in pod["volumes"]
     }
     copied = pod["initContainers"][0]["command"][-1]
-    for file in (settings.kek_file, settings.tls_key_file, settings.database_password_file):
+    # A renewed certificate appears in a mounted Secret by itself, and would stand beside the key of the old one.
+    secret = (settings.kek_file, settings.database_password_file)
+    for file in (*secret, settings.tls_certificate_file, settings.tls_key_file):
         assert file is not None
         assert f"/{file.name} " in copied
         assert str(file.parent) in copied
@@ -291,7 +293,9 @@ def test_service_budget_and_network_policy_mean_these_pods_and_their_ports(tmp_p
         policy["podSelector"]["matchLabels"],
     ):
         assert selector.items() <= labels.items()
-    assert manifest("PodDisruptionBudget")["spec"]["minAvailable"] < manifest("Deployment")["spec"]["replicas"]
+    # A minimum that equals the number of replicas would block the drain of a node for ever.
+    assert manifest("PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+    assert manifest("Deployment")["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
     assert policy["policyTypes"] == ["Ingress", "Egress"]
     assert [rule["ports"][0]["port"] for rule in policy["ingress"]] == [settings.port, settings.metrics_port]
     assert all(rule["from"] for rule in policy["ingress"])
