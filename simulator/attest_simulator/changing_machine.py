@@ -48,12 +48,12 @@ class ChangingMachine:
         return self._now()(binding)
 
     def endorsement_files(self, *, at: datetime) -> Mapping[str, bytes]:
-        """Return all endorsements of the machine as it is now.
-
-        Raises:
-            ConfigurationError: ``machine-change-unknown``.
-        """
-        return self._now().endorsement_files(at=at)
+        """Return all endorsements of the machine and of what it can become, so that they can be kept over a change."""
+        files = dict(self.machine.endorsement_files(at=at))
+        for name, change in CHANGES.items():
+            more = change(self.machine, self.at).endorsement_files(at=at)
+            files |= {f"{name}-{file}": data for file, data in more.items() if data not in files.values()}
+        return files
 
     def _now(self) -> SimulatedMachine:
         try:
