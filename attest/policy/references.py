@@ -47,7 +47,7 @@ class IncompleteReferences(dict[str, ReferenceValues]):
 
     def __missing__(self, name: str) -> ReferenceValues:
         """Return the name without a value."""
-        return ReferenceValues(values=(), origin=f"{name} stands in a document that was not given", expires=None)
+        return ReferenceValues(values=(), origin=f"{name} is defined in a document that was not given", expires=None)
 
 
 decode_reference_values = record_of(ReferenceValues)

@@ -269,7 +269,7 @@ def _bounded(signatures: Iterable[DocumentSignature]) -> tuple[DocumentSignature
         raise ConfigurationError(
             f"{len(found)} signatures, more than {MAX_SIGNATURES}",
             code="policy-signature-unreadable",
-            hint="give those of your keys",
+            hint="give only the signatures of your keys",
         )
     return found
 

@@ -183,7 +183,7 @@ def _mask(old: int, new: int) -> Differences:
     if new & ~old:
         yield Compared(effect=Effect.STRICTER, text=f"bits {new & ~old:#x} demanded")
     if old & ~new:
-        yield Compared(effect=Effect.LOOSER, text=f"bits {old & ~new:#x} not demanded any more")
+        yield Compared(effect=Effect.LOOSER, text=f"bits {old & ~new:#x} no longer demanded")
 
 
 def counts(old: Count, new: Count) -> Differences:

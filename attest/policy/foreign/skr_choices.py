@@ -136,7 +136,7 @@ class Factors:
             Loss(
                 name=path,
                 demand=f"one of {count} conditions on {claims}"[:1000],
-                why=f"written out, its alternatives are more than the {MAX_BRANCHES} branches that our policies have",
+                why=f"written out, its alternatives are more than the {MAX_BRANCHES} branches that a policy may have",
                 remedy="split the source, and give the policies one after another",
             )
         )
