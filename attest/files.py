@@ -40,7 +40,7 @@ _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS})
 """From file systems that give a file one name only."""
 _NOTHING_TO_FLUSH: Final = frozenset({errno.EINVAL, errno.EACCES})
 """EINVAL from file systems that flush no folders, EACCES for a folder that its user may write to and not read."""
-_EXISTS_HINT: Final = "nothing is overwritten: name another file"
+_EXISTS_HINT: Final = "existing files are not overwritten: name another file"
 
 
 class NewFile:
@@ -284,7 +284,7 @@ def _is_there(shown: str) -> bool:
 
 def _exists(shown: str, hint: str) -> OutputError:
     return OutputError(
-        f"{shown} is there already", code="output-exists", field=shown, reason="the file exists", hint=hint
+        f"{shown} already exists", code="output-exists", field=shown, reason="the file exists", hint=hint
     )
 
 
@@ -320,11 +320,11 @@ def _flush_name(shown: str, folder: Path) -> None:
         flush_folder(folder)
     except OSError as exc:
         raise OutputError(
-            f"{shown} is whole, and its name may not survive a power failure: {exc.strerror}",
+            f"{shown} is complete, but its name may not survive a power failure: {exc.strerror}",
             code="output-unwritable",
             field=shown,
             got=errno.errorcode.get(exc.errno or 0),
             reason=exc.strerror or str(exc),
-            hint="look at the disk; the file is there under its name",
+            hint="check the disk; the file exists under its name",
             written=True,
         ) from exc

@@ -112,7 +112,7 @@ def read_logs(beside: list[EvidenceItem], cpu: ParsedCpu | None) -> ParsedLogs:
         kind = "evidence without a CPU report" if cpu is None else cpu.format.kind
         what, registers = ("dstack's event log", "RTMRs") if of_dstack else ("an event log", "registers")
         raise UnsupportedError(
-            f"{what} came along, and {kind} has no {registers} that it could replay to",
+            f"{what} was given, but {kind} has no {registers} that it could replay to",
             code="eventlog-without-registers",
             field="eventlog",
             expected="evidence with registers that a boot is measured into",

@@ -86,7 +86,7 @@ def read_firmware_table(options: FirmwareOptions) -> FirmwareTable:
 
     if options.firmware_table is None:
         if options.firmware_signatures or options.firmware_keys:
-            raise click.UsageError("--firmware-table-signature, --firmware-table-key: they are for --firmware-table")
+            raise click.UsageError("--firmware-table-signature, --firmware-table-key: only with --firmware-table")
         return built_in_table()
     if not options.firmware_signatures or not options.firmware_keys:
         raise click.UsageError("--firmware-table needs --firmware-table-signature and --firmware-table-key")

@@ -38,7 +38,8 @@ MODEL_ID = click.option(
     "--model-id",
     type=hex_of(16),
     metavar="HEX",
-    help="Accept only this sealing ('attest sealed info' shows it); otherwise an older one of its owner passes.",
+    help="Accept only this sealing ('attest sealed info' shows it); without it, an older "
+    "sealing of its owner is accepted.",
 )
 
 

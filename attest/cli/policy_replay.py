@@ -24,7 +24,7 @@ from attest.terminal.display import Display
 INDEX = "evidence.yaml"
 INDEX_SCHEMA = "attest.evidence-index/1"
 MAX_CASES = 10_000
-_REASON = "recorded evidence: the question that it answered is not known"
+_REASON = "recorded evidence: its challenge is not known"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -180,7 +180,7 @@ class _Reading:
             if label in _PEM_READERS:
                 self._take_block(place, label, text[head.start() : end])
             else:
-                self._note(place, f"{label.decode()} is no endorsement")
+                self._note(place, f"{label.decode()} is not an endorsement")
 
     def _take_block(self, place: str, label: bytes, text: bytes) -> None:
         try:
@@ -191,7 +191,7 @@ class _Reading:
         if blocks:
             self._take_der(place, blocks[0][1], _PEM_READERS[label])
         else:
-            self.warn(place, f"{label.decode()} without its end, or with something else than base64 in it")
+            self.warn(place, f"{label.decode()} without its end, or with content that is not base64")
 
     def _take_table(self, name: str, data: bytes) -> None:
         try:

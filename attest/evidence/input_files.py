@@ -241,7 +241,7 @@ def _with_table(items: tuple[EvidenceItem, ...], table: bytes) -> tuple[Evidence
             "a certificate table came beside evidence that is not a plain SNP report",
             expected="a plain report, or no table",
             got=", ".join(repr(item.media_type) for item in items),
-            hint="certificates for other evidence go to --endorsements",
+            hint="pass certificates for other evidence with --endorsements",
         )
     return (replace(items[0], media_type=MEDIA_SNP_EXTENDED, value=items[0].value + table),)
 

@@ -73,7 +73,7 @@ def read_open_enclave(data: bytes) -> OpenEnclaveEvidence:
     if version == _REPORT and any(claims):
         raise malformed(
             "report",
-            "a quote and nothing behind it",
+            "a quote and nothing after it",
             f"{len(claims)} bytes",
             code="open-enclave-malformed",
             of=" of Open Enclave",

@@ -63,7 +63,7 @@ def _freezing(scope: str) -> Callable[..., None]:
 _WAY_BACK = {
     "quorum": "note: lifting this freeze requires the quorum of the rule for 'thaw'",
     "one": "note: one person can lift this freeze (allow_thaw_by_one)",
-    "none": "warning: at present nobody can lift this freeze: there is no rule for 'thaw', and the setting "
+    "none": "warning: at present no one can lift this freeze: there is no rule for 'thaw', and the setting "
     "allow_thaw_by_one is off, or has no effect because the service once had a quorum. To be able to lift it, first "
     "register people and set a rule ('kms people add', 'kms quorum set thaw'). If there never was a rule, "
     "allow_thaw_by_one = true also takes effect after the freeze",

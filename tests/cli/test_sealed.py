@@ -86,7 +86,7 @@ def test_a_target_that_is_there_is_refused_before_a_key_is_read(attest: Attest, 
     (folder / "sealed").mkdir()
     (folder / "model.key").unlink()
     refused = seal(attest)
-    assert (refused.code, "is there already" in refused.err, "hint:" in refused.err) == (2, True, True)
+    assert (refused.code, "already exists" in refused.err, "hint:" in refused.err) == (2, True, True)
     assert seal(attest, "--dry-run").code == 2
 
 

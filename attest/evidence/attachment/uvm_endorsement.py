@@ -251,7 +251,7 @@ def _require_issuer(endorsement: ParsedUvmEndorsement, anchors: TrustAnchors) ->
     root = MICROSOFT_ROOTS.get(match[1]) or (SIMULATED_ROOTS[match[1]] if simulated else None)
     if root is None:
         raise ChainError(
-            "the root of the UVM endorsement is not one of Microsoft's that this version knows",
+            "the root of the UVM endorsement is not a Microsoft root that this version knows",
             code="uvm-root-not-trusted",
             field="iss",
             expected=", ".join(f"{name} ({pin})" for pin, name in MICROSOFT_ROOTS.items()),

@@ -66,7 +66,7 @@ def _judge_config_id(mr_config_id: bytes, compose_hash: bytes, facts: DstackFact
     if not any(mr_config_id):
         return "the event in RTMR3; MRCONFIGID is not set"
     if version == 3:
-        return "the event in RTMR3; MRCONFIGID of version 3 covers a document that is not at hand"
+        return "the event in RTMR3; MRCONFIGID of version 3 covers a document that is not available"
     if version == 1:
         expected = compose_hash
     elif version == 2:
@@ -101,5 +101,5 @@ def _mismatch(code: str, field: str, expected: bytes, got: bytes) -> BindingErro
         expected=expected.hex(),
         got=got.hex(),
         clause=_CLAUSE,
-        hint="the hash is over the exact bytes of app-compose: never write it anew",
+        hint="the hash is over the exact bytes of app-compose: do not serialise it again",
     )

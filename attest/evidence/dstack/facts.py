@@ -107,7 +107,7 @@ def read_facts(log: ParsedDstackLog) -> DstackFacts:
         if event.name == _INIT_SCRIPT:
             scripts.append(event)
         elif event.name in events:
-            raise _invalid(event, "each event once in front of system-ready", "the same name again")
+            raise _invalid(event, "each event once in front of system-ready", "the same name twice")
         elif event.name == _COMPOSE_HASH and _BOOT_DONE in events:
             raise _invalid(event, f"{_COMPOSE_HASH} in front of {_BOOT_DONE}", "the other order")
         else:

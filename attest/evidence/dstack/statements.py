@@ -202,6 +202,6 @@ def require_agreement(statements: DstackStatements, signed: Mapping[str, str]) -
                 expected=expected,
                 got=statement.value,
                 clause=_CLAUSE,
-                hint="the document was changed, or put together from two machines: ask the service again",
+                hint="the document was changed, or combined from two machines: request a new one",
             )
     return len(compared)

@@ -187,7 +187,7 @@ def _grub_texts(data: bytes) -> Iterator[bytes]:
 
 
 def grub_text(event: ParsedEvent) -> GrubText | None:
-    """Read an EV_IPL event of GRUB; None for others and for text that is no UTF-8.
+    """Read an EV_IPL event of GRUB; None for others and for text that is not UTF-8.
 
     What a fork writes behind the NUL was not hashed and is left out.
     """

@@ -160,9 +160,9 @@ def _require_use(kind: LogKind, signed: Mapping[str, bytes]) -> None:
 
 
 def _mismatch(register: Register, expected: bytes, got: bytes, count: int) -> BindingError:
-    hint = "the log is of another boot, cut short or changed; take log and quote together"
+    hint = "the log is of another boot, truncated or changed; collect log and quote together"
     if register.growth is not Growth.NONE:
-        hint += ", or the system extended it since: --unchecked eventlog=REASON leaves it unjudged"
+        hint += ", or the system extended it since: --unchecked eventlog=REASON skips the check"
     return BindingError(
         f"{register.name} is {expected.hex()}, the event log gives {got.hex()} from {count} events",
         code="eventlog-register-mismatch",

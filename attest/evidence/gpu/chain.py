@@ -213,7 +213,7 @@ def report_signed_by(report: ParsedGpuReport, leaf: Certificate) -> bool:
 
 def _no_leaf() -> EndorsementError:
     return EndorsementError(
-        "the certificate of the device's attestation key is not at hand",
+        "the certificate of the device's attestation key is not available",
         code="gpu-leaf-missing",
         expected="a certificate chain that begins with a firmware id",
         got="none",
@@ -224,7 +224,7 @@ def _no_leaf() -> EndorsementError:
 
 def _no_issuer(child: Certificate) -> EndorsementError:
     return EndorsementError(
-        f"the certificate of {child.issuer_common_name}, which issued {child.name}, is not at hand",
+        f"the certificate of {child.issuer_common_name}, which issued {child.name}, is not available",
         code="gpu-issuer-missing",
         expected=child.issuer_common_name,
         got="none",
@@ -266,7 +266,7 @@ def find_root(path: DevicePath, *, anchors: TrustAnchors) -> PinnedRoot:
         return root
     if not presented and any(anchor.spki is None for anchor in anchors.of_role(_ROLE)):
         raise EndorsementError(
-            f"the root {last.issuer_common_name}, which issued {last.name}, is neither held nor at hand",
+            f"the root {last.issuer_common_name}, which issued {last.name}, is neither pinned nor available",
             code="gpu-root-missing",
             expected=f"a pinned {last.issuer_common_name}",
             got="none",

@@ -71,7 +71,7 @@ class MeasurementComparison:
 
     def __bool__(self) -> NoReturn:
         # An object is true by default, and `if comparison:` would read as "they match".
-        raise TypeError("a comparison is neither true nor false; look at its mismatches")
+        raise TypeError("a comparison is not a condition; use .mismatches")
 
 
 def compare(

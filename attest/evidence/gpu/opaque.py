@@ -54,7 +54,7 @@ _HEAD_BYTES = 4
 _VERSIONED_MAGIC = b"NVDAOD"
 _VBIOS_BYTES = 8
 _VBIOS_ORDER = (3, 2, 1, 0, 4)
-_NEWER = "the device's driver may be newer than this verifier: update it, or report what was found"
+_NEWER = "the device's driver may be newer than this verifier: update the verifier, or report this value"
 _TEXT = re.compile(rb"([ -~]*)\0*")
 
 

@@ -125,9 +125,9 @@ def _certificate(der: bytes) -> Certificate:
 
 
 _PROBLEMS: Mapping[SignatureState, str] = {
-    "signed-info-invalid": "its SignatureValue is not by the certificate that it carries first",
+    "signed-info-invalid": "its SignatureValue does not verify with its first certificate",
     "digest-mismatch": "its content was changed after it was signed",
-    "unverifiable": "the certificate that it carries first is none with a P-384 key",
+    "unverifiable": "its first certificate has no P-384 key",
 }
 
 
@@ -247,7 +247,7 @@ def require_window(
         expected=f"{rfc3339_text(not_before)} to {rfc3339_text(not_after)}, the window of all its signers",
         got=rfc3339_text(at),
         clause=_CLAUSE,
-        hint="fetch the present issue with 'attest endorsements fetch'",
+        hint="fetch the current issue with 'attest endorsements fetch'",
         retryable=True,
     )
 
@@ -306,7 +306,7 @@ def _id_part(what: str, text: str) -> str:
     """Restrict the characters: the report is not verified yet, and an id becomes part of an address and a file name."""
     if not _ID_PART.fullmatch(text) or not text.strip("."):
         raise EvidenceError(
-            f"the {what} of this report cannot stand in the id of a RIM",
+            f"the {what} of this report cannot be part of the id of a RIM",
             code="rim-id-invalid",
             field=what,
             expected="1 to 24 letters, digits, dots and hyphens",

@@ -346,7 +346,7 @@ def _judge_device(procedure: Procedure, evidence: ParsedGpuEvidence, path: Devic
         require_arch(chain, evidence.arch)
         procedure.record(*arch_facts(chain, evidence.arch))
     with procedure.attempt(_STEPS.stated_nonce):
-        stated = procedure.need(evidence.stated_nonce, "none is stated beside the report")
+        stated = procedure.need(evidence.stated_nonce, "the evidence states no nonce beside the report")
         require_stated_nonce(evidence.report, stated)
         procedure.record("the nonce of the report", stated)
     with procedure.attempt(_STEPS.chain_validity):

@@ -321,7 +321,7 @@ def _require_shape(element: XmlElement, shape: _Shape, *, path: str) -> None:
         if shape.size and len(value) != shape.size:
             raise malformed(f"{path}: {len(value)} bytes, not {shape.size}", field=path)
     elif not element.is_blank():
-        raise malformed(f"{path}: text where there is none", field=path)
+        raise malformed(f"{path}: text where none is permitted", field=path)
     least = len(shape.children)
     most = least - 1 + shape.repeated if least else 0
     if not least <= len(element.children) <= most:

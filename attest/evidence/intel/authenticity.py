@@ -169,7 +169,7 @@ def find_chain(
         return chain_of(pck)
     raise EndorsementError(
         f"the quote carries no PCK certificate (certification data of type {quote.certification_type}), "
-        "and none of its platform is at hand",
+        "and no certificate of its platform is available",
         code="pck-certificate-missing",
         field="certification data",
         expected="the PCK certificate of this platform",

@@ -38,7 +38,7 @@ def needed_endorsements(quote: ParsedQuote) -> tuple[IntelRequest, ...]:
             expected=f"type {PCK_CHAIN}, a PEM chain",
             got=f"type {quote.certification_type}",
             clause="Intel DCAP, QE certification data; Intel PCS, API version 4",
-            hint="Intel hands PCK certificates to subscribers only: give the chain and the platform's collateral "
+            hint="Intel issues PCK certificates to subscribers only: give the chain and the platform's collateral "
             "with --endorsements PATH",
         )
     pck = read_pck(certificates[0])

@@ -169,7 +169,7 @@ def _members(der: bytes, what: str) -> _Members:
     decoded = _decoded(what, "a SEQUENCE of pairs", lambda: asn1.decode_der(_MembersHolder, holder)).members
     found = {member.oid: member.value for member in decoded}
     if len(found) != len(decoded):
-        raise _malformed(what, "each member once", "one that stands twice")
+        raise _malformed(what, "each member once", "one that occurs twice")
     return found
 
 

@@ -168,7 +168,7 @@ def authenticate_quote(
         procedure.record("a PCK certificate with all TCB members", _platforms(candidates))
     with procedure.step(_STEPS.qe_report_signature):
         certifying = certifying_pcks(quote, candidates)
-        got = "verifies" if certifying else "no PCK certificate is at hand that says otherwise"
+        got = "verifies" if certifying else "no available PCK certificate contradicts it"
         procedure.record("ECDSA P-256 by the PCK over the QE report", got)
     with procedure.step(_STEPS.attestation_key):
         require_attestation_key(quote)
@@ -183,7 +183,7 @@ def authenticate_quote(
 
 
 def _platforms(candidates: tuple[PckCertificate, ...]) -> str:
-    return "; ".join(dict.fromkeys(f"FMSPC {pck.fmspc.hex()}, {pck.ca} CA" for pck in candidates)) or "none at hand"
+    return "; ".join(dict.fromkeys(f"FMSPC {pck.fmspc.hex()}, {pck.ca} CA" for pck in candidates)) or "none available"
 
 
 def judge_collateral(

@@ -74,7 +74,7 @@ def parse_document(items: tuple[EvidenceItem, ...]) -> ProviderDocument:
     if tinfoil.is_tinfoil(document):
         return tinfoil.read_tinfoil(document, data)
     raise UnsupportedError(
-        "the document is of no known service",
+        "the document does not have the format of a known service",
         code="evidence-unsupported",
         check=FORM.check,
         field="document",

@@ -123,7 +123,7 @@ def judge_machines(machines: Sequence[tuple[StatedMachine, PresentedMachine]]) -
         expected=check.expected,
         got=repeated,
         clause=_CLAUSE,
-        hint="a device proves the machine that it is in; one that stands in two proves neither",
+        hint="a device identifies the machine that it is in; a device in two machines identifies neither",
     )
 
 

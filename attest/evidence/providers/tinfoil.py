@@ -193,12 +193,12 @@ class TinfoilV2Commitment:
 def _no_nonce(nonce: bytes) -> StepFacts:
     """Refuse a nonce: REPORT_DATA has none, and one that is written beside it is bound to nothing."""
     raise BindingError(
-        "a nonce was given, and this form of document carries none",
+        "a nonce was given, but this form of document has no nonce",
         code="nonce-mismatch",
         field="REPORT_DATA",
         expected=nonce.hex(),
         got="two keys and no nonce",
-        hint="ask for version 3 (?nonce=...), or leave --nonce out: freshness is then not evaluated",
+        hint="request version 3 (?nonce=...), or omit --nonce: freshness is then not evaluated",
     )
 
 

@@ -86,7 +86,7 @@ def no_leaf(evidence: ParsedSnpEvidence, kind: LeafKind, pool: Endorsements) -> 
         )
     else:
         error = EndorsementError(
-            f"no {kind.upper()} certificate for this report is at hand",
+            f"no {kind.upper()} certificate for this report is available",
             code="snp-leaf-missing",
             check="snp.leaf",
             expected=f"a {kind.common_name} certificate",

@@ -102,7 +102,7 @@ class ReportBytes:
         end = offset + len(value)
         if any(self._filled[offset:end]):
             raise PEER_FORM.malformed(
-                path, "bytes of the report that no other member gives", "some that stand there already"
+                path, "bytes of the report that no other member gives", "bytes that another member gives, too"
             )
         self._data[offset:end] = value
         self._filled[offset:end] = b"\1" * len(value)

@@ -288,7 +288,7 @@ class _Walk:
     # -- branches
 
     def _choice(self, old: tuple[PolicyBody, ...], new: tuple[PolicyBody, ...], path: str) -> Iterator[PolicyChange]:
-        """Compare branches of which one has to hold: another branch is another way to be accepted."""
+        """Compare branches, one of which must hold: another branch is another way to be accepted."""
         if bool(old) is not bool(new):
             yield self._combinator(old or new, path, added=bool(new))
         else:

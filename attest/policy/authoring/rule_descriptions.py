@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _IMAGE = (
-    "Compare the build: 'attest measure' says what an image should have. If this one is wanted, add its value under "
-    "reference_values, with its origin; otherwise start the image that is wanted."
+    "Compare the build: 'attest measure' computes the value of an image. If this image is intended, add its "
+    "value under reference_values, with its origin; otherwise start the intended image."
 )
 _REGISTER = (
-    "Compare the event log with that of a good boot (--eventlog). If this boot is wanted, add the register's value "
-    "under reference_values, with its origin; otherwise start the image that is wanted."
+    "Compare the event log with that of a good boot (--eventlog). If this boot is intended, add the register's value "
+    "under reference_values, with its origin; otherwise start the intended image."
 )
 _FIRMWARE = (
     "Have the host's owner update its firmware, then restart the guest; or lower the minimum if you accept that risk."
@@ -23,7 +23,7 @@ _HOST = "Ask the host's owner to change its setting; or relax this key with {unc
 _OWNER = "Sign and launch the image with the owner's keys and ids that the policy names; or add these to the policy."
 _OTHER_MACHINE = "Run on one of the machines that the policy names; or add this one to the policy."
 _INTEL = "Have BIOS, microcode and TDX module updated; or accept this for a while: tcb_status, accepted_advisories."
-_COLLATERAL = "Fetch newer collateral: 'attest endorsements fetch', or omit --offline."
+_COLLATERAL = "Fetch newer endorsements: 'attest endorsements fetch', or omit --offline."
 _DRIVER = "Install a driver of the range in the guest and restart; or change the range in gpu.driver_versions."
 _VBIOS = "Have the device's firmware updated; or change the range in vbios_versions."
 _RIM = (
@@ -33,11 +33,11 @@ _RIM = (
 _NOT_UNDERSTOOD = (
     "Remove the value once a newer version of this program knows it; name only values whose meaning you know."
 )
-_SETTING = "Set the GPU's mode and restart it; a report alone has no settings; 'attest collect gpu' adds them."
-_LOG = "Send the event log along (--eventlog) and compare it with a good boot: --reference-log names the first event."
+_SETTING = "Set the GPU's mode and restart it. A report alone has no settings; 'attest collect gpu' adds them."
+_LOG = "Send the event log (--eventlog) and compare it with a good boot: --reference-log names the first difference."
 _DSTACK = (
-    "Send dstack's event log along (--eventlog, or GetQuote's answer). If this deployment is wanted, read its "
-    "app-compose and add the value; otherwise deploy the one that is wanted."
+    "Send dstack's event log with the evidence (--eventlog, or GetQuote's answer). If this deployment is intended, "
+    "review its app-compose and add the value; otherwise deploy the intended one."
 )
 _SET = "Send the evidence of every device of the machine, collected together: 'attest collect'."
 
@@ -178,7 +178,7 @@ SENTENCES: Mapping[str, str] = {
     "policy.snp.exact_launch_tcb": "The firmware at the guest's launch must be {expected}.",
     "policy.snp.minimum_abi": "The guest's policy must demand firmware with an interface version of {expected}.",
     "policy.snp.minimum_launch_tcb": "The firmware at the guest's launch must be {expected}.",
-    "policy.snp.vmpl": "The privilege level that asked for the report must be {expected}.",
+    "policy.snp.vmpl": "The privilege level that requested the report must be {expected}.",
     "policy.snp.signing_key": "The key that signed the report must be {expected}.",
     "policy.snp.guest_policy.": "The guest's policy bit {name} must be {expected}.",
     "policy.snp.guest_policy.debug": "That the host may debug the guest must be {expected}.",
@@ -193,10 +193,10 @@ SENTENCES: Mapping[str, str] = {
     "policy.snp.launch_mit_vector": "The mitigations that were on at launch must be {expected}.",
     "policy.snp.current_mit_vector": "The mitigations that are on now must be {expected}.",
     "policy.tdx.mr_td": "The firmware that the TD was built from (MRTD) must be that of {expected}.",
-    "policy.tdx.rtmr0": "What the firmware measured of its settings (RTMR0) must be that of {expected}.",
+    "policy.tdx.rtmr0": "The firmware's settings (RTMR0) must be that of {expected}.",
     "policy.tdx.rtmr1": "The boot loader and kernel (RTMR1) must be that of {expected}.",
-    "policy.tdx.rtmr2": "What the boot loader loaded (RTMR2) must be that of {expected}.",
-    "policy.tdx.rtmr3": "What the guest measured itself (RTMR3) must be that of {expected}.",
+    "policy.tdx.rtmr2": "The data that the boot loader loaded (RTMR2) must be that of {expected}.",
+    "policy.tdx.rtmr3": "The guest's own measurements (RTMR3) must be that of {expected}.",
     "policy.tdx.td_attributes.": "The TD's attribute {name} must be {expected}.",
     "policy.tdx.under_debug": "That the TD is under debug must be {expected}.",
     "policy.tdx.unnamed_attributes": "The TD must have {expected}.",

@@ -26,7 +26,7 @@ export interface KeyConfig {
   readonly pairs: readonly (readonly [number, number])[];
 }
 
-/** What a binding of context `channel/v1` carries as its key, 32 bytes. */
+/** Key in a binding of context `channel/v1`, 32 bytes. */
 export function documentDigest(document: Bytes): Promise<Bytes> {
   return sha256(concat(utf8("attest ohttp keys v1\0"), document));
 }

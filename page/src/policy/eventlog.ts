@@ -68,10 +68,10 @@ const facts =
 /** A member of a fact, which is empty where it is absent. */
 const textOf = (value: ClaimJson | undefined): string => (value === undefined || value === null ? "" : told(value));
 
-/** What firmware measures of its boot variables, ACPI tables and all else in the same registers. */
+/** Events of the firmware: its boot variables, ACPI tables and all else in the same registers. */
 const FIRMWARE = ["boot_variables", "other_firmware_events"];
 export const LOADER = ["kernel_command_lines", "grub_commands", "load_options", "initrds", "other_loader_events"];
-/** What the guest's software measures; the log of a TPM ends before. */
+/** Events of the guest's software; the log of a TPM ends before them. */
 export const RUNTIME = ["application_events", "other_runtime_events"];
 
 /** @param size of a digest of the log's bank */

@@ -25,12 +25,12 @@ export type Claim = (claims: Claims) => Found;
 export interface Rule {
   /** Stable dotted name of the check (`policy.snp.measurement`). */
   readonly id: string;
-  /** Where the demand stands, and `{unchecked: reason}` may; undefined where it may not. */
+  /** Place of the demand, where `{unchecked: reason}` is permitted; undefined if it is not. */
   readonly path: string | undefined;
   readonly claim: Claim;
   readonly expected: string;
   readonly holds: (found: ClaimJson, at: number) => boolean;
-  /** How a test that does not hold counts, if not as a failure. */
+  /** Outcome of a test that does not hold, if it is not a failure. */
   readonly otherwise?: "warning";
   /** Why the test is not made, where the policy's author decided so. */
   readonly relaxed: string | undefined;
@@ -47,7 +47,7 @@ export interface PolicyCheck {
   /** The branch of the policy that the check stands in. */
   readonly branch?: string | undefined;
   readonly path?: string | undefined;
-  /** What was judged, as it is. */
+  /** Evaluated value, unchanged. */
   readonly found?: Found;
 }
 

@@ -30,7 +30,7 @@ export interface Binding {
   readonly raw: Bytes;
 }
 
-/** What a Relying Party demands of a binding; it knows all of this before the evidence arrives. */
+/** Demands of a Relying Party on a binding; it knows all of them before the evidence arrives. */
 export interface ExpectedBinding {
   readonly context: string;
   readonly role: string;
@@ -39,7 +39,7 @@ export interface ExpectedBinding {
   readonly key?: Bytes | undefined;
 }
 
-/** What a binding is made of, and the code where it is another one. */
+/** Members of a binding, and the code of a member that differs. */
 const DEMANDED = {
   context: "binding-context-mismatch",
   role: "binding-role-mismatch",

@@ -17,14 +17,14 @@ const EXTRA_DATA_BYTES = 48;
 
 export type Freshness = "matched" | "mismatched" | "not evaluated";
 
-/** What makes the evidence an answer to this question: a nonce, report data, or a whole binding. */
+/** Freshness values that the evidence must contain: a nonce, report data, or a whole binding. */
 export interface Expected {
   readonly nonce?: Bytes | undefined;
   readonly reportData?: Bytes | undefined;
   readonly binding?: ExpectedBinding | undefined;
 }
 
-/** What was presented, as far as it concerns the whole. */
+/** Presented parts that concern the evidence as a whole. */
 export interface Presented {
   /** The CPU report's 64 bytes; undefined without CPU evidence. */
   readonly reportData: Bytes | undefined;

@@ -3,14 +3,14 @@
 import type { Check } from "./checks";
 import { type Shown, shown } from "./shown";
 
-/** Who must act: the evidence is unreadable, it does not hold, or an endorsement is missing. */
+/** Kinds of errors: the evidence is unreadable, it does not verify, or an endorsement is missing. */
 export type Kind =
   "malformed" | "unsupported" | "verification" | "signature" | "chain" | "revoked" | "binding" | "endorsement";
 
 /** The order of exit codes decides which of several refusals speaks for all; for whatever does not hold it is 4. */
 const EXIT_CODES: Partial<Record<Kind, number>> = { malformed: 3, unsupported: 3, endorsement: 5 };
 
-/** What is known beside the text; the long hints stand in docs/errors.md, under the code. */
+/** Details beside the text; the long hints are in docs/errors.md, under the code. */
 export interface Facts {
   check?: string | undefined;
   field?: string | undefined;

@@ -33,7 +33,7 @@ const HOLD = 6;
 /** Of two answers of one moment the worse one counts. */
 const SEVERITY: readonly string[] = ["good", "unknown", "revoked"];
 
-/** What shows that a certificate is not revoked: an answer, or a list, which has no status. */
+/** Proof that a certificate is not revoked: an answer, or a list, which has no status. */
 export type Status = Pick<OcspAnswer, "thisUpdate"> & Partial<OcspAnswer>;
 
 /** An answer that somebody signed who may, and from when to when it may be used; `ends` is excluded. */
@@ -41,7 +41,7 @@ interface Genuine extends OcspAnswer {
   readonly begins: number;
 }
 
-/** What to judge by. */
+/** Inputs of the evaluation. */
 export interface Weighed {
   readonly answers: readonly OcspAnswer[];
   readonly crls: readonly Crl[];

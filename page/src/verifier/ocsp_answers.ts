@@ -9,7 +9,7 @@ import { type Certificate, commonNameOf, readCertificate, readExtensions } from 
 const MAX_OCSP_BYTES = 16 * 1024;
 /** In one answer: the responder's, and perhaps its issuers. Each one costs a signature check or two. */
 const MAX_CERTIFICATES = 4;
-/** How long an answer without nextUpdate counts, in milliseconds: a day, as in `attest.endorsements.ocsp_answers`. */
+/** Validity of an answer without nextUpdate, in milliseconds: a day, as in `attest.endorsements.ocsp_answers`. */
 const MAX_AGE = 24 * 60 * 60 * 1000;
 
 const BASIC_RESPONSE = "1.3.6.1.5.5.7.48.1.1";

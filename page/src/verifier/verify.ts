@@ -278,7 +278,7 @@ async function judgeSets(
       const known = members.flatMap(([name, member]) => (member ? [[name, member] as const] : []));
       const strangers = members.filter(([, member]) => !member).map(([name]) => name);
       // They may be what is missing.
-      const reason = `not judged, as signature or chain do not hold: ${strangers.join(", ")}`;
+      const reason = `not evaluated, because signature or chain do not verify: ${strangers.join(", ")}`;
       const more: readonly Unchecked[] = strangers.length ? [{ check: "topology", reason }] : [];
       return judgeSet(known, [...given.unchecked, ...more]);
     }),

@@ -37,7 +37,7 @@ type AzureProcedure = Procedure<typeof AZURE_STEPS>;
 
 /** The TPM signs with RSA and SHA-256. */
 const TPM_SCHEME = "RSASSA-PKCS1-v1_5";
-/** Where TDATTRIBUTES stands in a quote, by its version (intel-tdx-sgx.md 3). */
+/** Offset of TDATTRIBUTES in a quote, by its version (intel-tdx-sgx.md 3). */
 const TD_INFO_OFFSETS: Readonly<Record<number, number>> = { 4: 168, 5: 174 };
 const USER_DATA_BYTES = 64;
 

@@ -92,7 +92,7 @@ function namedEvents(log: DstackLog): Named {
     const sizes = PAYLOAD_BYTES.get(name);
     if (sizes?.includes(payload.length) === false) invalid(event, `${sizes.join(" or ")} bytes`, `${payload.length}`);
     if (name === INIT_SCRIPT) initScripts.push(payload);
-    else if (events.has(name)) invalid(event, "each event once", "the same name again");
+    else if (events.has(name)) invalid(event, "each event once", "the same name twice");
     else if (name === COMPOSE_HASH && events.has(BOOT_DONE)) invalid(event, "in front of boot-mr-done", "behind it");
     else events.set(name, event);
   }

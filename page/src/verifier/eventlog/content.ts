@@ -120,7 +120,7 @@ function grubParts({
   return { isCommandLine: !prefix[1], from, text: data.slice(from, nul < 0 ? data.length : nul) };
 }
 
-/** Read an EV_IPL event of GRUB; undefined for others and for text that is no UTF-8. */
+/** Read an EV_IPL event of GRUB; undefined for others and for text that is not UTF-8. */
 export function grubText(event: LogEvent, isCommandLine: boolean): string | undefined {
   const parts = grubParts(event);
   return parts?.isCommandLine === isCommandLine ? utf8Text(parts.text) : undefined;

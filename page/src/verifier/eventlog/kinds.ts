@@ -26,11 +26,11 @@ interface Places {
   readonly grub: readonly string[];
   /** Kernel command lines that systemd's EFI stub and boot menu measured. */
   readonly stub: readonly string[];
-  /** What Linux's EFI stub measured. */
+  /** Events of Linux's EFI stub. */
   readonly kernelStub: readonly string[];
   /** Everything that boot loaders measure, these texts included. */
   readonly loader: readonly string[];
-  /** What the guest's software measures, into the log. */
+  /** Events that the guest's software measures into the log. */
   readonly runtime: readonly string[];
 }
 

@@ -22,7 +22,7 @@ export interface Proven extends LogEvent {
 /** A log that replays to signed registers, and whose data gives its digests wherever that can be told. */
 export interface VerifiedEventLog {
   readonly kind: LogKind;
-  /** How many the log has. */
+  /** Number of them in the log. */
   readonly count: number;
   /** Names of the registers for which the log leads to what was signed. Events of others prove nothing. */
   readonly proven: ReadonlySet<string>;

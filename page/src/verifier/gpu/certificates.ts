@@ -36,7 +36,7 @@ export interface GpuLeaf {
   readonly deviceKey: Bytes | undefined;
 }
 
-/** What kind of device an L4 is of. */
+/** Kind of device of an L4. */
 export interface DeviceModel {
   readonly kind: DeviceKind;
   readonly architecture: Architecture;

@@ -26,7 +26,7 @@ function differenceText({ index, source, name, got }: Comparison, rims: readonly
   const named = NUMBER_ALONE.test(name) ? "" : `, ${name}`;
   const good = rims.filter(({ referenceValues }) => got && referenceValues.get(index)?.includes(got));
   const versions = new Set(good.map(({ product, version }) => `${product} ${version}`));
-  return `${index} (${source}${named})${versions.size ? `, good for ${[...versions].join(" and ")}` : ""}`;
+  return `${index} (${source}${named})${versions.size ? `, valid for ${[...versions].join(" and ")}` : ""}`;
 }
 
 /** A RIM of the device's product that NVIDIA signed; dates do not matter here. */

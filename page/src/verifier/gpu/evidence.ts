@@ -22,7 +22,7 @@ const MAX_DEVICE_BYTES = 64 * 1024;
 const MAX_CHAIN_CERTIFICATES = 8;
 const NONCE_BYTES = 32;
 
-/** What a member may be: text of a pattern, or a boolean. */
+/** Permitted type of a member: text of a pattern, or a boolean. */
 type Rules = Readonly<Record<string, RegExp | "boolean">>;
 
 const WORD = /^[ -~]{1,64}$/;

@@ -10,7 +10,7 @@
 import type { RimContent } from "./rim_document";
 import type { ParsedGpuReport } from "./structure";
 
-/** Which RIM a reference value comes from; the BIOS of a switch counts as `vbios`. */
+/** Source RIM of a reference value; the BIOS of a switch counts as `vbios`. */
 export type Source = "driver" | "vbios";
 export const SOURCES: readonly Source[] = ["driver", "vbios"];
 
@@ -57,7 +57,7 @@ export function compare(
 
 export const isMatch = ({ expected, got }: Comparison): boolean => expected.includes(got!);
 
-/** What differs and is not waived. */
+/** Differences that are not waived. */
 export const mismatches = (results: readonly Comparison[]): Comparison[] =>
   results.filter((result) => !isMatch(result) && !result.reason);
 

@@ -30,7 +30,7 @@ const NO_FAILURE = 9;
 /** From when to when, both bounds included; it may end before it begins. */
 export type Window = readonly [from: number, to: number];
 
-/** What is wrong with a RIM; nothing that is undefined. */
+/** Problem of a RIM; undefined if there is none. */
 export interface RimFailures {
   readonly signature?: AttestError | undefined;
   /** With its chain or its window. */
@@ -50,7 +50,7 @@ export interface JudgedRim {
    */
   readonly window?: Window;
   readonly failures: RimFailures;
-  /** What shows that L4, L3 and L2 are not revoked; empty when nothing does. */
+  /** Proofs that L4, L3 and L2 are not revoked; empty if there are none. */
   readonly statuses: readonly Status[];
 }
 

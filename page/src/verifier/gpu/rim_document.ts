@@ -18,7 +18,7 @@ type Patterns = Readonly<Record<string, string>>;
 
 const NAME = "[A-Za-z0-9_]{1,32}";
 const TEXT = "[ -~]{1,256}";
-/** What no document can contain, for an attribute that is not there. */
+/** Marker of an absent attribute: a text that no document can contain. */
 const ABSENT = "\0";
 const FALSE = `false|${ABSENT}`;
 const ROOT: Patterns = {

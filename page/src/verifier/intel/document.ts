@@ -16,7 +16,7 @@ export type DocumentKind = (typeof KINDS)[keyof typeof KINDS];
 
 /** A TCB info or QE identity as presented: a stranger's word until its signature is verified. */
 export interface IntelDocument {
-  /** What it says it is, by the member that held it. */
+  /** Its kind, by the member that contains it. */
   readonly kind: DocumentKind;
   /** The JSON value, exactly as it was served and signed. */
   readonly body: Bytes;
@@ -42,7 +42,7 @@ export function parsePcsAnswer(data: Bytes): IntelDocument {
 
 /** Texts, and the characters that give JSON its structure. */
 const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\]:,]/gs;
-/** What each of them does to the depth. */
+/** Change of the depth for each of them. */
 const DEPTH: Readonly<Record<string, number>> = { "{": 1, "[": 1, "}": -1, "]": -1 };
 
 /** Cut a member's value out of the outermost object, in a text that was read before and has this member. */

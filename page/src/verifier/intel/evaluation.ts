@@ -114,7 +114,7 @@ function moduleIdentity({ tdxModuleIdentities: known = [] }: TcbInfo, major: num
 
 // -- levels, and all together (T12)
 
-/** What is known of one platform, verified. */
+/** Verified facts about one platform. */
 export interface Platform {
   readonly pck: PckCertificate;
   /** Undefined for SGX. */

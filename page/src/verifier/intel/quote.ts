@@ -36,7 +36,7 @@ const CERTIFICATION_SIZES: Readonly<Record<number, number>> = { 1: 36, 2: 276, 3
 const HEADER = { version: "u2", key_type: "u2", tee_type: "u4", reserved: 4, vendor: 16, rest: 20 } as const;
 const TYPE_AND_SIZE = { type: "u2", size: "u4" } as const;
 const LENGTH = { length: "u4" } as const;
-/** What begins the signature data of version 3; from version 4 on the QE's part has a type and a size of its own. */
+/** Beginning of the signature data of version 3; from version 4 on, the QE's part has its own type and size. */
 const KEY = { signature: 64, attestationKey: 64 } as const;
 const QE = { report: ENCLAVE_REPORT_BYTES, qeReportSignature: 64, auth_size: "u2" } as const;
 const FIXED = { ...KEY, ...QE } as const;

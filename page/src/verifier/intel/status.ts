@@ -15,7 +15,7 @@ export const PLATFORM_STATUSES = [
 export const COMPONENT_STATUSES = ["UpToDate", "OutOfDate", "Revoked"] as const;
 
 export type ComponentStatus = (typeof COMPONENT_STATUSES)[number];
-/** What a whole verification can come to. */
+/** Possible results of a whole verification. */
 export type TcbStatus =
   (typeof PLATFORM_STATUSES)[number] | "TDRelaunchAdvised" | "TDRelaunchAdvisedConfigurationNeeded";
 

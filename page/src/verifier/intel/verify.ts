@@ -186,7 +186,7 @@ async function requireQuoteSignature({ attestationKey, signature, signedBytes }:
 
 // -- T07: revocation
 
-/** What any genuine list names is revoked, however old the list; only then are the dates judged. */
+/** A serial on any genuine list is revoked, even if the list is old; the dates are compared after that. */
 async function requireNotRevoked(chain: PckChain, { endorsements, at, unchecked }: Given): Promise<Told> {
   const { pck, issuer, root } = chain;
   const { crls } = endorsements;

@@ -62,7 +62,7 @@ export interface ProviderDocument {
   readonly cautions?: readonly string[];
 }
 
-/** Whether REPORT_DATA commits to any key. */
+/** True if REPORT_DATA commits to any key. */
 export const isBound = (keys: ClaimTree): boolean => Object.values(keys).some((key) => key !== undefined);
 
 // -- comparisons

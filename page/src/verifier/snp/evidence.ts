@@ -40,7 +40,7 @@ export async function readParts(raw: Bytes, table: Bytes): Promise<ParsedCpu> {
   const { certificates, crls } = nothingFound();
   for (const { kind, data } of parseTable(table)) {
     if (kind.startsWith("V")) leaves.push(data);
-    // What cannot be read is missing.
+    // Unreadable endorsements count as missing.
     if (kind.startsWith("A")) await refusalOf(() => certificates.push(parseCertificate(data)));
     if (kind.startsWith("C")) await refusalOf(() => crls.push(parseCrl(data)));
   }
