@@ -2,7 +2,7 @@
 
 ::
 
-    write_file    a file whose content is at hand
+    write_file    a file whose content is available
     new_file      a file that is written in pieces
     write_result  a file that a person named for the result of a command
 

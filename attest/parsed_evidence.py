@@ -55,7 +55,7 @@ class ParsedPeripheral(NamedTuple):
 
     item: EvidenceItem
     format: PeripheralFormat
-    parsed: Any  # likewise
+    parsed: Any  # as above
 
 
 def read_devices(evidence: Evidence, formats: FormatTable) -> tuple[ParsedCpu | None, tuple[ParsedPeripheral, ...]]:
@@ -90,7 +90,7 @@ def read_devices(evidence: Evidence, formats: FormatTable) -> tuple[ParsedCpu | 
 
 
 class ParsedLogs(NamedTuple):
-    """The event log that came along, and dstack's statements."""
+    """The given event log, and dstack's statements."""
 
     log: ParsedEventLog | None
     statements: DstackStatements | None

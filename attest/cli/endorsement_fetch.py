@@ -44,7 +44,7 @@ def fetch_missing(
 ) -> Gathered:
     """Fetch from cache and services everything that the evidence needs and does not carry.
 
-    ``pool`` has the endorsements at hand, for example the certificates of a GPU's raw report.
+    ``pool`` has the endorsements available, for example the certificates of a GPU's raw report.
 
     Raises:
         ConfigurationError: the cache or the service key cannot be used, a service's address is none, or the extra for

@@ -119,7 +119,7 @@ class _Reading:
         return len(self._found) + len(self._outdated) >= MAX_ENDORSEMENTS
 
     def outcome(self) -> EndorsementFiles:
-        # A list or answer that is also at hand on its own counts as such: of equal ones the pool keeps the last.
+        # A list or answer that is also available on its own counts as such: of equal ones the pool keeps the last.
         self._outdated.add(self._found)
         endorsements = self._outdated.pool()
         return EndorsementFiles(endorsements=endorsements, warnings=tuple(self._warnings), notes=tuple(self._notes))

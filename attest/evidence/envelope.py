@@ -108,7 +108,7 @@ class Evidence:
 
     Attributes:
         items: in the order of the document; names are unique.
-        presented: endorsements that came along as files of their own.
+        presented: endorsements that was given as files of their own.
     """
 
     items: tuple[EvidenceItem, ...]

@@ -201,7 +201,7 @@ def _azure_item(hcl: bytes | None, quote: bytes | None, td_quotes: list[Evidence
 def _with_statements(
     items: tuple[EvidenceItem, ...], recognised: list[RecognisedFile], contents: list[FileContent]
 ) -> tuple[EvidenceItem, ...]:
-    """Append what dstack's services state beside a quote, if anything came along."""
+    """Append the statements of dstack's services beside a quote, if there are any."""
     answer = _at_most_one(recognised, contents, "dstack-answer")
     info = _at_most_one(recognised, contents, "dstack-info")
     app_compose = _at_most_one(recognised, contents, "app-compose")

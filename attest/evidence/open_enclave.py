@@ -10,7 +10,7 @@ Version  Header                                                               Co
 
 Nothing covers the header. Version 2, reports for the same machine, and other formats are refused by name.
 
-NOTE: no recorded evidence is at hand: the layout is that of the project's public headers.
+NOTE: no recorded evidence is available: the layout is that of the project's public headers.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ The table demands nothing: policies and floors do. It is a document like a polic
 digest of its canonical JSON, and signed the same way. One is built in; an operator's own of a higher version takes its
 place.
 
-Levels of a component can have several lines: AMD counts microcode anew for each model and stepping of a product, and
-NVIDIA mends each branch of its driver. An entry of such a line says so, and judges nothing else.
+Levels of a component can have several lines: AMD counts microcode separately for each model and stepping of a product,
+and NVIDIA fixes each branch of its driver. An entry for such a line names it, and applies to nothing else.
 """
 
 from __future__ import annotations

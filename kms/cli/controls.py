@@ -50,7 +50,7 @@ def _freezing(scope: str) -> Callable[..., None]:
         if dry_run:
             tell_change("freeze", f"{wanted} would be frozen", details=details, would=True)
             return
-        # Without a terminal nobody can confirm, and a freeze must not fail for that.
+        # Without a terminal no one can confirm, and a freeze must not fail for that.
         if planned["thaw"] == "none" and not yes and sys.stdin.isatty():
             click.confirm(f"Freeze {wanted}?", abort=True, err=True)
         service.post("/v1/freezes", request)

@@ -256,7 +256,7 @@ def test_an_interrupted_run_is_announced_and_goes_on(attest: Attest, folder: Pat
         )
     made = seal(attest, "--json")
     assert (made.code, made.document["kept"]) == (0, 2)
-    assert "going on with an interrupted sealing" in made.err
+    assert "continuing an interrupted sealing" in made.err
 
 
 def test_fingerprints_can_be_left_out(attest: Attest, folder: Path) -> None:

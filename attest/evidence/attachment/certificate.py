@@ -11,9 +11,9 @@ Extension                              Content                              REPO
                                                                             SubjectPublicKeyInfo)
 =====================================  ===================================  ==========================================
 
-The first extension of this table counts, and the others are not looked at. What is bound is the key. Nothing vouches
-for the rest of the certificate: names, dates, other extensions and the signature, which anyone makes with that key or
-with one of their own. A TLS handshake proves that the peer holds the key.
+The first extension of this table counts, and the others are ignored. Only the key is bound. The rest of the certificate
+is unauthenticated: anyone can make names, dates, other extensions and the signature, with that key or with another. A
+TLS handshake proves that the peer holds the key.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@
 
 Microsoft's root is known by the digest that these identifiers name. The certificates' dates are compared with each
 other and not with the moment of appraisal: the endorsement states no date, and outlives its signer's certificate.
-Neither is revocation judged, for which nothing is at hand. The feed and the SVN are claims, for a policy to judge.
+Revocation is not checked either, because no list is available. The feed and the SVN are claims that a policy may
+restrict.
 """
 
 from __future__ import annotations

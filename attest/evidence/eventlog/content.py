@@ -1,4 +1,4 @@
-"""Data of events, and the extent to which their digests vouch for it.
+"""Data of events, and the extent to which their digests authenticate it.
 
 A log is not signed. A replay proves the digests, their register and their order. It proves neither the data nor the
 type: the bearer of the log can write another type beside a digest. Data counts only where it is what was hashed.
@@ -38,7 +38,7 @@ _GRUB = re.compile(rb"(grub_cmd|(?:grub_)?kernel_cmdline):? ")
 
 
 class Verification(enum.StrEnum):
-    """Extent to which the digest of an event vouches for its data."""
+    """Extent to which the digest of an event authenticates its data."""
 
     VERIFIED = "verified"
     """The whole data was hashed."""

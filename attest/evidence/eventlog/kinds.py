@@ -85,7 +85,7 @@ _GROWTH: Mapping[int, Growth] = {
     10: Growth.SYSTEM_ALONE,  # IMA
     11: Growth.SYSTEM,  # phases of systemd
     12: Growth.SYSTEM,  # configuration of a unified kernel image, which its system may add to
-    13: Growth.SYSTEM,  # extensions of the system, likewise
+    13: Growth.SYSTEM,  # extensions of the system, as above
     15: Growth.SYSTEM_ALONE,  # machine id and volume keys, by systemd
     16: Growth.SYSTEM_ALONE,  # debugging; can be reset
     **dict.fromkeys(range(17, 23), Growth.SYSTEM_ALONE),  # a late launch (DRTM), which has a log of its own

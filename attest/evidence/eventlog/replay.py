@@ -38,12 +38,12 @@ class Registers:
 class VerifiedEventLog:
     """A log that replays to signed registers, and whose data gives its digests wherever that can be told.
 
-    The signer of the registers vouches for the log. Built by ``verify_event_log``.
+    The signer of the registers authenticates the log. Built by ``verify_event_log``.
 
     Attributes:
         proven: names of the registers for which that is what was signed. Events of others prove nothing.
         unjudged: names of those that differ and that a relaxation leaves unjudged.
-        verifications: extent to which each event's data is vouched for, in the order of ``log.events``.
+        verifications: extent to which each event's data is authenticated, in the order of ``log.events``.
     """
 
     log: ParsedEventLog

@@ -16,7 +16,7 @@ from attest.evidence.gpu.references import Given
 from attest.evidence.gpu.rim import ParsedRim, find_signers, read_rim
 
 MAX_OTHER_RIMS = 64
-"""RIMs at hand that are searched for a value that was found; every one costs some milliseconds."""
+"""Maximum of available RIMs that are searched for a measured value; each takes some milliseconds."""
 
 _FIELD_REPORTS = {
     7: "7 is known to differ after developer tools were enabled",

@@ -1,6 +1,6 @@
 """Selection and checks of the RIMs for a device's driver and for its VBIOS or BIOS.
 
-Edition, product and version decide; names and order of files say nothing. Several issues of one id can be at hand:
+Edition, product and version decide; names and order of files say nothing. Several issues of one id can be available:
 each is judged and compared as a whole, and values of two issues are never mixed.
 
 Spec: specs/nvidia-gpu.md, sections 9.2 to 9.4, 10 and 12.
@@ -47,7 +47,7 @@ from attest.evidence.tolerances import GpuTolerances
 _T = TypeVar("_T")
 
 MAX_ISSUES = 32
-"""Issues and copies of one id that are looked at: NVIDIA signs anew about every two years."""
+"""Maximum of examined issues and copies of one id: NVIDIA renews signatures about every two years."""
 _BLACKWELL_CHIP = "GB100"
 """Chip of a Blackwell GPU that does not state it."""
 Status: TypeAlias = OcspAnswer | Crl

@@ -232,7 +232,7 @@ def require_window(
 ) -> tuple[datetime, datetime]:
     """Require ``not_before <= at <= not_after`` of the RIM's window, and return the window.
 
-    A RIM outside it is a stale endorsement: NVIDIA issues the same id anew.
+    A RIM outside it is a stale endorsement: NVIDIA issues the same id again.
 
     Raises:
         EndorsementError: ``rim-not-yet-valid`` or ``rim-expired``.

@@ -158,7 +158,7 @@ def parse_report(data: bytes) -> ParsedGpuReport:
 
     Spec: specs/nvidia-gpu.md, sections 2 to 4.
     """
-    # (1) Size: what NVML can hand out.
+    # (1) Size: the maximum of NVML.
     if len(data) > MAX_REPORT_BYTES:
         raise malformed("report", None, f"at most {MAX_REPORT_BYTES} bytes", f"{len(data)} bytes", clause=_FRAMING)
     # (2) Request and head of the response, field by field.

@@ -71,9 +71,9 @@ def pck_candidates(quote: ParsedQuote, endorsements: Endorsements, *, at: dateti
     renewed certificate has the key of the old one.
 
     Raises:
-        EvidenceError: ``certificate-malformed``, ``base64-invalid`` or ``pck-malformed``; of certificates at hand
+        EvidenceError: ``certificate-malformed``, ``base64-invalid`` or ``pck-malformed``; of certificates available
             only when none of them can be read.
-        ChainError: ``pck-name-unexpected``, likewise.
+        ChainError: ``pck-name-unexpected``, as above.
     """
     embedded = embedded_certificates(quote)
     if embedded:

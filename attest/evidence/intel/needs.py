@@ -16,7 +16,7 @@ from attest.evidence.intel.quote import PCK_CHAIN, ParsedQuote
 
 
 def needed_endorsements(quote: ParsedQuote) -> tuple[IntelRequest, ...]:
-    """List what verification of this quote needs: none of it ever comes along with a quote.
+    """List what verification of this quote needs: a quote never contains any of it.
 
     FMSPC and CA are taken from the quote's own PCK certificate, its first. It need not be genuine: a forged
     one yields the endorsements of another platform.

@@ -70,8 +70,8 @@ class PckCertificate:
         fmspc: family, model, stepping, platform and custom SKU, 6 bytes, in the order written.
         platform_instance_id: 16 bytes; None where the certificate has none (Processor CA).
         dynamic_platform: packages may be added; None where the certificate does not say (Processor CA).
-        cached_keys: Intel holds the platform's root keys; None likewise.
-        smt_enabled: simultaneous multithreading; None likewise.
+        cached_keys: Intel holds the platform's root keys; None as above.
+        smt_enabled: simultaneous multithreading; None as above.
         unknown_members: object identifiers in the extension that have no meaning here.
     """
 

@@ -66,7 +66,7 @@ FIELDS: Mapping[str, DraftField] = {
         DraftField(name="snp.chip", about="the chip, by CHIP_ID", choices=(ANY, EXACTLY)),
         DraftField(name="tdx.module", about="Intel's TDX module", choices=_BOTH, follows_default=True),
         DraftField(name="tdx.platform", about="the machine, by PPID", choices=(ANY, EXACTLY)),
-        # Newer versions of an enclave have other measurements: only its signer vouches for them.
+        # Newer versions of an enclave have other measurements: only its signer identifies them.
         DraftField(name="sgx.enclave", about="the enclave", choices=_BOTH),
         DraftField(name="sgx.platform", about="the machine, by PPID", choices=(ANY, EXACTLY)),
         DraftField(name="gpu.driver", about="the GPU driver", choices=_BOTH, follows_default=True),

@@ -201,7 +201,7 @@ def azure_section(
 
 
 def _event_log(section: DraftSection, facts: EventLogFacts | None) -> None:
-    """Demand a log where one came along, and Secure Boot where the log shows it."""
+    """Demand a log if one was given, and Secure Boot if the log shows it."""
     if facts is not None:
         on = facts.secure_boot is not None and ("enabled", True) in facts.secure_boot.values
         section.put("event_log", {"required": True, **({"secure_boot": True} if on else {})})

@@ -69,9 +69,9 @@ def lint_policy(
 ) -> tuple[LintFinding, ...]:
     """Return the findings, the worst first, then in the order of the document.
 
-    ``documents`` are the documents of reference values at hand, by name. A demand that cannot be judged without one is
-    a finding. ``firmware`` is the table of bulletins by which demands on firmware are judged; None: by none.
-    A laboratory's are not judged: simulated machines have no firmware.
+    ``documents`` are the available documents of reference values, by name. A demand that cannot be evaluated without
+    one is a finding. ``firmware`` is the table of bulletins for demands on firmware; None: no table. The demands of a
+    laboratory's policy are not compared with it: simulated machines have no firmware.
     """
     context = LintContext(policy=policy, at=at)
     found = (

@@ -1,4 +1,4 @@
-"""Lint of the documents of reference values that a policy names: probable mistakes, and documents not at hand."""
+"""Lint of the documents of reference values that a policy names: probable mistakes, and documents not available."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _unnamed(context: LintContext, documents: _Documents) -> Iterator[LintFindin
 
 
 def _not_there(problem: ConfigurationError, name: str, path: str) -> LintFinding:
-    """Distinguish a document that is not at hand from one that the policy refuses."""
+    """Distinguish a document that is not available from one that the policy refuses."""
     if problem.code == "references-missing":
         why = f"document {name!r} was not given: the expiry and the revocations of its values were not checked"
         return LintFinding(

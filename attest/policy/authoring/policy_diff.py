@@ -248,7 +248,7 @@ class _Walk:
         if name == "azure":
             return Effect.CHANGED  # the sections of the CPU beside it judge another kind of evidence from then on
         if name in _CPUS and _cpus(old) and _cpus(new):
-            return Effect.LOOSER  # one of several kinds of CPU has to come along: another kind is another way
+            return Effect.LOOSER  # one of several kinds of CPU is required: a further kind is an alternative
         if name in others:
             return Effect.STRICTER
         return Effect.CHANGED if inner or (self.branching and name in _CPUS) else Effect.LOOSER

@@ -65,7 +65,7 @@ def merge_at_hand(
     accepted: Iterable[AcceptedDocument],
     documents: Mapping[str, ReferenceDocument],
 ) -> IncompleteReferences:
-    """Return the values of a policy as far as its documents are at hand, to look at; arguments as ``merge_references``.
+    """Return the values of a policy from its available documents, for inspection; arguments as ``merge_references``.
 
     Missing and unaccepted documents are left out. Revoked values stay, so that they can be reported.
 

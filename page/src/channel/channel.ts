@@ -155,7 +155,7 @@ export class Channel {
 
   /**
    * @param gateway address of the gateway, without its path
-   * @param renew asks and appraises anew, when the service says inside the encryption that what was believed is stale;
+   * @param renew attests again, when the service reports inside the encryption that the client's record is stale;
    *   undefined where the machine is not trusted any more
    */
   constructor(

@@ -1,10 +1,10 @@
 /**
- * Key configurations: which keys of a service may be sealed to, and how (RFC 9458, section 3).
+ * Key configurations: the keys of a service, and their algorithms (RFC 9458, section 3).
  *
  *     KeyConfig   key_id (1) ‖ kem_id (2) ‖ public key ‖ n (2) ‖ { kdf_id (2) ‖ aead_id (2) } * n/4       big-endian
  *     document    { length (2) ‖ KeyConfig }*
  *
- * Evidence commits to the whole document, so a service that was verified can be neither weakened nor joined by anybody.
+ * Evidence commits to the whole document, so no intermediary can remove or add a key of a verified service.
  */
 
 import { type Bytes, NO_BYTES, concat, hex, utf8 } from "../verifier/bytes";

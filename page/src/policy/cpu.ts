@@ -1,5 +1,5 @@
 /**
- * What a policy demands of CPUs: the sections `snp`, `tdx` and `sgx` (docs/policy.md), and the rules that they become.
+ * Demands of a policy on CPUs: the sections `snp`, `tdx` and `sgx` (docs/policy.md), and the rules that they become.
  */
 
 import type { ClaimJson } from "../verifier/api";

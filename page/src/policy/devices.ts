@@ -1,5 +1,5 @@
 /**
- * What a policy demands of an Azure VM around its CPU's report, of each GPU and NVSwitch, and of all devices together.
+ * Demands of a policy on an Azure VM around its CPU's report, on each GPU and NVSwitch, and on all devices together.
  */
 
 import { isObject } from "../verifier/json";

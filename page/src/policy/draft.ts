@@ -1,7 +1,7 @@
 /**
  * A policy out of what a machine reports: one row of the table is one demand, and is written as the person chose.
  *
- * What no row speaks of is demanded in its strict form; where the machine does not meet that, a row of its own says so.
+ * Demands without a row keep their strict form; if the machine does not meet one, it has its own row.
  */
 
 import type { ClaimJson, ItemResult, Result } from "../verifier/api";

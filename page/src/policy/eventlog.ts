@@ -1,9 +1,9 @@
 /**
- * What a policy demands of an event log that replays to registers: `event_log` of `tdx` and `azure`.
+ * Demands of a policy on an event log that replays to registers: `event_log` of `tdx` and `azure`.
  *
- * No digest covers the type of an event: whoever carries a log can file a digest under another kind. So the lists of
- * the boot loader's registers hold or fall together, and so do those of the firmware's and of the runtime's: once one
- * is stated, those that are left out accept nothing.
+ * No digest covers the type of an event: a party that forwards a log can put a digest under another kind. So the lists
+ * of the boot loader's registers apply together, and so do those of the firmware's and of the runtime's: if one is
+ * stated, the omitted ones accept nothing.
  */
 
 import type { ClaimJson } from "../verifier/api";

@@ -220,7 +220,7 @@ async function signersOf({ name, version, digest, signed }: Document, { signatur
   for (const signature of signatures) {
     const key = keys.get(signature.key_id);
     const isOver = signature.name === name && signature.version === version && signature.digest === digest;
-    // A stranger's signature counts for nothing, nor does one over something else.
+    // A signature by an unknown key, or over another document, has no effect.
     if (!key || !isOver) continue;
     const isValid = await holds(signature, key, signed).catch(() => false);
     if (!isValid) refused("references-not-accepted", "a signature", signature.key_id);

@@ -201,7 +201,7 @@ export const mustBe =
 
 export const is: Test<boolean | string> = ["", (found, wanted) => found === wanted];
 
-/** A switch with one strict value, which is demanded even when nobody mentions it. */
+/** A switch with one strict value, which is demanded even if the policy does not mention it. */
 export const flag = (strict: boolean, claim?: string, last?: string, test: Test<boolean> = is): Row =>
   ask(mustBe(strict), test, claim, strict, last);
 
@@ -211,7 +211,7 @@ export const filled =
   (value, path, name) =>
     value && !Object.keys(value).length ? refuse(path, "members", value) : row(value, path, name);
 
-/** Named bits that must be set or clear; the strict ones even when nobody mentions them. */
+/** Named bits that must be set or clear; the strict ones even if the policy does not mention them. */
 export const bits = (names: readonly string[], strict: Readonly<Record<string, boolean>> = {}, claims?: string): Row =>
   filled((value = {}, path, key) => {
     const rows = names.map((name): [string, Row] => {

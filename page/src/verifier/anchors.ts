@@ -31,7 +31,7 @@ export interface Anchor {
   readonly simulated: boolean;
 }
 
-/** A set of anchors. The empty set accepts nobody. */
+/** A set of anchors. The empty set accepts no root. */
 export type TrustAnchors = readonly Anchor[];
 
 export function anchorsOf(anchors: TrustAnchors, role: AnchorRole): TrustAnchors {

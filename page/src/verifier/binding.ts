@@ -1,5 +1,5 @@
 /**
- * What a proof commits to: purpose, roles, nonce, key and every device, in one hash (DESIGN 7).
+ * Content of a binding: purpose, roles, nonce, key and every device, in one hash (DESIGN 7).
  *
  *     REPORT_DATA (64 bytes) = SHA-512( "attest binding v1\0" ‖ canonical CBOR of the binding )
  *     GPU nonce   (32 bytes) = SHA-256( "attest gpu nonce v1\0" ‖ canonical CBOR of (context, audience, nonce) )

@@ -1,7 +1,7 @@
 /**
- * What holds the items of one Attester together: the binding, the challenge, and the devices that it names. A CPU
- * report commits to the binding, the binding lists every other device, and each of those was asked under a nonce that
- * only this challenge gives. (DESIGN 7; must-check.md 1, 2 and 11.)
+ * Connection of the items of one Attester: the binding, the challenge, and the devices that it names. A CPU
+ * report commits to the binding, the binding lists every other device, and each of those answers a nonce
+ * that is derived from this challenge. (DESIGN 7; must-check.md 1, 2 and 11.)
  */
 
 import { type Binding, type ExpectedBinding, bindingGpuNonce, bindingReportData, requireBinding } from "./binding";

@@ -101,7 +101,7 @@ export async function refusalOf<T>(attempt: () => T | Promise<T>): Promise<T | A
 }
 
 /**
- * Await an outcome that is remembered. A refusal is thrown as a new one each time: whoever it stops adds checks to it,
+ * Await an outcome that is remembered. Each caller gets a new error object: callers add checks to it,
  * and two verifications may wait for the same outcome.
  */
 export async function afresh<T>(remembered: Promise<T>): Promise<T> {

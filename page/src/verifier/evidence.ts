@@ -66,7 +66,7 @@ export interface ParsedCpu {
   verify(given: Given): Promise<Verified>;
 }
 
-/** Evidence of a device beside the CPU, likewise. */
+/** Evidence of a device, in the same form. */
 export interface ParsedDevice {
   /** The request nonce, 32 bytes. */
   readonly nonce: Bytes;

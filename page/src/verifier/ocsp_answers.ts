@@ -15,7 +15,8 @@ const MAX_AGE = 24 * 60 * 60 * 1000;
 const BASIC_RESPONSE = "1.3.6.1.5.5.7.48.1.1";
 const NONCE = "1.3.6.1.5.5.7.48.1.2";
 /**
- * What responders name issuers with. SHA-1 secures nothing here: the signature is checked with the issuer's own key.
+ * Hashes by which responders identify issuers. Nothing depends on the security of SHA-1: the signature
+ * is checked with the issuer's own key.
  */
 const HASHES: Readonly<Record<string, OcspHash>> = {
   "1.3.14.3.2.26": "SHA-1",
@@ -28,7 +29,7 @@ const STATUSES: Readonly<Record<number, OcspStatus>> = { 0x80: "good", 0x82: "un
 export type OcspHash = "SHA-1" | "SHA-256" | "SHA-384";
 export type OcspStatus = "good" | "revoked" | "unknown";
 
-/** One answer about one certificate as presented: a stranger's word until its signature is verified. */
+/** One answer about one certificate as presented: untrusted until its signature is verified. */
 export interface OcspAnswer {
   readonly der: Bytes;
   readonly tbs: Bytes;

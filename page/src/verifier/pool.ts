@@ -1,4 +1,4 @@
-/** Everything at hand that vendors say. Being in the pool gives nothing any trust. */
+/** Pool of available endorsements. A member of the pool is not trusted. */
 
 import { type Bytes, concat, equal, latin1 } from "./bytes";
 import type { Crl } from "./crl";

@@ -79,7 +79,7 @@ export async function verify(evidence: Evidence, given: Given, expected: Expecte
   return { ...verified, evidence_digest: shown(await evidenceDigest(evidence)), ignored_items: [] };
 }
 
-/** Verify the evidence of one machine, likewise. */
+/** Verify the evidence of one machine, in the same way. */
 async function verifyMachine(evidence: Evidence, given: Given, expected: Expected): Promise<VerifiedEvidence> {
   // (1) Read everything before anything is judged. What vendors say and came with it is a candidate like all others.
   const read = await readAll(evidence);

@@ -37,7 +37,7 @@ export interface Issuer {
   readonly spki: Bytes;
 }
 
-/** An X.509 v3 certificate as presented: a stranger's word until its chain is verified. It is an `Issuer` too. */
+/** An X.509 v3 certificate as presented: untrusted until its chain is verified. It is an `Issuer` too. */
 export interface Certificate extends Issuer {
   readonly der: Bytes;
   readonly tbs: Bytes;

@@ -108,7 +108,7 @@ class AzureHost(ABC):
         """Return the paravisor's report, the content of NV index 0x01400001.
 
         Args:
-            ak_public: signing key of the virtual TPM's quotes; the CPU's report vouches for it.
+            ak_public: signing key of the virtual TPM's quotes; the CPU's report authenticates it.
             ek_public: its decryption key.
             user_data: 64 bytes of NV index 0x01400002.
             configuration: settings of the VM; None is an ordinary one.

@@ -65,7 +65,7 @@ interface Named {
   readonly initScripts: readonly Bytes[];
 }
 
-/** Read the facts: `dstack-event-invalid` of an event that stands twice, in the wrong place, or has another size. */
+/** Read the facts: `dstack-event-invalid` of an event that is duplicated, misplaced, or of another size. */
 export async function readFacts(log: DstackLog): Promise<DstackFacts> {
   const { events, initScripts } = namedEvents(log);
   const provider = events.get("key-provider");

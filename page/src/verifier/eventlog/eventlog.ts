@@ -12,7 +12,7 @@ import { parseEventLog } from "./structure";
 /** Statements of a log that replays. */
 export interface ReplayedLog {
   readonly events: number;
-  /** Registers that could not be judged, as somebody tolerates. */
+  /** Registers that were not compared, under a tolerance. */
   readonly unjudged: readonly string[];
   readonly claims: Claims;
 }

@@ -1,9 +1,9 @@
 /**
- * What a verified log states about the boot, as `claims.eventlog` has it; docs/event-logs.md explains each name.
+ * Facts of a verified log about the boot, as `claims.eventlog` has it; docs/event-logs.md explains each name.
  *
  * A type is not covered by any digest, so each fact is read only from the registers in which it is measured. The
  * variables of Secure Boot count only in front of the first separator of their register: until then nothing but the
- * measured firmware extends it. The separator is found by its digest, which nobody can relabel.
+ * measured firmware extends it. The separator is found by its digest, which cannot be relabelled.
  *
  * A text is given only where it was hashed. Otherwise the digest is the fact, and says that it is unverified. A list is
  * absent, and not empty, when a register that it is read from was not proven: it might have had events.

@@ -41,7 +41,7 @@ export interface LogEvent {
   readonly withheld?: boolean;
 }
 
-/** A log as presented: a stranger's word until it replays to signed registers. */
+/** A log as presented: untrusted until it replays to signed registers. */
 export interface EventLog {
   readonly kind: LogKind;
   readonly events: readonly LogEvent[];
@@ -53,7 +53,7 @@ export interface EventLog {
 export const isExtended = ({ type, register }: LogEvent): boolean =>
   type !== EV_NO_ACTION && register.initial !== undefined;
 
-/** Reads a log, which refuses with the event at hand. */
+/** Parser of a log; an error names the current event. */
 class LogReader {
   private readonly reader: Reader;
   private field = "header";

@@ -1,5 +1,5 @@
 /**
- * What verified GPUs and NVSwitches state, by the names and in the order of `attest.evidence.gpu.claims`.
+ * Claims of verified GPUs and NVSwitches, by the names and in the order of `attest.evidence.gpu.claims`.
  *
  * A claim that the evidence does not carry is absent. Nothing in a report says whether developer tools were on: that is
  * in `nvml`, which a guest collects itself, so that it counts only through what the CPU signed for it.

@@ -10,7 +10,7 @@ import type { Comparison } from "./measurements";
 import type { PresentedDevice } from "./presented";
 import { type ParsedRim, findSigners, readRim } from "./rim";
 
-/** RIMs at hand that are searched for a value that was found. */
+/** Available RIMs that are searched for a measured value. */
 const MAX_OTHER_RIMS = 64;
 /** Names of records that name no component. */
 const NUMBER_ALONE = /^(?:Mixed|Hashed)?Measurement_\d+$/;

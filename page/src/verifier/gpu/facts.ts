@@ -31,7 +31,7 @@ export interface AuthenticGpu {
   readonly facts: Pick<GpuFacts, "evidence" | "identity" | "model">;
 }
 
-/** A report that an NVIDIA device signed, with everything that vouches for it. */
+/** A report that an NVIDIA device signed, with everything that authenticates it. */
 export interface VerifiedGpu extends Verified {
   readonly facts: GpuFacts;
 }

@@ -1,8 +1,8 @@
 /**
  * The opaque data of an NVIDIA report: packed entries of type (u16), size (u16) and value, little-endian.
  *
- * What a device says of itself stands here: versions, firmware id, mode, neighbours. All of it is signed with the
- * report. Types that nobody knows are kept and listed, and serve no check. Whether an entry is about a GPU or a switch
+ * Statements of a device about itself: versions, firmware id, mode, neighbours. All of them are signed with the
+ * report. Unknown types are kept and listed, and affect no check. Whether an entry is about a GPU or a switch
  * follows from the device's certificate, never from the entries.
  *
  * Spec: specs/nvidia-gpu.md, section 4.

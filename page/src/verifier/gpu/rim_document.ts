@@ -1,5 +1,5 @@
 /**
- * What a RIM says: the closed reading of its SWID document. Whatever is not in the tables here refuses.
+ * Closed parser of a RIM's SWID document. Anything that is not in these tables is refused.
  *
  * Nothing is judged that is not in the document: neither the id under which a RIM is served nor "driver" or "VBIOS" is.
  *

@@ -91,7 +91,7 @@ export const optional =
   (value, path) =>
     value === undefined ? otherwise : read(value, path);
 
-/** An object with these members; what nobody asks for is ignored. */
+/** An object with these members; other members are ignored. */
 export const object =
   <T extends Readonly<Record<string, Reader<unknown>>>>(table: T): Reader<Read<T>> =>
   (value, path) =>
@@ -101,7 +101,7 @@ export const object =
         ) as Read<T>)
       : malformed(path, "object");
 
-/** Read a document that is one JSON value, of a size that somebody would sign. */
+/** Read a document that is one JSON value of a plausible size. */
 export function parsed(raw: Bytes, path: string): JsonValue {
   if (raw.length > MAX_DOCUMENT_BYTES) malformed(path, MAX_DOCUMENT_BYTES);
   return jsonValue(raw, path);

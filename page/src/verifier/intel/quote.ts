@@ -4,7 +4,7 @@
  *     header 48 | descriptor 6 (version 5) | body | u32 length | signature data | padding
  *
  * Every nested part must end exactly where its container ends. Bytes behind the declared length are padding: many
- * platforms append some. They are counted and shown, and vouch for nothing.
+ * platforms append some. They are counted and shown, and authenticate nothing.
  *
  * Spec: Intel DCAP, ECDSA quote format; intel-tdx-sgx.md 2 to 4, T01.
  */
@@ -16,7 +16,7 @@ import { need } from "../errors";
 import { ENCLAVE_REPORT_BYTES, type EnclaveReport, parseEnclaveReport } from "../sgx/structure";
 import { parseTdReport, TD_REPORT_BYTES, type TdReport } from "../tdx/structure";
 
-/** Real quotes have 4,600 to 8,000 bytes with their padding; configfs hands out up to 32 KiB. */
+/** Real quotes have 4,600 to 8,000 bytes with their padding; configfs returns up to 32 KiB. */
 const MAX_QUOTE_BYTES = 64 * 1024;
 const INTEL_QE_VENDOR = "939a7233f79c4ca9940a0db3957f0607";
 /** Certification data that holds the PCK certificate and its issuers, PEM. */
@@ -45,7 +45,7 @@ const WRAPPED = { ...KEY, ...TYPE_AND_SIZE, ...QE } as const;
 const SIGNATURE_DATA = "signature data";
 const CERTIFICATION_DATA = "certification data";
 
-/** A quote as presented: a stranger's word until its signatures and chain are verified. */
+/** A quote as presented: untrusted until its signatures and chain are verified. */
 export interface Quote {
   readonly version: number;
   readonly tee: Tee;

@@ -14,7 +14,7 @@ import { verifySnp } from "./verify";
 const SHORTEST_TABLE_BYTES = 24;
 
 /**
- * What is known of a report until it is verified.
+ * Facts about a report before it is verified.
  *
  * @param leaves DER of the certificates presented as VCEK or VLEK; one that cannot be read refuses
  * @param presented other certificates and lists that came along
