@@ -32,12 +32,12 @@ _AS_UMASK_SAYS: Final = 0o666
 _PERMISSIONS: Final = 0o777
 _NAME_BYTES: Final = 8
 _MAX_NAME_BYTES: Final = 200
-"""Of the target's name in that of the part, so that both fit into 255."""
+"""Characters of the target's name in that of the part, so that both fit into 255."""
 _OWN_DESCRIPTORS: Final = "/proc/self/fd"
 _NO_NAMELESS_FILES: Final = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT})
 """EISDIR from kernels that do not know the flag; a folder that is missing answers ENOENT again under a name."""
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS})
-"""From file systems that give a file one name only."""
+"""Error numbers of file systems without hard links."""
 _NOTHING_TO_FLUSH: Final = frozenset({errno.EINVAL, errno.EACCES})
 """EINVAL from file systems that flush no folders, EACCES for a folder that its user may write to and not read."""
 _EXISTS_HINT: Final = "existing files are not overwritten: name another file"

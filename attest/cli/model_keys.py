@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from attest.sealed import SealedManifest, SealingNames
 
 _MAX_RAW_KEY_BYTES = 4096
-"""Of a key file: more than any key has, so that the message can state the length."""
+"""Maximum size of a key file: more than any key has, so that the message can state the length."""
 
 TRUST = click.option(
     "--trust",

@@ -64,7 +64,7 @@ _SECTIONS = ("azure", "snp", "tdx", "dstack", "sgx", "gpu", "nvswitch")
 _SOMETHING: JsonSchema = {"anyOf": [{"required": [name]} for name in (*_SECTIONS, "any_of", "all_of", "at_least")]}
 """A policy, and each branch of it, demands something."""
 _BOOT_JUDGED: JsonSchema = {"anyOf": [{"required": ["azure"]}, {"properties": {"tdx": TD_BOOT_JUDGED}}]}
-"""What a TD booted is judged, or relaxed by name; of an Azure VM its section ``azure`` judges it."""
+"""The boot of a TD is demanded, or relaxed by name; for an Azure VM, the section ``azure`` has these demands."""
 _BODY: JsonSchema = {"allOf": [_SOMETHING, _BOOT_JUDGED]}
 
 

@@ -27,7 +27,7 @@ CONFIGFS = Path("sys/kernel/config")
 PROVIDERS: Mapping[str, Literal["sev-snp", "tdx"]] = {"sev_guest": "sev-snp", "tdx_guest": "tdx"}
 REPORT_DATA_BYTES = 64
 MAX_BLOB_BYTES = 1024 * 1024
-"""Of outblob, auxblob and manifestblob; current kernels have up to 32 KiB. See ``evidence.envelope`` for items."""
+"""Maximum size of outblob, auxblob and manifestblob; current kernels have up to 32 KiB. See ``evidence.envelope``."""
 MAX_TEXT_BYTES = 4096
 MAX_RACES = 4
 """Requests with foreign writes before an error."""

@@ -39,7 +39,7 @@ _UNDERSTOOD_CRITICAL = UNDERSTOOD_CRITICAL | {_EXTENDED_KEY_USAGE}
 _DIGITAL_SIGNATURE = 0
 _ECDSA = frozenset({SignatureAlgorithm.ECDSA_SHA256, SignatureAlgorithm.ECDSA_SHA384})
 _SEVERITY = (OcspStatus.GOOD, OcspStatus.UNKNOWN, OcspStatus.REVOKED)
-"""Of two answers for the same moment the worse one counts."""
+"""Order of statuses: of two answers for the same moment, the worse one counts."""
 _CLAUSE: Final = "RFC 6960, section 3.2"
 
 

@@ -42,7 +42,7 @@ MAX_FILES = 16_384
 MAX_ENDORSEMENTS = 16_384
 """Certificates, lists and documents together: at 10 to 20 µs each, a third of a second."""
 MAX_PEM_BLOCKS = 4096
-"""In one file; the largest bundle of root certificates in common use has some 150."""
+"""Maximum of PEM blocks in one file; the largest bundle of root certificates in common use has some 150."""
 
 _PEM_LABEL = re.compile(rb"^-----BEGIN ([A-Z0-9 ]{1,40})-----", re.MULTILINE)
 _PERCENT_PEM = b"-----BEGIN%20CERTIFICATE-----"

@@ -42,7 +42,7 @@ _CERTIFICATE_SCHEMES: dict[bytes, padding.AsymmetricPadding] = {
     bytes.fromhex(_PSS_SHA256): _PSS,
     bytes.fromhex(_RSA_SHA256): padding.PKCS1v15(),
 }
-"""By DER AlgorithmIdentifier; the salt has 32 bytes."""
+"""Signature algorithms by DER AlgorithmIdentifier; the salt has 32 bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

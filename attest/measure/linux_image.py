@@ -39,7 +39,7 @@ _MAX_PE_SECTIONS = 96
 _SECTION_HEADER_BYTES = 40
 _CHECKSUM_AT, _SIZE_OF_HEADERS_AT = 64, 60
 _DIRECTORY_COUNT_AT = {0x10B: 92, 0x20B: 108}
-"""By magic number: PE32, PE32+."""
+"""Offsets by magic number: PE32, PE32+."""
 _CERTIFICATES = 4
 """Index of the directory of certificates, which the digest leaves out."""
 

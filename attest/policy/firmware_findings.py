@@ -128,4 +128,4 @@ _LEVELS: Final[Mapping[str, tuple[str, _Reader]]] = MappingProxyType(
         "nvidia-switch": ("nvswitch", _switch),
     }
 )
-"""For each kind of device the key of a policy, and the levels that the evidence states."""
+"""Key of a policy for each kind of device, and the levels that the evidence states."""

@@ -1,4 +1,4 @@
-"""What a result does not show, although the evidence is genuine or acceptable. Cautions change no outcome."""
+"""Cautions: gaps of a result, although the evidence is genuine or acceptable. They do not change the outcome."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ _WHAT = {
     "product": ("keys to a product (tdx, milan, fmspc:…)", "product milan"),
     "all": ("everything", "all"),
 }
-"""What a command freezes or thaws, and the end of an example."""
+"""Target of a command that freezes or thaws, and the end of an example."""
 
 
 def _add(

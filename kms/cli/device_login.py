@@ -44,7 +44,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What the user does: open ``address`` in a browser, and enter ``code`` if it is not already there."""
+    """Instruction for the user: open ``address`` in a browser, and enter ``code`` if it is not already filled in."""
 
     address: str
     code: str

@@ -52,7 +52,7 @@ _HASHES: Mapping[int, Callable[[bytes], Any]] = {  # Any: hashlib's own type of 
     7: hashlib.sha384,
     8: hashlib.sha512,
 }
-"""By number in IANA's registry of named information hash algorithms."""
+"""Hash algorithms by their number in IANA's registry of named information."""
 _DSTACK_TAG = b"ratls-cert:"
 _CLAUSE = "TCG DICE Attestation Architecture 1.1, 6.1; docs/forms.md"
 _KEY = Step("certificate.key", _CLAUSE)

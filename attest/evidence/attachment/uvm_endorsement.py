@@ -45,7 +45,7 @@ MAX_TEXT_CHARACTERS = 4096
 MICROSOFT_ROOTS: Mapping[str, str] = {
     "I__iuL25oXEVFdTP_aBLx_eT1RPHbCQ_ECBQfYZpt9s": "Microsoft Supply Chain RSA Root CA 2022",
 }
-"""By base64url of the SHA-256 of the certificate, as identifiers name them."""
+"""Roots by base64url of the SHA-256 of the certificate, as identifiers name them."""
 SIMULATED_ROOTS: Mapping[str, str] = {
     "e6siJO4gUs_e4iNeBH0766dJf2tHtxglFORfFuRQHYI": "SIMULATED UVM Root CA",
 }

@@ -22,7 +22,7 @@ _FORM = JsonForm(code="dstack-malformed", clause=_CLAUSE, check="dstack.log")
 _REPORT_DATA_BYTES = 64
 _REGISTER_BYTES = 48
 MAX_STATEMENT_BYTES = 1024 * 1024
-"""Of one text that holds a document; recorded ones have 40 kB."""
+"""Maximum size of one text that contains a document; recorded ones have 40 kB."""
 
 _OF_INFO: Mapping[str, tuple[str, int]] = {
     "app_id": ("app_id", 20),

@@ -21,7 +21,7 @@ class Growth(enum.Enum):
     SYSTEM = "system"
     """The operating system may go on. Whether a difference is its doing cannot be judged by the log."""
     SYSTEM_ALONE = "system alone"
-    """As ``SYSTEM``, and firmware and boot loaders leave it alone: a log without events says nothing of it."""
+    """Like ``SYSTEM``, but firmware and boot loaders do not extend it: a log without events does not cover it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

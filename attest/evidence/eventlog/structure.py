@@ -16,7 +16,7 @@ from attest.evidence.reader import ByteReader
 MAX_EVENTS = 65_536
 """Records behind the header; real logs have a few hundred. specs/intel-tdx-sgx.md, section 19."""
 MAX_LOG_BYTES = 16 * 1024 * 1024
-"""As MAX_EVENTS; real log areas have 64 KiB to 1 MiB."""
+"""Maximum size of a log; real log areas have 64 KiB to 1 MiB."""
 MAX_ALGORITHMS = 16
 """Banks that a header may declare; no TPM has more than five."""
 

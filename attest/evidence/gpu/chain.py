@@ -1,4 +1,4 @@
-"""From the attestation key of a device to NVIDIA's pinned root: L5, L4, L3, L2, and the root that is an argument.
+"""Chain from the attestation key of a device to NVIDIA's pinned root: L5, L4, L3, L2, and the root that is an argument.
 
 In the JSON forms the chain belongs to the evidence and its order counts. For a raw report it lies among the
 endorsements, perhaps with chains of other devices: there the leaf is the one whose key verifies the report, and

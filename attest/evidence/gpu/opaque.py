@@ -168,7 +168,7 @@ class OpaqueData:
 
     @property
     def switch_pdis(self) -> tuple[bytes, ...] | None:
-        """For each of a GPU's 18 links the id of the switch behind it, 8 bytes, zero for a link that is off.
+        """Id of the switch behind each of a GPU's 18 links, 8 bytes, zero for a link that is off.
 
         The report writes them little-endian; here they are reversed already and compare equal to ``own_pdi``.
         """

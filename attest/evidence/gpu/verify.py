@@ -124,7 +124,7 @@ class AuthenticGpu:
 
     @property
     def architecture(self) -> Architecture:
-        """Of the device, by its certificate."""
+        """Architecture of the device, by its certificate."""
         return self.chain.architecture
 
     @property

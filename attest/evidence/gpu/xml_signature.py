@@ -29,9 +29,9 @@ MAX_ELEMENTS = 256
 MAX_DEPTH = 8
 """A RIM has 5 levels; without ``huge_tree`` the parser itself stops at 256."""
 MAX_ATTRIBUTES = 80
-"""Of one element: a record has 6 besides its digests."""
+"""Maximum of attributes of one element: a record has 6 besides its digests."""
 MAX_NAMESPACES = 16
-"""In scope of one element, RIMs have 6. Canonicalisation writes and compares them for each element."""
+"""Maximum of namespaces in scope of one element; RIMs have 6. Canonicalisation writes and compares all for each element."""
 MAX_CERTIFICATES = 8
 """A RIM carries 4."""
 SIGNATURE_BYTES = 96

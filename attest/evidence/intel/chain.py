@@ -1,4 +1,4 @@
-"""From a PCK certificate to the pinned Intel SGX Root CA.
+"""Chain from a PCK certificate to the pinned Intel SGX Root CA.
 
 Several certificates can bear a wanted name; one that passes every check counts. A root counts only when its key is
 pinned, wherever its certificate came from.

@@ -1,4 +1,4 @@
-"""What a document does not prove, in words.
+"""Texts of the warnings about gaps of a document.
 
 Spec: specs/providers.md, section 6.
 """

@@ -67,7 +67,7 @@ _HASHES: Mapping[str, str] = {"gpu": "gpu_evidence_hash", "nvswitch": "nvswitch_
 _GZIP_WINDOW = 31
 """zlib's number for a gzip header and trailer."""
 MAX_REPORT_BYTES = 64 * 1024
-"""Of a quote with its certificates; recorded ones have 5 kB."""
+"""Maximum size of a quote with its certificates; recorded ones have 5 kB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""From a VCEK or VLEK to a pinned root of AMD's: ASK or ASVK, then the ARK.
+"""Chain from a VCEK or VLEK to a pinned root of AMD's: ASK or ASVK, then the ARK.
 
 Several certificates can bear a wanted name (there are two SEV-Genoa, and a file may be damaged); one that passes every
 check counts.

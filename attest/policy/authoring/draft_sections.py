@@ -169,7 +169,7 @@ def _snp_owner(section: DraftSection, get: _Get) -> None:
 
 
 _DRAFTED_PCRS = (*range(10), *range(11, 16))
-"""What firmware, boot loader and kernel extend. Register 10 grows with every file that IMA measures."""
+"""Registers that firmware, boot loader and kernel extend. Register 10 grows with every file that IMA measures."""
 
 
 def azure_section(

@@ -147,7 +147,7 @@ FIXES: Mapping[str, str] = {
     ),
     "policy.devices.same_": "Give all GPUs of the machine one driver; run on one kind of GPU.",
 }
-"""What to do about a failed check, by the longest prefix of its id."""
+"""Remedy for a failed check, by the longest prefix of its id."""
 
 _INTEL_SENTENCES: Mapping[str, str] = {
     "tcb_status": "Intel's TCB status of the platform must be {expected}.",

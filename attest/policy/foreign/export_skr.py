@@ -36,7 +36,7 @@ from attest.policy.snp import SnpDemands
 from attest.policy.snp_tcb import ExactTcbs, TcbMinimums
 
 GuestLayout = Literal["cvm", "container"]
-"""Where Azure's tokens have the facts of a report: below ``x-ms-isolation-tee``, or at the top."""
+"""Place of a report's facts in Azure's tokens: below ``x-ms-isolation-tee``, or at the top."""
 _PREFIXES: Mapping[str, str] = MappingProxyType({"cvm": TEE_PREFIX, "container": ""})
 _KINDS = {"snp": "sevsnpvm", "tdx": "tdxvm"}
 

@@ -29,7 +29,7 @@ INTEL_PROFILE = bytes.fromhex("6086480186f84d011001")
 """OID 2.16.840.1.113741.1.16.1."""
 _SHA256_NUMBER, _SHA384_NUMBER = 1, 7
 _DIGEST_BYTES = {_SHA256_NUMBER: 32, _SHA384_NUMBER: 48}
-"""By number in IANA's registry of named information, which is what CoMID takes for a digest's algorithm."""
+"""Digest sizes of CoMID by algorithm: numbers in IANA's registry of named information."""
 _TAG_BYTES = 560
 _AMD_MEASUREMENT = 641
 _DIGESTS, _RAW_VALUE, _MASK, _REGISTERS, _MR_TEE, _MR_SIGNER = 2, 4, 5, 14, -83, -84

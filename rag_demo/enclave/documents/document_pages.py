@@ -17,7 +17,7 @@ from rag_demo.enclave.errors import DocumentError, DocumentLimitError
 from rag_demo.enclave.interfaces import Page
 
 MAX_NAME_BYTES = 255
-"""As for a file's name on Linux."""
+"""Maximum length of a name, as for a file on Linux."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ _GUEST_SVN = 10
 _FAMILY_ID = bytes.fromhex("02212000").ljust(16, b"\0")
 _IMAGE_ID = bytes.fromhex("02").ljust(16, b"\0")
 _XFAM = 0x618E7
-"""As on the one known VM."""
+"""Value in the one known VM."""
 _CACHE_SECONDS: Final = 86400
 _SNP, _TDX = 2, 4
 _SNP_REPORT_VERSION = 3
