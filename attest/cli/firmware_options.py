@@ -76,7 +76,7 @@ def read_firmware_table(options: FirmwareOptions) -> FirmwareTable:
     """Return the operator's table, or the built-in one.
 
     Raises:
-        ConfigurationError: it cannot be read, or is none.
+        ConfigurationError: it cannot be read, or is not a table.
         SignatureError: no key signed it, or it is not newer than the built-in one.
     """
     from attest.cli.files import read_file

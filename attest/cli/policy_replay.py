@@ -90,7 +90,7 @@ def replay(
     """Judge every piece of evidence in a folder by the old and the new policy; nothing is fetched.
 
     ``evidence.yaml`` in the folder describes the evidence, and may add endorsements and state the moment of appraisal.
-    Without it each file stands for itself.
+    Without it, each file is independent.
 
     Raises:
         ConfigurationError: the folder or its index cannot be read, or there is nothing to judge.

@@ -28,7 +28,7 @@ from attest.evidence.gpu.evidence import (
 )
 
 NVML_SECONDS = 60.0
-"""Time limit of one child process. Without NVIDIA's persistence daemon, the driver takes seconds to restart each GPU."""
+"""Time limit of one child process. Without NVIDIA's persistence daemon, each GPU takes seconds to restart."""
 _WORKER = Path(__file__).with_name("nvml_worker.py")
 MAX_TEXT = 64
 """Characters of a version or UUID; NVML's buffers for them have 80 and 96."""

@@ -41,7 +41,7 @@ class Presented(NamedTuple):
     Attributes:
         report_data: the CPU report's 64 bytes; None without CPU evidence.
         nonce: the field of its own in which the CPU's evidence carries the nonce, such as extraData of a TPM's quote;
-            None where the nonce stands in ``report_data``. Report data beside such a field does not prove freshness.
+            None if the nonce is in ``report_data``. Report data beside such a field does not prove freshness.
         others: every item that a binding must list: all devices but the CPU, known to this version or not.
         device_nonces: name and request nonce of each GPU and switch.
     """
@@ -204,7 +204,7 @@ def _require_device_nonces(presented: Presented) -> _Judged:
 
 
 def _require_fresh(presented: Presented, expected: Expectation) -> _Judged:
-    """Require an answer to this very challenge: by the binding, or by each report itself when there is none."""
+    """Require an answer to this challenge: by the binding, or by each report itself when there is none."""
     binding = presented.binding
     if expected is None:
         return Outcome.NOT_EVALUATED, "a nonce or report data to compare with", "none was given"

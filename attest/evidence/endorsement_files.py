@@ -131,7 +131,7 @@ class _Reading:
         self._notes.append(f"{name}: {reason}")
 
     def take(self, name: str, data: bytes) -> None:
-        """Recognise one file by its first bytes; PEM by a line of its own, since text may stand in front."""
+        """Recognise one file by its first bytes; PEM by a line of its own, because text may precede it."""
         form = _form_of(data)
         if form is None:
             self._note(name, _NOTHING)

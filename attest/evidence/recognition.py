@@ -128,7 +128,7 @@ _PEM_BEGIN = re.compile(rb"^-----BEGIN ", re.MULTILINE)
 _FIRST_PEM = re.compile(rb"^-----BEGIN [^-]*+-----[^-]*+-----END [^-]*+-----", re.MULTILINE)
 _JWT = re.compile(rb"eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 _SHORTEST_ENCODED_CHARACTERS = 64
-"""Shorter than any evidence: the error for a word or two does not speak of base64."""
+"""Length below that of any evidence: the error for a word or two does not mention base64."""
 _HEX_TEXT = re.compile(r"(?:0x)?[0-9a-fA-F\s]+", re.ASCII)
 _BASE64_TEXT = re.compile(r"[A-Za-z0-9+/_\r\n-]++=?[\r\n]*+=?")
 

@@ -1,6 +1,6 @@
 """Demands of a policy on what dstack measured into RTMR3: the keys of ``dstack``, and their rules.
 
-The events are only as good as the code that extends the register. So the section stands beside ``tdx`` with demands on
+The events are only as good as the code that extends the register. So the section requires ``tdx`` with demands on
 RTMR1 and RTMR2, in which kernel, command line and the hash of the root file system are measured (dstack.md 1).
 """
 

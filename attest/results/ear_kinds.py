@@ -118,7 +118,7 @@ def read_text(value: object, _form: EarEncoding, path: str) -> str:
 
 
 def read_int(value: object, _form: EarEncoding, path: str) -> int:
-    """Read an integer; a float is none, however whole."""
+    """Read an integer; a float is refused, even a whole one."""
     if isinstance(value, bool) or not isinstance(value, int) or not -_INT64 <= value < _INT64:
         raise malformed(f"{path}: expected an integer of 64 bits")
     return value

@@ -190,7 +190,7 @@ def _spki_of(jwk: Mapping[str, JsonValue]) -> bytes:
     """Return the key as SubjectPublicKeyInfo.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a readable key.
         ConfigurationError: ``token-library-missing``.
     """
     jose = _library()

@@ -120,7 +120,7 @@ def verify_azure_evidence(
     cpu = verify_with(evidence.cpu, tolerances=tolerances)
     if isinstance(cpu, AttestError) and not isinstance(cpu, EndorsementError):
         raise _not_reached(evidence, cpu)
-    # (2) A03, A02, A04, A05, A07: the parts that it authenticates. Each step stands on the one before.
+    # (2) A03, A02, A04, A05, A07: the parts that it authenticates. Each step relies on the previous one.
     procedure = _begin(evidence)
     try:
         links = _verify_links(procedure, evidence)

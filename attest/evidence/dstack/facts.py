@@ -95,8 +95,8 @@ def read_facts(log: ParsedDstackLog) -> DstackFacts:
     """Read the facts of a log whose replay is checked elsewhere.
 
     Raises:
-        VerificationError: ``dstack-event-invalid``: an event stands twice, has another size than such an event has, or
-            stands in the wrong place.
+        VerificationError: ``dstack-event-invalid``: an event is duplicated, has another size than such an event has, or
+            is in the wrong place.
 
     Spec: specs/dstack.md, section 3.
     """

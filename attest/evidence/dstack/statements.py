@@ -67,7 +67,7 @@ NO_STATEMENTS = DstackStatements()
 
 
 def read_statements(document: Mapping[str, JsonValue]) -> DstackStatements:
-    """Read what stands beside a quote.
+    """Read the statements beside a quote.
 
     Args:
         document: an object that may have ``report_data``, ``vm_config``, ``info`` (the answer of Info) and

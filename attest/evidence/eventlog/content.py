@@ -164,7 +164,7 @@ def tag_of(event: ParsedEvent) -> int | None:
 
 
 def application_event(event: ParsedEvent) -> ApplicationEvent | None:
-    """Read an AAEL event: ``domain operation content``; None when it is none or is written otherwise."""
+    """Read an AAEL event: ``domain operation content``; None for another event, or another form."""
     text = event.data[8:]
     if tag_of(event) != AAEL_TAG or int.from_bytes(event.data[4:8], "little") != len(text):
         return None

@@ -126,7 +126,7 @@ class EventFact:
 class EventLogFacts:
     """Everything that a verified log states. Nothing in here rests on data that was not hashed.
 
-    None stands for a list that the log cannot prove: not every register that it is read from was compared.
+    None is a list that the log cannot prove: not every register that it is read from was compared.
 
     Attributes:
         event_count: records behind the header.

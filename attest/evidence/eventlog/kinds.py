@@ -70,7 +70,7 @@ _HASHES = {SHA256: sha256, SHA384: sha384}
 
 _RTMRS = tuple(Register(name=f"RTMR{number}", initial=bytes(48)) for number in range(4))
 CCEL = LogKind(name="CCEL", registers=(Register(name="MRTD", initial=None), *_RTMRS), bank=SHA384)
-"""Intel TDX. Index 0 stands for MRTD, which no event extends."""
+"""Intel TDX. Index 0 is MRTD, which no event extends."""
 
 _OS_SEPARATOR = (b"os-separator",)
 _PHASES: Mapping[int, tuple[bytes, ...]] = {

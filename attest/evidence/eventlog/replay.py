@@ -36,7 +36,7 @@ class Registers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedEventLog:
-    """A log that replays to signed registers, and whose data gives its digests wherever that can be told.
+    """A log that replays to signed registers, and whose data matches its digests wherever that can be checked.
 
     The signer of the registers authenticates the log. Built by ``verify_event_log``.
 

@@ -157,7 +157,7 @@ def _log(kind: LogKind, spec_id: ParsedSpecId, events: list[ParsedEvent], paddin
 
 
 def _startup_locality(kind: LogKind, events: list[ParsedEvent]) -> int:
-    """Read the event StartupLocality, which stands in front of everything that extends its register.
+    """Read the event StartupLocality, which precedes everything that extends its register.
 
     Spec: TCG PC Client Platform Firmware Profile, TCG_EfiStartupLocalityEvent.
     """

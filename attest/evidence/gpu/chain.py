@@ -168,7 +168,7 @@ class _PathSearch:
 
 
 def _presented_path(chain: tuple[Certificate, ...], pool: Endorsements) -> DevicePath:
-    """Take a chain as it stands, without a self-issued last certificate: a root from the evidence is none."""
+    """Return a chain without a self-issued last certificate: a root from the evidence is not an anchor."""
     rootless = chain[:-1] if chain and chain[-1].issuer == chain[-1].subject else chain
     roots = (*chain[len(rootless) :], *(pool.named(rootless[-1].issuer) if rootless else ()))
     failure = None if len(rootless) == PATH_LENGTH else _wrong_length(rootless)

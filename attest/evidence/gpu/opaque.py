@@ -269,7 +269,7 @@ def parse_opaque(data: bytes, *, offset: int = 0) -> OpaqueData:
         offset: its start in the report, for messages.
 
     Raises:
-        EvidenceError: ``gpu-report-malformed``: an entry overruns, a type stands twice, or text is not printable.
+        EvidenceError: ``gpu-report-malformed``: an entry overruns, a type is duplicated, or text is not printable.
         UnsupportedError: ``gpu-opaque-unsupported``: the versioned layout, a version above ``MAX_OPAQUE_VERSION``, or
             a value that checks rest on and that has another size than is known.
 

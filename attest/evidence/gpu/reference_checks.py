@@ -1,4 +1,4 @@
-"""The steps that judge a device's measurements: which RIMs speak for it, whether they may, and whether they agree.
+"""Steps on a device's measurements: select its RIMs, verify them, and compare the measurements with them.
 
 Spec: specs/nvidia-gpu.md, sections 8 to 10 and 12.
 """

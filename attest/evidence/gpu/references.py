@@ -131,7 +131,7 @@ def served_id(opaque: OpaqueData, device: DeviceModel | DeviceChain, source: Mea
     """Return the id under which NVIDIA serves a RIM of a device.
 
     None when the report does not state a part of the id, writes its version as no such device does, or states a text
-    that cannot stand in an id.
+    that cannot be part of an id.
     """
     try:
         return _served_id(opaque, device, source)
@@ -221,7 +221,7 @@ class JudgedRim:
 
 
 def choose_rim(wanted: WantedRim, given: Given) -> JudgedRim | None:
-    """Judge every RIM that claims to be the wanted one and return the best; None when there is none.
+    """Verify every RIM that claims to be the wanted one and return the best; None if there is none.
 
     One good issue without a mismatch suffices. If none is good, one that is false is returned before one that is
     stale, so that a missing endorsement hides nothing.

@@ -266,7 +266,7 @@ def driver_rim_id(product: str, driver_version: str) -> str:
         driver_version: as the report states it.
 
     Raises:
-        EvidenceError: ``rim-id-invalid``, a part that cannot stand in an id.
+        EvidenceError: ``rim-id-invalid``, a part that cannot be part of an id.
 
     Spec: specs/nvidia-gpu.md, section 9.1.
     """
@@ -278,7 +278,7 @@ def vbios_rim_id(project: str, project_sku: str, chip_sku: str, vbios_version: s
     """Return the id of a GPU VBIOS's RIM: upper case, the version without dots.
 
     Raises:
-        EvidenceError: ``rim-id-invalid``, a part that cannot stand in an id.
+        EvidenceError: ``rim-id-invalid``, a part that cannot be part of an id.
 
     Spec: specs/nvidia-gpu.md, section 9.1.
     """
@@ -295,7 +295,7 @@ def switch_bios_rim_id(version: str) -> str:
     """Return the id of an LS10 BIOS's RIM; project, SKU and chip SKU are constants.
 
     Raises:
-        EvidenceError: ``rim-id-invalid``, a version that cannot stand in an id.
+        EvidenceError: ``rim-id-invalid``, a version that cannot be part of an id.
 
     Spec: specs/nvidia-gpu.md, section 9.1.
     """

@@ -215,7 +215,7 @@ def _number_of_blocks(head: dict[str, Any], at: int) -> int:
 
 
 def _blocks(data: bytes, at: int, count: int) -> tuple[tuple[bytes, ...], int]:
-    """Read the blocks; their indices count from 1 without a gap, so none can stand twice."""
+    """Read the blocks; their indices count from 1 without a gap, so none is duplicated."""
     values: list[bytes] = []
     for index in range(1, count + 1):
         block = data[at : at + BLOCK.size]

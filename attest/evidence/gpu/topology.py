@@ -60,7 +60,7 @@ def judge_set(
     Returns:
         The checks ``device.unique``, ``device.nonce`` and ``device.mode`` for two or more devices, ``topology`` as
         soon as there is a switch or a GPU that says that it is in protected-PCIe mode; and one error for each check
-        that failed, with its id. Nothing of either for a single GPU that stands alone.
+        that failed, with its id. Both are empty for a single GPU.
 
     Spec: specs/nvidia-gpu.md, section 14; CLI.md, "Options".
     """

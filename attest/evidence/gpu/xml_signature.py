@@ -31,7 +31,7 @@ MAX_DEPTH = 8
 MAX_ATTRIBUTES = 80
 """Maximum of attributes of one element: a record has 6 besides its digests."""
 MAX_NAMESPACES = 16
-"""Maximum of namespaces in scope of one element; RIMs have 6. Canonicalisation writes and compares all for each element."""
+"""Maximum of namespaces in scope of one element; RIMs have 6. Canonicalisation compares all of them each time."""
 MAX_CERTIFICATES = 8
 """A RIM carries 4."""
 SIGNATURE_BYTES = 96
@@ -46,8 +46,8 @@ _CLAUSE = "W3C XML Signature"
 
 SignatureState: TypeAlias = Literal["valid", "signed-info-invalid", "digest-mismatch", "unverifiable"]
 """``valid``: both halves hold. ``signed-info-invalid``: SignatureValue is not the first certificate's over SignedInfo.
-``digest-mismatch``: SignedInfo is signed, the document is another. ``unverifiable``: the first certificate is none, or
-has no P-384 key."""
+``digest-mismatch``: SignedInfo is signed, the document is another. ``unverifiable``: the first certificate is invalid,
+or has no P-384 key."""
 
 
 class XmlElement(NamedTuple):

@@ -118,7 +118,7 @@ def certifying_pcks(quote: ParsedQuote, candidates: tuple[PckCertificate, ...]) 
 
     Raises:
         SignatureError: ``qe-report-signature-invalid``.
-        ChainError: ``public-key-invalid``: a PCK whose key is none of P-256.
+        ChainError: ``public-key-invalid``: a PCK whose key is not one of P-256.
     """
     signature = _der(quote.qe_report_signature)
     certifying: list[PckCertificate] = []

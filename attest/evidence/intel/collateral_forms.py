@@ -199,7 +199,7 @@ def hex_text_of(data: bytes) -> bytes | None:
 
 
 def percent_decoded_chains(data: bytes) -> bytes | None:
-    """Return the PEM text of percent-encoded chains, as they stand in headers of the PCS; None without any."""
+    """Return the PEM text of percent-encoded chains, as in headers of the PCS; None without any."""
     chains = _PERCENT_CHAIN.findall(data)
     if not chains:
         return None

@@ -72,7 +72,7 @@ CERTIFICATION_HEAD = Layout(
 
 
 def _signature_head(*, wrapped: bool) -> Layout:
-    """Draw the fixed part of the signature data; from version 4 on a certification head stands in its middle."""
+    """Return the layout of the fixed signature data; from version 4 on with a certification head inside."""
     at = 134 if wrapped else 128
     head = (
         Field(name="outer_type", offset=128, size=2, kind="u16", note="6: QE report certification data"),

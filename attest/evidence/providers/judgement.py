@@ -104,7 +104,7 @@ def _claims(
 
 
 def judge_machines(machines: Sequence[tuple[StatedMachine, PresentedMachine]]) -> tuple[Check, BindingError | None]:
-    """Require the machines of a document to be different ones: no name, report, GPU or switch stands in two."""
+    """Require the machines of a document to be different ones: no name, report, GPU or switch occurs in two."""
     repeated = _repeated(machines)
     count = len(machines)
     check = judged(

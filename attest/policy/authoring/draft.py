@@ -237,7 +237,7 @@ def draft_policy(
     in front.
 
     Raises:
-        ConfigurationError: ``policy-invalid``: a name is none.
+        ConfigurationError: ``policy-invalid``: a name is invalid.
     """
     sections = _sections(source, reference, chosen)
     for finding in old_firmware:

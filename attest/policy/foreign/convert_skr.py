@@ -82,7 +82,7 @@ def _chosen(policy: SkrPolicy, authority: str | None) -> tuple[SkrAuthority, ...
 
 
 def _conditions(policy: SkrPolicy, chosen: Iterable[SkrAuthority]) -> Iterator[tuple[str, AllOf | AnyOf]]:
-    """Yield conditions with their places, those that differ: a choice between equal ones is none."""
+    """Yield conditions with their places, those that differ: equal ones are not a choice."""
     forms: dict[bytes, SkrAuthority] = {}
     for one in chosen:
         without_url = SkrAuthority(url="https://any.example", conditions=one.conditions)

@@ -232,7 +232,7 @@ def _demands(path: str, demands: object) -> Iterator[tuple[str, Any]]:  # Any: t
     for one in fields(cast("Any", demands)):
         value = getattr(demands, one.name)
         if isinstance(value, TcbDemands):
-            yield from _demands(path, value)  # its keys stand beside the others
+            yield from _demands(path, value)  # its keys are beside the others
         elif isinstance(value, Mapping):
             members = cast("Mapping[str, Any]", value)
             start = path if one.name == "rtmrs" else f"{path}.{one.name}"

@@ -29,7 +29,7 @@ from attest.policy.foreign.skr_claims import (
 MAX_EXACT_TCBS = 64
 """Exact TCBs that are listed, as the combinations of the parts that a source accepts."""
 _MINIMUM = {Operator.EQUALS: 0, Operator.GREATER_OR_EQUALS: 0, Operator.GREATER: 1}
-"""Operators that a minimum can stand for, and what they add to it."""
+"""Operators that a minimum can express, and their offset to it."""
 _LOWER_HEX = frozenset("0123456789abcdef")
 _KINDS = {"sevsnpvm": "snp", "tdxvm": "tdx"}
 _TDX_PROFILE = "https://aka.ms/maa-eat-profile-tdxvm"
