@@ -253,7 +253,7 @@ def _require_short(attribute: str, blob: bytes) -> None:
             field=f"{_STEP}/…/{attribute}",
             expected=f"at most {MAX_BLOB_BYTES} bytes",
             got="more",
-            hint="no report or quote of today is that long; please report this to us",
+            hint="no current report or quote is that long; report this to the project",
         )
 
 

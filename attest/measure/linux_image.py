@@ -169,7 +169,7 @@ def _pe_sections(headers: list[bytes], end: int, name: str) -> list[tuple[int, i
     sections = [(_number(header, 20, 4), _number(header, 16, 4)) for header in headers]
     sections = [(offset, size) for offset, size in sections if size]
     if any(offset + size > end for offset, size in sections):
-        _refuse(name, "a section of it lies outside the file")
+        _refuse(name, "a section of it is outside the file")
     return sections
 
 

@@ -176,7 +176,7 @@ def _unusable(problem: str) -> ConfigurationError:
         f"NVIDIA's Python SDK cannot be used: {problem}",
         code="nvsdk-unusable",
         got=problem,
-        hint="'attest nvsdk status' shows what is installed; 'attest nvsdk install --yes' installs it anew",
+        hint="'attest nvsdk status' shows what is installed; 'attest nvsdk install --yes' reinstalls it",
     )
 
 

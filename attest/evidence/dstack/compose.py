@@ -73,7 +73,7 @@ def _judge_config_id(mr_config_id: bytes, compose_hash: bytes, facts: DstackFact
         expected = _second_version(compose_hash, facts)
     else:
         raise VerificationError(
-            f"MRCONFIGID {mr_config_id.hex()} is of no known version of dstack",
+            f"MRCONFIGID {mr_config_id.hex()} is of an unknown version of dstack",
             code="dstack-config-id-unknown",
             field="MRCONFIGID",
             expected="version 1, 2 or 3, or all zero",

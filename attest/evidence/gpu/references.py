@@ -98,7 +98,7 @@ class WantedRim:
     def text(self) -> str:
         """Description of the wanted RIM."""
         what = "BIOS" if self.edition == "SWITCH" else "driver" if self.source == "driver" else "VBIOS"
-        return f"the RIM of {self.product}, {what} {self.version or 'of no stated version'}"
+        return f"the RIM of {self.product}, {what} {self.version or 'without a stated version'}"
 
     def fits(self, rim: ParsedRim) -> bool:
         """Return whether a RIM claims to be the wanted one; versions are compared without case."""

@@ -308,7 +308,7 @@ def _verify(evidence: ParsedGpuEvidence, path: DevicePath, given: Given) -> Veri
 def _format_facts(report: ParsedGpuReport, accepted: tuple[AcceptedValue, ...]) -> tuple[str, str, Outcome]:
     expected = "SPDM 1.1 request and response, every fixed field as specified, nothing left over"
     unknown = ", ".join(map(str, report.opaque.unknown)) or "none"
-    got = f"{len(report.measurements)} measurements; opaque data types of no known meaning: {unknown}"
+    got = f"{len(report.measurements)} measurements; opaque data types without a known meaning: {unknown}"
     if not accepted:
         return expected, got, Outcome.PASS
     return expected, f"{got}; not understood, and accepted: {'; '.join(map(str, accepted))}", Outcome.WARNING

@@ -1,4 +1,4 @@
-"""Claims of Azure's tokens: the keys of attest policies for them, or the reason for their absence (azure-skr.md, 12)."""
+"""Claims of Azure's tokens: their keys in attest policies, or the reason for their absence (azure-skr.md, 12)."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def test_an_honest_gpu_passes_every_check() -> None:
     assert [check.id for check in verified.checks] == [step.id for step in GpuSteps()]
     assert set(outcomes(verified).values()) == {Outcome.PASS}
     assert all(check.expected and check.got and check.clause for check in verified.checks)
-    assert told(verified, "nvidia.format")[1] == "64 measurements; opaque data types of no known meaning: none"
+    assert told(verified, "nvidia.format")[1] == "64 measurements; opaque data types without a known meaning: none"
     assert (verified.kind, verified.architecture, verified.simulated) == ("nvidia-gpu", "hopper", True)
     assert (verified.nonce, verified.fwid_matched, verified.unchecked) == (NONCE, True, ())
     assert (verified.driver_version, verified.vbios_version) == (GPU.driver, GPU.vbios)
@@ -500,7 +500,7 @@ def test_a_value_of_no_known_meaning_passes_only_where_its_exact_bytes_are_named
     assert [one.value for one in verified.accepted] == [name]
     assert told(verified, "nvidia.format") == (
         Outcome.WARNING,
-        f"64 measurements; opaque data types of no known meaning: none; not understood, and accepted: {name} (reason)",
+        f"64 measurements; opaque data types without a known meaning: none; not understood, and accepted: {name} (reason)",
     )
 
 
@@ -677,7 +677,7 @@ def test_a_report_that_states_no_version_fits_no_rim() -> None:
     verified = verify(MadeDevice(entries=made.opaque(entries)).evidence(), replace(POOL, certificates=()))
     assert (verified.driver_version, verified.vbios_version) == (None, None)
     assert (verified.driver_rim, verified.vbios_rim) == (None, None)
-    assert "no stated version" in next(c.expected for c in verified.checks if c.id == "nvidia.driver_rim")
+    assert "without a stated version" in next(c.expected for c in verified.checks if c.id == "nvidia.driver_rim")
 
 
 def test_a_library_that_is_missing_hides_no_forgery(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,5 @@
 /**
- * Does a log lead to the registers that hardware signed?
+ * Replay of a log, and comparison with the registers that hardware signed.
  *
  * Two kinds of registers are not compared. An unsigned one proves nothing. One that an operating system alone
  * extends is left out of the firmware's log. No fact is read from either.
