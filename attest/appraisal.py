@@ -82,7 +82,7 @@ class Judgement:
         return vector
 
     def __bool__(self) -> NoReturn:
-        raise TypeError(f"an {type(self).__name__} is no condition; ask .affirmed")
+        raise TypeError(f"an {type(self).__name__} is not a condition; use .affirmed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

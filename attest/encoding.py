@@ -114,7 +114,7 @@ def _unique_members(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     members = dict(pairs)
     if len(members) != len(pairs):
         twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-        raise ValueError(f"member {twice[:80]!r} stands twice in one object")
+        raise ValueError(f"member {twice[:80]!r} occurs twice in one object")
     return members
 
 
@@ -301,5 +301,5 @@ def rfc3339_text(moment: datetime) -> str:
         ValueError: the moment has no time zone.
     """
     if moment.tzinfo is None:
-        raise ValueError("a moment without a time zone means a different time on every machine")
+        raise ValueError("a time without a time zone differs between machines")
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -146,12 +146,12 @@ class LogForkedError(VerificationError):
 
     def __init__(self, *, remembered: str, received: str) -> None:
         super().__init__(
-            "the service does not show that its log is still the one that was seen before",
+            "the service does not prove that its log continues the one seen before",
             code="log-forked",
             expected=remembered,
             got=received,
             clause="RFC 9162, section 2.1.4",
-            hint="keep both checkpoints, which the service signed; get no more keys from it until this is explained",
+            hint="keep both signed checkpoints; do not get keys from this service until it is explained",
         )
 
 
@@ -160,7 +160,7 @@ class ServiceNotGenuineError(VerificationError):
 
     def __init__(self, cause: AttestError, *, url: str) -> None:
         super().__init__(
-            f"what answers at {url} does not prove to be the configured service: {cause.message}",
+            f"the server at {url} does not prove that it is the configured service: {cause.message}",
             code=cause.code,
             field=cause.field,
             expected=cause.expected,

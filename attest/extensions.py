@@ -26,5 +26,5 @@ def load_extension(name: str, *, group: str, of: str) -> Any:  # noqa: ANN401  t
     raise ConfigurationError(
         f"{name!r} needs the distribution {of}",
         code="distribution-missing",
-        hint=f"install {of} of the same version: 'attest docs installing' says how",
+        hint=f"install {of} of the same version: see 'attest docs installing'",
     )

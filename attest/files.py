@@ -2,7 +2,7 @@
 
 ::
 
-    write_file    a file whose content is at hand
+    write_file    a file whose content is available
     new_file      a file that is written in pieces
     write_result  a file that a person named for the result of a command
 
@@ -32,15 +32,15 @@ _AS_UMASK_SAYS: Final = 0o666
 _PERMISSIONS: Final = 0o777
 _NAME_BYTES: Final = 8
 _MAX_NAME_BYTES: Final = 200
-"""Of the target's name in that of the part, so that both fit into 255."""
+"""Characters of the target's name in that of the part, so that both fit into 255."""
 _OWN_DESCRIPTORS: Final = "/proc/self/fd"
 _NO_NAMELESS_FILES: Final = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT})
 """EISDIR from kernels that do not know the flag; a folder that is missing answers ENOENT again under a name."""
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS})
-"""From file systems that give a file one name only."""
+"""Error numbers of file systems without hard links."""
 _NOTHING_TO_FLUSH: Final = frozenset({errno.EINVAL, errno.EACCES})
 """EINVAL from file systems that flush no folders, EACCES for a folder that its user may write to and not read."""
-_EXISTS_HINT: Final = "nothing is overwritten: name another file"
+_EXISTS_HINT: Final = "existing files are not overwritten: name another file"
 
 
 class NewFile:
@@ -284,7 +284,7 @@ def _is_there(shown: str) -> bool:
 
 def _exists(shown: str, hint: str) -> OutputError:
     return OutputError(
-        f"{shown} is there already", code="output-exists", field=shown, reason="the file exists", hint=hint
+        f"{shown} already exists", code="output-exists", field=shown, reason="the file exists", hint=hint
     )
 
 
@@ -320,11 +320,11 @@ def _flush_name(shown: str, folder: Path) -> None:
         flush_folder(folder)
     except OSError as exc:
         raise OutputError(
-            f"{shown} is whole, and its name may not survive a power failure: {exc.strerror}",
+            f"{shown} is complete, but its name may not survive a power failure: {exc.strerror}",
             code="output-unwritable",
             field=shown,
             got=errno.errorcode.get(exc.errno or 0),
             reason=exc.strerror or str(exc),
-            hint="look at the disk; the file is there under its name",
+            hint="check the disk; the file exists under its name",
             written=True,
         ) from exc

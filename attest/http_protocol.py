@@ -281,7 +281,7 @@ async def _refuse_framing(send: Send) -> None:
     problem = {
         "title": "Bad Request",
         "status": 400,
-        "detail": "the end of the request is ambiguous; nothing of it was read, and the connection is closed",
+        "detail": "the end of the request is ambiguous; the request was not read, and the connection is closed",
         "code": "request-malformed",
         "field": "Transfer-Encoding",
         "expected": expected,

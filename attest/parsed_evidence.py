@@ -55,7 +55,7 @@ class ParsedPeripheral(NamedTuple):
 
     item: EvidenceItem
     format: PeripheralFormat
-    parsed: Any  # likewise
+    parsed: Any  # as above
 
 
 def read_devices(evidence: Evidence, formats: FormatTable) -> tuple[ParsedCpu | None, tuple[ParsedPeripheral, ...]]:
@@ -90,7 +90,7 @@ def read_devices(evidence: Evidence, formats: FormatTable) -> tuple[ParsedCpu | 
 
 
 class ParsedLogs(NamedTuple):
-    """The event log that came along, and dstack's statements."""
+    """The given event log, and dstack's statements."""
 
     log: ParsedEventLog | None
     statements: DstackStatements | None
@@ -117,7 +117,7 @@ def read_logs(beside: list[EvidenceItem], cpu: ParsedCpu | None) -> ParsedLogs:
         kind = "evidence without a CPU report" if cpu is None else cpu.format.kind
         what, registers = ("dstack's event log", "RTMRs") if of_dstack else ("an event log", "registers")
         raise UnsupportedError(
-            f"{what} came along, and {kind} has no {registers} that it could replay to",
+            f"{what} was given, but {kind} has no {registers} that it could replay to",
             code="eventlog-without-registers",
             field="eventlog",
             expected="evidence with registers that a boot is measured into",

@@ -120,7 +120,7 @@ def _base() -> Path:
 
 def _no_memory(problem: str) -> ConfigurationError:
     return ConfigurationError(
-        f"there is no place in memory for the files of secrets: {problem}",
+        f"there is no file system in memory for the files of secrets: {problem}",
         code="memory-folder-missing",
         field="--file",
         expected="a tmpfs at $XDG_RUNTIME_DIR or /dev/shm",

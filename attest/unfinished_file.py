@@ -113,7 +113,7 @@ def _locked(file: Path) -> int:
                 _require_ours(file, status)
                 return descriptor
         except FileNotFoundError:
-            pass  # placed or discarded by the process that had the lock: begin anew
+            pass  # placed or discarded by the process that had the lock: begin again
         except BaseException:
             os.close(descriptor)
             raise

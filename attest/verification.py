@@ -224,7 +224,7 @@ class _Findings:
         unchecked = given["unchecked"]
         strangers = [name for name, device in devices if device is None]
         if strangers:  # they may be what is missing
-            reason = f"not judged, as signature or chain do not hold: {', '.join(strangers)}"
+            reason = f"not evaluated, because signature or chain do not verify: {', '.join(strangers)}"
             unchecked = (*unchecked, Unchecked(check="topology", reason=reason))
         checks, failures = judge_set(judged, unchecked=unchecked)
         self.checks += checks

@@ -39,8 +39,8 @@ class VerifiedItem(NamedTuple):
 
     Attributes:
         name: its name in the evidence (``cpu``).
-        eventlog: the log that replays to its registers, if one came along.
-        attached: facts of what came along and is bound to it, by the name of the attachment.
+        eventlog: the log that replays to its registers, if one was given.
+        attached: facts of attached data that is bound to it, by the name of the attachment.
         attached_simulated: an attachment rests on a key of the simulator.
         machine: of a service's document, the machine's instance id or number.
         role: of a service's document, the machine's place in it (``gateway``, ``model``, ``router``).

@@ -86,10 +86,30 @@ def _row(check_id: str, cells: tuple[str, ...]) -> str:
     return f'| <a id="{check_id}"></a>`{check_id}` | {" | ".join(cells)} |'
 
 
+_GENERAL = {
+    "must be that of {expected}": "must be one of the policy's reference values",
+    "must be {expected}": "must be accepted by the policy",
+    ", {expected}": " that the policy accepts",
+    "{expected}": "what the policy accepts",
+    "{name}": "NAME",
+}
+"""Text for the values of a policy, by the part of the sentence; the first part that occurs is replaced first."""
+
+
+def _general(sentence: str) -> str:
+    """Return the demand of a rule without the values of one policy."""
+    fact = sentence.removeprefix("That ").removesuffix(" must be {expected}.").rstrip(",")
+    if sentence.startswith("That "):
+        return f"It must be true, or false, as the policy demands: {fact}."
+    for part, text in _GENERAL.items():
+        sentence = sentence.replace(part, text)
+    return sentence
+
+
 def _policy_rows() -> Iterator[str]:
     for rule in sorted(SENTENCES):
         remedy = longest_prefix(FIXES, rule) or "See [the policy language](policy.md)."
-        sentence = SENTENCES[rule].replace("{expected}", "what the policy names").replace(" {name}", " of that name")
+        sentence = _general(SENTENCES[rule])
         shown = f"{rule}NAME" if rule.endswith(".") else rule
         yield _row(shown, (sentence, remedy.replace("{unchecked: reason}", "`{unchecked: reason}`")))
 

@@ -24,4 +24,4 @@ def test_what_the_named_distribution_does_not_register_is_missing(name: str, gro
     with pytest.raises(ConfigurationError) as refused:
         load_extension(name, group=group, of=of)
     assert refused.value.code == "distribution-missing"
-    assert refused.value.hint == f"install {of} of the same version: 'attest docs installing' says how"
+    assert refused.value.hint == f"install {of} of the same version: see 'attest docs installing'"

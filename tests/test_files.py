@@ -192,7 +192,7 @@ def test_a_process_that_is_killed_at_any_step_leaves_the_whole_file_or_what_was_
     assert set(seen) == {before, b"whole"}
 
 
-# --- what is there already ---
+# --- what already exists ---
 
 
 @NAMES
@@ -206,7 +206,7 @@ def test_a_file_that_is_there_is_refused_and_left_alone(tmp_path: Path, nameless
 
     error = refused(write)
     assert (error.code, error.hint, error.written) == ("output-exists", "name another", False)
-    assert error.message == f"{target} is there already"
+    assert error.message == f"{target} already exists"
     assert refused(lambda: require_absent(target)).code == "output-exists"
     assert target.read_bytes() == b"precious"
     assert names_in(tmp_path) == ["target"]

@@ -342,7 +342,7 @@ def test_a_device_that_is_not_genuine_may_be_the_one_that_is_missing() -> None:
     assert error.code == "gpu-signature-invalid"
     assert outcomes(error)["topology"] is Outcome.NOT_EVALUATED
     assert [check.got for check in error.checks if check.id == "topology"] == [
-        f"unchecked: not judged, as signature or chain do not hold: {last.name}"
+        f"unchecked: not evaluated, because signature or chain do not verify: {last.name}"
     ]
 
 

@@ -232,7 +232,7 @@ def _require_folder(one: RenderedFile) -> None:
             code="file-writable-by-others",
             field=where,
             got=problem,
-            hint="name a folder of the agent's own, or state in unchecked_folder why none will",
+            hint="name a folder of the agent's own, or state the reason in unchecked_folder",
         )
     if one.unchecked_disk is None and not is_in_memory(device):
         raise ConfigurationError(

@@ -58,7 +58,7 @@ class Agent:
         self._models: dict[str, Model] = {}
         self._rendered: RenderedFiles | None = None
         self.exit_code = 0
-        """Of the program, if it ended by itself."""
+        """Exit code of the program, if it ended by itself."""
 
     # -- leases
 

@@ -105,7 +105,7 @@ def _require_directory(path: Path, unchecked: str | None) -> None:
             raise _unsafe(
                 path,
                 f"{one} {problem}, who could put another socket in its place",
-                "name a directory of the agent's own, or state in socket.unchecked_directory why none will",
+                "name a directory of the agent's own, or state the reason in socket.unchecked_directory",
             )
 
 

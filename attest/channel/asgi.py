@@ -61,7 +61,7 @@ class ChannelGateway:
     """ASGI application that opens encrypted requests for another one.
 
     Args:
-        offer: makes evidence for clients; None if a key-release service vouches for the key.
+        offer: makes evidence for clients; None if a key-release service releases the key.
         outside: answers requests in the clear; None answers 404.
         tick_seconds: interval between the parts of a streamed answer.
         bodies_bytes: maximum size of all encrypted requests that are held at a time; when one does not fit, the one

@@ -5,7 +5,7 @@
     v(n)     QUIC variable-length integer; the two top bits of the first byte give 1, 2, 4 or 8 bytes
     lp(x)    v(length) ‖ x
     0 / 2    lp(method) lp(scheme) lp(authority) lp(path)          request, known length / indeterminate
-    1 / 3    { v(1xx) fields }* v(status)                          response, likewise
+    1 / 3    { v(1xx) fields }* v(status)                          response, as above
     fields   0, 1: lp( { lp(name) lp(value) }* )                   2, 3: { lp(name) lp(value) }* 00
     content  0, 1: lp(bytes)                                       2, 3: { v(n) n bytes }* 00
     trailers as fields, then zero bytes of padding to the end

@@ -29,7 +29,7 @@ from attest.release.sealed_key import KEM_HYBRID, KEM_X25519, MATERIAL_BYTES, re
 
 KDF_SHA256: Final = 0x0001
 AES_128_GCM: Final = 0x0001
-"""For published vectors; clients never choose it."""
+"""Algorithms of published vectors; clients never choose them."""
 AES_256_GCM: Final = 0x0002
 CHACHA20_POLY1305: Final = 0x0003
 KEY_BYTES: Final = {AES_128_GCM: 16, AES_256_GCM: 32, CHACHA20_POLY1305: 32}

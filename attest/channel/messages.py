@@ -96,7 +96,7 @@ class Request:
             ("path", self.path, _VISIBLE),
         ):
             if not pattern.fullmatch(value):
-                raise _invalid(name, "characters that may stand there", ascii(value)[:80])
+                raise _invalid(name, "permitted characters", ascii(value)[:80])
         if self.scheme != SCHEME:
             raise _invalid("scheme", SCHEME, ascii(self.scheme)[:80])
         require_section(self.fields, trailers=False)

@@ -77,9 +77,9 @@ def appraise(
     if not isinstance(case, Case):
         if token_request is not None or rego:
             raise ConfigurationError(
-                "--token, --rego: they are for evidence, and the input is a token already",
+                "--token, --rego: only for evidence, and the input is a token",
                 code="option-not-applicable",
-                hint="leave them out, or pass the evidence instead of the token",
+                hint="omit them, or pass the evidence instead of the token",
             )
         return case.show_appraised(loaded if policies else ())
     issuer = None if token_request is None else prepare_token(token_request)

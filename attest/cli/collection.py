@@ -97,7 +97,7 @@ def _require_fitting_gpus(request: EvidenceRequest) -> None:
 
 
 def _require_fitting_tpm(request: EvidenceRequest) -> None:
-    """Refuse a nonce that a TPM cannot quote; all 64 bytes of report data stand in the user data."""
+    """Refuse a nonce that a TPM cannot quote; all 64 bytes of report data are in the user data."""
     if request.nonce is not None and len(request.nonce) > EXTRA_DATA_BYTES:
         raise ConfigurationError(
             f"on Azure, the nonce has at most {EXTRA_DATA_BYTES} bytes",

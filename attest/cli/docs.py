@@ -28,8 +28,10 @@ PAGE_SCHEMA = "attest.documentation-page/1"
 )
 @click.argument("page", required=False)
 @click.option("--serve", is_flag=True, help="Serve all pages on 127.0.0.1, and open them in the browser.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8471, show_default=True, help="Of --serve; 0: any.")
-@click.option("--no-browser", is_flag=True, help="With --serve, open no browser.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8471, show_default=True, help="Port for --serve; 0 for any."
+)
+@click.option("--no-browser", is_flag=True, help="With --serve, do not open a browser.")
 @display_options
 def docs(*, page: str | None, serve: bool, port: int, no_browser: bool, display: Display) -> None:
     """Show the documentation that fits this version; without PAGE, list its pages.

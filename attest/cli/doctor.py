@@ -84,7 +84,7 @@ def doctor(
     from attest.collect.doctor import examine
 
     if not policies and (endorsements or allow_simulated or references != NO_REFERENCES):
-        raise click.UsageError("--endorsements, --allow-simulated, --references…: they are for --policy")
+        raise click.UsageError("--endorsements, --allow-simulated, --references…: only with --policy")
     table = read_firmware_table(firmware)
     access = machine_of(tcti)
     at = this_second()

@@ -43,7 +43,7 @@ def token() -> None:
 def keygen(output: str, algorithm: str) -> int:
     """Make a key and write it, readable by its owner only, as PEM (PKCS #8); print its thumbprint.
 
-    Exit codes: 0 made, 2 the file is there already or cannot be written.
+    Exit codes: 0 made, 2 the file already exists or cannot be written.
     """
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -78,7 +78,7 @@ def keygen(output: str, algorithm: str) -> int:
     multiple=True,
     help="A retired key, and when its last token expires. Repeatable.",
 )
-@click.option("--at", type=utc, metavar="TIME", help="Moment for which the set is made, RFC 3339. Default: now.")
+@click.option("--at", type=utc, metavar="TIME", help="Time of the set, RFC 3339. Default: now.")
 @click.option("--cose", is_flag=True, help="Write a COSE_KeySet in CBOR instead of a JWKS.")
 @click.option("-o", "--output", metavar="FILE", default="-", help="Output file. Default: standard output.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")

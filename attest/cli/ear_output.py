@@ -73,11 +73,15 @@ _TOKEN_OPTIONS = (
         default=300,
         show_default=True,
         metavar="SECONDS",
-        help="From the moment of appraisal until it expires.",
+        help="Time from the appraisal to its expiry.",
     ),
-    click.option("--token-issuer", metavar="NAME", default=DEFAULT_ISSUER, show_default=True, help="Its iss."),
-    click.option("--token-audience", metavar="NAME", multiple=True, help="Its aud. Repeatable. Default: any audience."),
-    click.option("--token-nonce", type=hex_of(longest=64), metavar="HEX", help="Its eat_nonce: the Relying Party's."),
+    click.option("--token-issuer", metavar="NAME", default=DEFAULT_ISSUER, show_default=True, help="Value of iss."),
+    click.option(
+        "--token-audience", metavar="NAME", multiple=True, help="Value of aud. Repeatable. Default: any audience."
+    ),
+    click.option(
+        "--token-nonce", type=hex_of(longest=64), metavar="HEX", help="Value of eat_nonce, from the Relying Party."
+    ),
     click.option("--token-force", is_flag=True, help="Replace an existing file."),
 )
 

@@ -44,11 +44,11 @@ def fetch_missing(
 ) -> Gathered:
     """Fetch from cache and services everything that the evidence needs and does not carry.
 
-    ``pool`` has the endorsements at hand, for example the certificates of a GPU's raw report.
+    ``pool`` has the endorsements available, for example the certificates of a GPU's raw report.
 
     Raises:
-        ConfigurationError: the cache or the service key cannot be used, a service's address is none, or the extra for
-            GPUs is not installed.
+        ConfigurationError: the cache or the service key cannot be used, a service's address is invalid, or the extra
+            for GPUs is not installed.
         EvidenceError: an item is malformed.
         ChainError: the names in a quote's PCK certificate are not Intel's.
         UnsupportedError: ``evidence-unsupported``, no item's vendor has a known service.

@@ -16,9 +16,9 @@ from attest.secret_files import read_secret
 
 STDIN = "-"
 MAX_KEY_BYTES = 64 * 1024
-"""Of a file with keys in PEM."""
+"""Maximum size of a file with keys in PEM."""
 _MAX_DEPTH = 32
-"""Of directories below one that was named."""
+"""Maximum depth of directories below the named one."""
 
 
 def read_file(name: str, *, limit: int, what: str, secret: bool = False) -> bytes:

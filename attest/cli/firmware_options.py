@@ -76,7 +76,7 @@ def read_firmware_table(options: FirmwareOptions) -> FirmwareTable:
     """Return the operator's table, or the built-in one.
 
     Raises:
-        ConfigurationError: it cannot be read, or is none.
+        ConfigurationError: it cannot be read, or is not a table.
         SignatureError: no key signed it, or it is not newer than the built-in one.
     """
     from attest.cli.files import read_file
@@ -86,7 +86,7 @@ def read_firmware_table(options: FirmwareOptions) -> FirmwareTable:
 
     if options.firmware_table is None:
         if options.firmware_signatures or options.firmware_keys:
-            raise click.UsageError("--firmware-table-signature, --firmware-table-key: they are for --firmware-table")
+            raise click.UsageError("--firmware-table-signature, --firmware-table-key: only with --firmware-table")
         return built_in_table()
     if not options.firmware_signatures or not options.firmware_keys:
         raise click.UsageError("--firmware-table needs --firmware-table-signature and --firmware-table-key")

@@ -1,4 +1,4 @@
-"""What came along with a CPU's evidence as plain data, unverified, for ``attest inspect``."""
+"""Plain data that accompanies a CPU's evidence, unverified, for ``attest inspect``."""
 
 from __future__ import annotations
 

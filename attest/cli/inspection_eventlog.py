@@ -16,7 +16,7 @@ from attest.policy.authoring.lint_app_compose import lint_app_compose
 _Facts = dict[str, JsonValue]
 _OF_OTHER_DATA = "MISMATCH: the digest is of other data"
 _SHOWN_DATA_BYTES = 256
-"""Data that is no text is shown in hex up to here; the digest stands for the rest."""
+"""Maximum length of binary data that is shown in hex; longer data is shown by its digest."""
 
 
 def event_log(data: bytes) -> _Facts:

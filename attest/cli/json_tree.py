@@ -31,7 +31,7 @@ def _rows(value: JsonValue, *, depth: int) -> Iterator[tuple[str, Text]]:
 
 
 def _mapping(label: str, member: dict[str, JsonValue], depth: int) -> Iterator[tuple[str, Text]]:
-    """Lay out a mapping: a few numbers stand on one line, as a TCB does; anything else below its name."""
+    """Lay out a mapping: a few numbers, such as a TCB, are on one line; anything else is below its name."""
     if member and len(member) <= 5 and all(type(v) is int for v in member.values()):
         yield label, plain(" ".join(f"{name} {level}" for name, level in member.items()))
         return

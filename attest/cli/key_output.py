@@ -101,10 +101,10 @@ def require_in_memory(device: int, name: str) -> None:
 
 def _kept(name: str, where: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{name} leads to what keeps what is written ({where})",
+        f"{name} is on persistent storage ({where})",
         code="output-on-disk",
         field="--out",
         expected="tmpfs or ramfs",
         got=where,
-        hint="write below /run or /dev/shm; --allow-disk writes it all the same",
+        hint="write below /run or /dev/shm; --allow-disk permits this place",
     )

@@ -56,6 +56,6 @@ def machine_of(tcti: str | None) -> MachineAccess:
     from attest.collect.access import THIS_MACHINE, MachineAccess
 
     if tcti == "":
-        raise click.BadParameter("expected the way to a TPM, such as device:/dev/tpmrm0", param_hint="--tcti")
+        raise click.BadParameter("expected a TPM connection, such as device:/dev/tpmrm0", param_hint="--tcti")
     access = click.get_current_context().find_object(MachineAccess) or THIS_MACHINE
     return access if tcti is None else replace(access, tcti=tcti)

@@ -44,7 +44,7 @@ _COMMANDS = {
 _WITH_KEYS = frozenset({"key", "release", "run", "seal", "sealed", "unseal"})
 """Commands with keys or models in memory; 'agent' hardens itself."""
 _EXAMPLES = (
-    "attest verify report.bin --nonce 00112233...        # is it genuine, and is it the answer to my question?",
+    "attest verify report.bin --nonce 00112233...        # is it genuine, and is it fresh?",
     "attest appraise report.bin --nonce ... --policy p.yaml",
     "attest inspect report.bin                           # show the content (nothing is verified)",
 )

@@ -16,7 +16,7 @@ def stated_origin(command: str, *, files: Mapping[str, str | None], texts: Mappi
     Args:
         command: the command without its options.
         files: paths by name of the option; None is left out.
-        texts: other options, likewise.
+        texts: other options, as above.
     """
     return f"{command}: " + ", ".join((*_described(files), *(f"{name} {text}" for name, text in texts.items() if text)))
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from attest.sealed import SealedManifest, SealingNames
 
 _MAX_RAW_KEY_BYTES = 4096
-"""Of a key file: more than any key has, so that the message can state the length."""
+"""Maximum size of a key file: more than any key has, so that the message can state the length."""
 
 TRUST = click.option(
     "--trust",
@@ -38,7 +38,8 @@ MODEL_ID = click.option(
     "--model-id",
     type=hex_of(16),
     metavar="HEX",
-    help="Accept only this sealing ('attest sealed info' shows it); otherwise an older one of its owner passes.",
+    help="Accept only this sealing ('attest sealed info' shows it); without it, an older "
+    "sealing of its owner is accepted.",
 )
 
 

@@ -85,7 +85,7 @@ network_options = gathered(
         click.option(
             "--nvidia-service-key",
             metavar="FILE",
-            help="A file with a key for NVIDIA's two services, which then answer more requests in a row.",
+            help="A file with a key for NVIDIA's two services, which raises their rate limits.",
         ),
         click.option(
             "--product",
@@ -173,7 +173,9 @@ question_options = gathered(
                     multiple=True,
                     help="File or directory with certificates, CRLs, certificate tables or bundles. Repeatable.",
                 ),
-                click.option("--offline", is_flag=True, help="Fetch nothing: a missing endorsement is exit 5."),
+                click.option(
+                    "--offline", is_flag=True, help="Do not fetch: a missing endorsement ends with exit code 5."
+                ),
                 click.option(
                     "--unchecked",
                     type=relaxation,

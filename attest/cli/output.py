@@ -99,7 +99,7 @@ def appraised_documents(results: tuple[AttestationResult, ...]) -> dict[str, Jso
     """Put the results of several policies into one document; that of one policy is the library's own.
 
     With several, ``policies`` takes the place of ``policy`` and ``trustworthiness``: each with its own outcome, status
-    and vector. Equal checks of verification stand once, those of a policy carry its name.
+    and vector. Equal checks of verification occur once; those of a policy have its name.
     """
     documents = [appraised_document(result) for result in results]
     return combined_documents(documents, results, [check for result in results for check in result.verified.checks])

@@ -36,7 +36,9 @@ def print_result(document: _Document, *, display: Display) -> None:
 
 def _print_verified(out: Console, document: _Document) -> None:
     genuine = "signed by the simulator" if document["simulated"] is True else "the evidence is genuine"
-    _print_outcome(out, "VERIFIED", "green", f"{genuine}; whether it is acceptable is for 'attest appraise'", document)
+    _print_outcome(
+        out, "VERIFIED", "green", f"{genuine}; to check whether it is acceptable, use 'attest appraise'", document
+    )
 
 
 def _print_appraised(out: Console, document: _Document) -> None:
@@ -181,7 +183,7 @@ def _compared_rows(register: _Document) -> Iterator[tuple[str, RenderableType]]:
             text = event.get("text", "its data is not text")
             yield "", plain(f"event {event['number']}, {event['type']}, {event['digest']}: {text}")
         elif "position" in register:
-            yield "", plain("no event: the log has ended")
+            yield "", plain("no event: the log ends before it")
     for name in ("missing", "extra"):
         events = mappings_of(register.get(name))
         if events:

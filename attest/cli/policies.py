@@ -37,7 +37,7 @@ def read_reference_documents(references: References) -> dict[str, ReferenceDocum
     """Read the documents of reference values that the command line names, and verify their signatures.
 
     Raises:
-        ConfigurationError: a file cannot be read or is none; ``references-collide``, two documents of one name.
+        ConfigurationError: a file cannot be read or is invalid; ``references-collide``, two documents of one name.
     """
     keys = read_public_keys(references.keys, what="--references-key")
     signatures = read_signatures(references.signatures, what="--references-signature")

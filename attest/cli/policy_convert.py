@@ -73,7 +73,7 @@ _OPTIONS = (
         multiple=True,
         help="Accept the loss of a demand. Repeatable; an attest policy keeps the reason.",
     ),
-    click.option("--name", metavar="NAME", help=f"Name of the outcome, if it is ours. Default: {_NAME}."),
+    click.option("--name", metavar="NAME", help=f"Name of the resulting attest policy. Default: {_NAME}."),
     click.option(
         "--authority", metavar="URL", help="Issuer of the tokens. To skr: required. From skr: use its conditions."
     ),

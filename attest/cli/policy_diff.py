@@ -28,7 +28,7 @@ _STYLES = {"looser": "bold yellow", "stricter": "green", "changed": "bold", "lab
 
 @click.command(
     cls=ExampleCommand,
-    short_help="Show what the difference between two policies means.",
+    short_help="Compare what two policies accept.",
     examples=(
         "attest policy diff in-use.yaml proposed.yaml",
         "attest policy diff in-use.yaml proposed.yaml --evidence recorded/ --endorsements collateral/",
@@ -136,7 +136,7 @@ def _identity(one: PolicyFile) -> JsonValue:
 _SUMMARY = {
     "looser": "B accepts more than A",
     "stricter": "B accepts less than A",
-    "changed": "B accepts something that A refuses, and refuses something that A accepts, or may",
+    "changed": "B accepts something that A refuses, and refuses something that A accepts, or may do so",
 }
 
 

@@ -55,7 +55,7 @@ def policies_among(files: tuple[str, ...], *, display: Display) -> tuple[str, ..
 
 
 def read_policy_text(file: str, *, documents: Mapping[str, ReferenceDocument] = NO_REFERENCE_DOCUMENTS) -> PolicyText:
-    """Read a policy for inspection, with those of its reference documents that are at hand.
+    """Read a policy for inspection, with those of its reference documents that are available.
 
     Raises:
         ConfigurationError: it cannot be read, or is no policy; the message names the file.

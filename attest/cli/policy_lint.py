@@ -47,7 +47,7 @@ _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "dim"}
     "app_composes",
     metavar="FILE",
     multiple=True,
-    help="An app-compose of dstack: show what else a policy accepts that accepts its hash. Repeatable.",
+    help="An app-compose of dstack: show what a policy also accepts if it accepts this hash. Repeatable.",
 )
 @references_options
 @firmware_options

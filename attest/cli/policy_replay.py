@@ -24,7 +24,7 @@ from attest.terminal.display import Display
 INDEX = "evidence.yaml"
 INDEX_SCHEMA = "attest.evidence-index/1"
 MAX_CASES = 10_000
-_REASON = "recorded evidence: the question that it answered is not known"
+_REASON = "recorded evidence: its challenge is not known"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ def replay(
     """Judge every piece of evidence in a folder by the old and the new policy; nothing is fetched.
 
     ``evidence.yaml`` in the folder describes the evidence, and may add endorsements and state the moment of appraisal.
-    Without it each file stands for itself.
+    Without it, each file is independent.
 
     Raises:
         ConfigurationError: the folder or its index cannot be read, or there is nothing to judge.

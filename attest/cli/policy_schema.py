@@ -64,7 +64,7 @@ _SECTIONS = ("azure", "snp", "tdx", "dstack", "sgx", "gpu", "nvswitch")
 _SOMETHING: JsonSchema = {"anyOf": [{"required": [name]} for name in (*_SECTIONS, "any_of", "all_of", "at_least")]}
 """A policy, and each branch of it, demands something."""
 _BOOT_JUDGED: JsonSchema = {"anyOf": [{"required": ["azure"]}, {"properties": {"tdx": TD_BOOT_JUDGED}}]}
-"""What a TD booted is judged, or relaxed by name; of an Azure VM its section ``azure`` judges it."""
+"""The boot of a TD is demanded, or relaxed by name; for an Azure VM, the section ``azure`` has these demands."""
 _BODY: JsonSchema = {"allOf": [_SOMETHING, _BOOT_JUDGED]}
 
 
@@ -79,9 +79,9 @@ def _combinators() -> dict[str, JsonSchema]:
     branches = array({"$ref": "#/$defs/branch"})
     some = mapping({"count": integer(1, MAX_BRANCHES), "of": branches}, required=["count", "of"])
     return {
-        "any_of": {**branches, "description": "branches of which one has to hold"},
-        "all_of": {**branches, "description": "branches that all have to hold"},
-        "at_least": {**some, "description": "branches of which this many have to hold"},
+        "any_of": {**branches, "description": "branches, one of which must hold"},
+        "all_of": {**branches, "description": "branches, all of which must hold"},
+        "at_least": {**some, "description": "branches, this many of which must hold"},
     }
 
 
@@ -95,7 +95,7 @@ def _verifier() -> JsonSchema:
             "statements": {
                 "type": "object",
                 "minProperties": 1,
-                "description": "what it must say beyond any report: name to the values of which its own is one",
+                "description": "statements that a token must make beyond any report: name to the accepted values",
                 "additionalProperties": array(
                     {"anyOf": [{"type": "string"}, {"type": "boolean"}, integer(0, LARGEST_STATED)]}
                 ),
@@ -130,7 +130,7 @@ def _reference() -> JsonSchema:
                 "description": "all SHA-384, or all SHA-256",
             },
             "origin": {"type": "string", "minLength": 1, "description": "where the values come from"},
-            "expires": {"type": "string", "format": "date-time", "description": "last moment, included"},
+            "expires": {"type": "string", "format": "date-time", "description": "last valid moment"},
         },
         required=["values", "origin"],
     )

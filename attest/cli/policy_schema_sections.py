@@ -51,7 +51,7 @@ def _ranges(numbering: Numbering) -> JsonSchema:
     return {"anyOf": [bounds, exactly, array({"anyOf": [bounds, exactly]})]}
 
 
-_EXPIRES: JsonSchema = {**_MOMENT, "description": "last moment, included"}
+_EXPIRES: JsonSchema = {**_MOMENT, "description": "last valid moment"}
 _ADVISORIES: JsonSchema = {
     "type": "object",
     "minProperties": 1,
@@ -67,12 +67,12 @@ def _intel_tcb() -> dict[str, JsonSchema]:
     return {
         "tcb_status": demanded(array({"enum": [*_STATUSES]}), "statuses that are accepted; UpToDate when left out"),
         "accepted_advisories": demanded(_ADVISORIES, "advisories that are tolerated; none when left out"),
-        "minimum_tcb_date": demanded(_MOMENT, "least date of the TCB level that the platform reaches"),
+        "minimum_tcb_date": demanded(_MOMENT, "minimum date of the TCB level that the platform reaches"),
         "minimum_tcb_evaluation_data_number": integer(1, 2**31, "of TCB info and of QE identity"),
         "fmspcs": demanded(array(hex_text(6)), "platform families that are accepted"),
         "ppids": demanded(array(hex_text(16)), "machines that are accepted"),
         "denied_ppids": array(hex_text(16)),
-        "platform": bit_table(_PLATFORM_SWITCHES, "what the PCK certificate says of the platform"),
+        "platform": bit_table(_PLATFORM_SWITCHES, "facts of the PCK certificate about the platform"),
     }
 
 
@@ -86,7 +86,7 @@ def _event_log(key: EventLogKey) -> JsonSchema:
     )
     texts = array(_TEXT)
     runtime: dict[str, JsonSchema] = {
-        "application_events": demanded(array(application), "what must and may be there" + others),
+        "application_events": demanded(array(application), "required and permitted entries" + others),
         "other_runtime_events": demanded(digests, "digests" + others),
     }
     return mapping(
@@ -120,14 +120,14 @@ def _nvidia_device(measurements: int) -> dict[str, JsonSchema]:
     identities = array(hex_text(IDENTITY_BYTES))
     waivers = table({str(index): _TEXT for index in range(measurements)})
     return {
-        "vbios_versions": demanded(_ranges(Numbering.HEX), "one range, or several of which one has to hold"),
+        "vbios_versions": demanded(_ranges(Numbering.HEX), "one range, or several, one of which must hold"),
         "rim": _fixed(True, "every measurement equals a reference value; demanded when left out"),
         "fwids": demanded(array(hex_text(FWID_BYTES)), "firmware ids that are accepted"),
         "device_identities": demanded(identities, "devices that are accepted"),
         "denied_device_identities": identities,
-        "waived_measurements": {**waivers, "description": "RIM index to why its measurement may differ"},
+        "waived_measurements": {**waivers, "description": "RIM index to the reason why its measurement may differ"},
         "accepted_opaque": named_table(
-            OPAQUE_NAME, _TEXT, "type and bytes of a value without a known meaning to why it is accepted"
+            OPAQUE_NAME, _TEXT, "type and bytes of a value without a known meaning to the reason why it is accepted"
         ),
         "held_rim_signers": _fixed(False, "signers of RIMs that are on hold; refused when left out"),
     }
@@ -144,18 +144,19 @@ AZURE: JsonSchema = {
             **dict.fromkeys(PCR_KEYS, _NAMES),
             "vm_configuration": bit_table(
                 VM_SWITCHES,
-                "what the paravisor says; secure_boot and tpm_enabled true, console_enabled false when left out",
+                "settings that the paravisor states; secure_boot and tpm_enabled true, "
+                "console_enabled false when left out",
             ),
             "vm_unique_ids": demanded(array(_TEXT), "VMs that are accepted"),
             "root_cert_thumbprints": demanded(array(_TEXT), "thumbprints that are accepted"),
-            "user_data": demanded(array(hex_text(64)), "what the guest wrote before the report was made"),
+            "user_data": demanded(array(hex_text(64)), "value that the guest wrote before it requested the report"),
             "tpm_clock_safe": _fixed(True, "the virtual TPM kept track of its clock"),
             "maximum_restart_count": integer(0, 2**32 - 1, "times that the VM was resumed since its last reset"),
             "event_log": _event_log(AZURE_LOG),
         },
         required=[],
     ),
-    "description": "an Azure confidential VM; snp and tdx beside it judge the CPU's report within",
+    "description": "an Azure confidential VM; snp and tdx beside it cover the CPU's report in it",
     "anyOf": [*_REGISTER_STATED, _LOADER_STATED],
 }
 _BOOT_STATED: list[JsonSchema] = [{"required": [name]} for name in BOOT_REGISTERS]
@@ -173,7 +174,7 @@ _SNP = mapping(
         "exact_tcb": demanded(_EXACT, "the only REPORTED_TCBs of each product line; a line without any is refused"),
         "exact_committed_tcb": demanded(_EXACT, "the same for COMMITTED_TCB"),
         "exact_launch_tcb": demanded(_EXACT, "the same for LAUNCH_TCB"),
-        "vmpl": demanded(array(integer(0, 3)), "privilege levels that may ask; [0] when left out"),
+        "vmpl": demanded(array(integer(0, 3)), "privilege levels that may request a report; [0] when left out"),
         "signing_key": demanded(array({"enum": ["vcek", "vlek"]}), "either when left out"),
         "guest_policy": bit_table(GUEST_POLICY_BITS, "bits of POLICY; debug and migrate_ma are false when left out"),
         "platform_info": bit_table(
@@ -193,13 +194,13 @@ _SNP = mapping(
         "csp_ids": demanded(array({"type": "string"}), "cloud provider of a VLEK"),
         "minimum_abi": demanded(
             mapping({"major": integer(0, 255), "minor": integer(0, 255)}, required=["major", "minor"]),
-            "least version of the firmware's interface that POLICY demands",
+            "minimum version of the firmware's interface that POLICY demands",
         ),
         "minimum_guest_svn": integer(0, 2**32 - 1),
         "mitigations_at_launch": integer(1, 2**53 - 1, "bits that must be set in LAUNCH_MIT_VECTOR"),
         "mitigations_now": integer(1, 2**53 - 1, "bits that must be set in CURRENT_MIT_VECTOR"),
         "accepted_spls": named_table(
-            SPL_NAME, _TEXT, "level of a spare component without a known meaning to why it is accepted"
+            SPL_NAME, _TEXT, "level of a spare component without a known meaning to the reason why it is accepted"
         ),
     },
     required=["products", "measurement"],
@@ -228,7 +229,7 @@ TDX: JsonSchema = mapping(
             array({"enum": [*_STATUSES]}), "statuses that are accepted for the TDX module that runs now"
         ),
         "minimum_tdx_module_svn": demanded(
-            _MODULES, "for each version of the TDX module its least SVN; a version without one is refused"
+            _MODULES, "for each version of the TDX module its minimum SVN; a version without one is refused"
         ),
         **_intel_tcb(),
         "event_log": _event_log(TDX_LOG),
@@ -244,7 +245,7 @@ DSTACK: JsonSchema = {
             ),
             "os_images": demanded(array(hex_text(OS_IMAGE_BYTES)), "hashes of images that are accepted"),
             "app_ids": demanded(
-                array(hex_text(APP_ID_BYTES)), "apps that are accepted; an id says nothing of the code"
+                array(hex_text(APP_ID_BYTES)), "apps that are accepted; an id does not identify the code"
             ),
             "key_providers": demanded(
                 array(
@@ -261,7 +262,7 @@ DSTACK: JsonSchema = {
         },
         required=[],
     ),
-    "description": "what dstack measured into RTMR3; it stands beside tdx with rtmr1 and rtmr2",
+    "description": "facts that dstack measured into RTMR3; requires tdx with rtmr1 and rtmr2",
     "minProperties": 1,
 }
 
@@ -282,7 +283,7 @@ _WORDS = array({"type": "string"})
 GPU: JsonSchema = mapping(
     {
         "architectures": demanded(array({"enum": [*ARCHITECTURES]}), "architectures that are accepted"),
-        "driver_versions": demanded(_ranges(Numbering.DECIMAL), "one range, or several of which one has to hold"),
+        "driver_versions": demanded(_ranges(Numbering.DECIMAL), "one range, or several, one of which must hold"),
         **_nvidia_device(GPU_MEASUREMENTS),
         "fwid_required": _fixed(True, "the report states its firmware id; " + _STRICT),
         "environment": _fixed("production"),
@@ -304,8 +305,8 @@ _NUMBER = integer(0, MAX_DEVICES)
 _COUNT: JsonSchema = {"anyOf": [_NUMBER, mapping({"at_least": _NUMBER, "at_most": _NUMBER}, required=["at_least"])]}
 DEVICES: JsonSchema = mapping(
     {
-        "gpus": demanded(_COUNT, "how many GPUs; one at least when left out"),
-        "switches": demanded(_COUNT, "how many NVSwitches; one at least when left out"),
+        "gpus": demanded(_COUNT, "number of GPUs; at least one when left out"),
+        "switches": demanded(_COUNT, "number of NVSwitches; at least one when left out"),
         "same_architecture": _fixed(True),
         "same_driver_version": _fixed(True),
         "bound": _fixed(True, "the CPU's report commits to the devices; " + _STRICT),

@@ -137,7 +137,7 @@ def verify(
         than = read_signable(newer_than).identity if isinstance(newer_than, str) else newer_than
         require_newer(signable.identity, than=than)
     for ignored in found.ignored:
-        display.warn(f"a signature of key {ignored.hex()} counts for nothing: it is not among the keys")
+        display.warn(f"a signature of key {ignored.hex()} has no effect: the key is not among those given")
     if display.json:
         print_document(_document(found, wanted, len(trusted)))
     elif not display.quiet:

@@ -67,7 +67,7 @@ def test_(files: tuple[str, ...], display: Display) -> int:
 
 
 def _cases_files(path: Path) -> list[Path]:
-    """Return the files of cases that a name on the command line stands for."""
+    """Return the files of cases for a name on the command line."""
     from attest.policy.authoring.policy_cases import SUFFIX
 
     if path.is_dir():
@@ -100,7 +100,7 @@ def read_tests(path: Path) -> tuple[Policy, tuple[PolicyCase, ...]]:
     """Read a file of cases, and the policy that they are about.
 
     Raises:
-        ConfigurationError: one of them cannot be read, or is none; the message names the file.
+        ConfigurationError: one of them cannot be read, or is invalid; the message names the file.
     """
     from attest.cli.files import read_file
     from attest.cli.policies import read_policy, read_reference_documents

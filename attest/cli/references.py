@@ -129,7 +129,7 @@ def from_corim(
     how = "whose signature was not verified" if signer is None else f"signed by {signer}"
     imported = references_from_corim(parsed, at=moment or this_second(), name=name, version=document_version, how=how)
     for one in imported.left_out:
-        display.warn(f"not carried over: {one}")
+        display.warn(f"not imported: {one}")
     return _write(imported.document, output, force=force, display=display, left_out=imported.left_out, signer=signer)
 
 

@@ -338,7 +338,7 @@ def _warn_of_resumption(target: str, kind: str, *, display: Display) -> None:
 
     place = workplace_of(Path(target), kind=kind)
     if place.is_dir():
-        display.warn(f"going on with an interrupted {kind}, in {place}; remove it to begin again")
+        display.warn(f"continuing an interrupted {kind}, in {place}; remove it to start again")
 
 
 def _warn_of_swap(*, display: Display) -> None:

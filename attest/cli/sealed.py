@@ -165,7 +165,7 @@ def rewrap(
     key_from.require_one()
     owner, trusted = signing_key(signer), trusted_keys(trust)
     if finish_rewrap(model, trusted=(*trusted, owner.public_key())):
-        key_from.display.warn("an interrupted rewrapping was ended first")
+        key_from.display.warn("an interrupted rewrapping was completed first")
     before, _ = verify_manifest(model, trusted=(*trusted, owner.public_key()), model=model_id)
     new_key_from = key_from if new_key_file is None else replace(key_from, key_file=new_key_file, key_fd=None)
     if new_key_file is None and key_from.is_local:
@@ -231,7 +231,7 @@ def keyset(
 
 @sealed.command(examples=("attest sealed keygen --signing-key owner.pem --public-key owner.pub --model-key model.key",))
 @click.option("--signing-key", "signer", metavar="FILE", help="Make a private key that signs models (P-384).")
-@click.option("--public-key", metavar="FILE", help="Also write its public key, for those who trust it.")
+@click.option("--public-key", metavar="FILE", help="Also write its public key, for users of the model.")
 @click.option("--model-key", metavar="FILE", help="Make a key to seal models under: 32 random bytes.")
 @display_options
 def keygen(*, signer: str | None, public_key: str | None, model_key: str | None, display: Display) -> int:

@@ -44,7 +44,7 @@ SERVICE_MACHINE_OPTIONS: Final = (
         "--expect-configuration",
         type=hex_of(32),
         metavar="HEX",
-        help="SHA-256 of the configuration that the service must decide under.",
+        help="SHA-256 of the configuration that the service must use.",
     ),
     click.option(
         "--unchecked-tls",
@@ -70,7 +70,7 @@ def service_options(*, required: bool) -> Decorator:
             "--identity",
             metavar="TEXT",
             required=required,
-            help="Its verifier key, as 'kms init' printed it; never from itself.",
+            help="Its verifier key, as 'kms init' printed it; never taken from the service.",
         ),
         *SERVICE_MACHINE_OPTIONS,
     )

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 _OPTIONS = (
     click.option("--kms", metavar="URL", help="URL of the service. Also ATTEST_KMS_URL."),
-    click.option("--identity", metavar="TEXT", help="Its verifier key, never from itself. Also ATTEST_KMS_KEY."),
+    click.option(
+        "--identity", metavar="TEXT", help="Its verifier key, never taken from the service. Also ATTEST_KMS_KEY."
+    ),
     click.option("--config", metavar="FILE", help="Settings file, instead of the usual attest.toml files."),
     *SERVICE_MACHINE_OPTIONS,
     click.option("--timeout", type=float, metavar="SECONDS", help="One deadline for all attempts. Default: 30."),

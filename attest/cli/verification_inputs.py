@@ -102,8 +102,8 @@ def verify_case(
 
     Raises:
         EvidenceError: as ``attest.verification.verify``.
-        VerificationError: likewise.
-        EndorsementError: likewise, after every permitted request.
+        VerificationError: as above.
+        EndorsementError: as above, after every permitted request.
     """
     try:
         return _verify(case, unchecked, tolerances)

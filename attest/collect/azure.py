@@ -41,9 +41,9 @@ REPORT_INDEX = 0x01400001
 USER_DATA_INDEX = 0x01400002
 AK_HANDLE = 0x81000003
 REPORT_SECONDS = 30.0
-"""For the renewal of the report by the paravisor; usually none, or three."""
+"""Time limit for the renewal of the report by the paravisor, which usually takes no time or 3 seconds."""
 UNREADABLE_SECONDS = 3.0
-"""For an unreadable report, perhaps one that is being written."""
+"""Time limit for a readable report: an unreadable one may be incomplete."""
 FIRST_WAIT_SECONDS = 0.1
 MAX_WAIT_SECONDS = 1.0
 MAX_QUOTES = 5

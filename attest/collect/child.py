@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MAX_ANSWER_BYTES = 1 << 20
-"""For answers of our own workers: the longest has one report and one certificate chain, about 30 KiB of text."""
+"""Maximum size of an answer of a worker: the longest has one report and one certificate chain, about 30 KiB of text."""
 GIVE_UP_SECONDS = 1.0
 """After SIGKILL. A process in a hanging driver call does not end before the call."""
 MAX_LAST_WORDS = 300

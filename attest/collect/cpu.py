@@ -24,7 +24,7 @@ from attest.evidence.intel.quote import parse_quote
 from attest.evidence.snp.certificate_table import parse_certificate_table
 from attest.evidence.snp.structure import parse_report
 
-_REPORT_IT = "please report it to us with the kernel's release"
+_REPORT_IT = "report it to the project with the kernel's release"
 
 
 def collect_cpu(
@@ -108,7 +108,7 @@ def _by_tdx_guest(access: MachineAccess, report_data: bytes) -> CollectedCpu:
 
 def _snp(report: bytes, table: bytes, report_data: bytes, *, vmpl: int | None, interface: str) -> CollectedCpu:
     """Return the item of a report; a table of the host that is of no use is left out, since it can be fetched."""
-    stated = parsed(parse_report, report, "report that the kernel handed out", hint=_REPORT_IT)
+    stated = parsed(parse_report, report, "report that the kernel returned", hint=_REPORT_IT)
     _require_ours(stated.report_data, report_data)
     if vmpl is not None and stated.vmpl != vmpl:
         raise CollectionError(
@@ -134,7 +134,7 @@ def _certificates(table: bytes, *, room: int) -> tuple[bytes, tuple[str, ...]]:
 
 
 def _tdx(quote: bytes, report_data: bytes) -> CollectedCpu:
-    stated = parsed(parse_quote, quote, "quote that the kernel handed out", hint=_REPORT_IT)
+    stated = parsed(parse_quote, quote, "quote that the kernel returned", hint=_REPORT_IT)
     _require_ours(stated.body.report_data, report_data)
     item = EvidenceItem(name="cpu", media_type=MEDIA_INTEL_QUOTE, value=quote)
     return CollectedCpu(tee="tdx", interface="configfs-tsm", item=item)

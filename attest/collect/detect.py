@@ -224,7 +224,7 @@ def _interface(machine: Machine) -> Interface | None:
 
 def _hypervisor(machine: Machine) -> str:
     known = (name for vendor, name in _HOSTS if vendor.lower() in machine.system.lower())
-    return next(known, machine.system or "not told")
+    return next(known, machine.system or "unknown")
 
 
 def _why(machine: Machine, tee: Tee | None, interface: Interface | None, *, virtual: bool) -> tuple[str, str]:

@@ -184,7 +184,7 @@ def _mode(state: GpuState) -> DoctorFinding:
         return DoctorFinding(
             id="gpu.mode",
             outcome="warning",
-            found="developer tools mode is on: whoever has the host can look into the GPUs, and no report says so",
+            found="developer tools mode is on: the host can read the GPUs' memory, and no report shows it",
             fix="the host turns developer tools mode off and resets the GPU",
         )
     ready = {True: "ready", False: "not ready until it is set", None: "ready state unknown"}[settings.ready]

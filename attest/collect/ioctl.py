@@ -106,7 +106,7 @@ _FIRMWARE = {
     0x18: "SECURE_DATA_INVALID: the firmware's data is damaged",
     0x19: "INVALID_PAGE_SIZE",
     0x1A: "INVALID_PAGE_STATE",
-    0x1D: "AEAD_OFLOW: the message counter is used up; start the guest anew",
+    0x1D: "AEAD_OFLOW: the message counter is used up; restart the guest",
     0x27: "INVALID_KEY: this machine has no key to sign with; a VLEK that was not loaded, for example",
 }
 """SEV firmware status codes for guest requests. AMD 56860, status codes."""

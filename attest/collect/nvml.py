@@ -28,12 +28,12 @@ from attest.evidence.gpu.evidence import (
 )
 
 NVML_SECONDS = 60.0
-"""For one child process. Without NVIDIA's persistence daemon the driver restarts each GPU, which takes seconds."""
+"""Time limit of one child process. Without NVIDIA's persistence daemon, each GPU takes seconds to restart."""
 _WORKER = Path(__file__).with_name("nvml_worker.py")
 MAX_TEXT = 64
 """Characters of a version or UUID; NVML's buffers for them have 80 and 96."""
 _NONCE_AT = 4
-"""Of the nonce in the SPDM request at the start of a report (section 2)."""
+"""Offset of the nonce in the SPDM request at the start of a report (section 2)."""
 
 _ARCHITECTURES = {9: "HOPPER", 10: "BLACKWELL"}
 """NVML's numbers of architectures, as names in evidence files."""

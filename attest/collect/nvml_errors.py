@@ -54,7 +54,7 @@ _UNUSABLE = {
         "NVIDIA's driver library did not answer",
         "ask again with a longer --timeout; if it stays, look at the kernel log and restart the machine",
     ),
-    "nvml-crashed": ("NVIDIA's driver library crashed", "look at the kernel log; install library and driver anew"),
+    "nvml-crashed": ("NVIDIA's driver library crashed", "check the kernel log; reinstall library and driver"),
     "nvml-answer-invalid": (
         "NVIDIA's driver library gave no answer that can be read",
         "install the nvidia-ml-py that fits the driver, and report this to us",

@@ -28,13 +28,13 @@ _CONFIGFS = {
     ),
     errno.EFBIG: (
         "collected-too-long",
-        "the report is longer than the kernel hands out",
-        "a newer kernel hands out longer reports",
+        "the report is longer than the kernel returns",
+        "a newer kernel returns longer reports",
     ),
     errno.ENOTTY: (
         "sev-guest-key-disabled",
         "the kernel no longer has the key with which it talks to the firmware",
-        "the kernel gives that key up after a failure between it and the firmware; start the guest anew",
+        "the kernel gives that key up after a failure between it and the firmware; restart the guest",
     ),
 }
 _SEV_GUEST = {

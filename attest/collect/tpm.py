@@ -26,7 +26,7 @@ from attest.evidence.tpm.structure import MAX_PCRS, SHA256_BYTES, parse_tpm_sign
 DEVICE_TCTI = "device:"
 """Prefix of a TCTI for a device; its path follows."""
 NV_PIECE_BYTES = 512
-"""Of one TPM2_NV_Read. Every PC's TPM supports this size; ``TPM_PT_NV_BUFFER_MAX`` is often 1,024."""
+"""Bytes of one TPM2_NV_Read. Every PC's TPM supports this size; ``TPM_PT_NV_BUFFER_MAX`` is often 1,024."""
 PCRS_AT_ONCE = 8
 """Capacity of TPML_DIGEST."""
 _EXPONENT = 65537

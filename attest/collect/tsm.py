@@ -30,7 +30,7 @@ REPORTS = Path("tsm/report")
 PROVIDERS: Mapping[str, Literal["sev-snp", "tdx"]] = {"sev_guest": "sev-snp", "tdx_guest": "tdx"}
 REPORT_DATA_BYTES = 64
 MAX_BLOB_BYTES = 1024 * 1024
-"""Of outblob, auxblob and manifestblob; current kernels have up to 32 KiB. See ``evidence.envelope`` for items."""
+"""Maximum size of outblob, auxblob and manifestblob; current kernels have up to 32 KiB. See ``evidence.envelope``."""
 MAX_TEXT_BYTES = 4096
 MAX_RACES = 4
 """Requests with foreign writes before an error."""
@@ -265,7 +265,7 @@ def _require_short(attribute: str, blob: bytes) -> None:
             field=f"{_STEP}/…/{attribute}",
             expected=f"at most {MAX_BLOB_BYTES} bytes",
             got="more",
-            hint="no report or quote of today is that long; please report this to us",
+            hint="no current report or quote is that long; report this to the project",
         )
 
 

@@ -48,7 +48,7 @@ class Anchor:
 
     Attributes:
         name: for messages (``ARK-Milan``).
-        role: evidence that it vouches for.
+        role: evidence that it authenticates.
         product: its product line (``Milan``); Intel has one root for all, ``SGX``.
         spki_sha256: SHA-256 of its SubjectPublicKeyInfo, 32 bytes.
         subject: its DER Name, if the key itself is known.

@@ -140,7 +140,7 @@ def _not_within(bundle: ParsedBundle, at: datetime) -> EndorsementError:
     early = at < bundle.created
     other_clock = "compare the clock, or the time given with --at, with that of the machine that made it"
     return EndorsementError(
-        f"the endorsement bundle {'is from after' if early else 'expired before'} {rfc3339_text(at)}",
+        f"the endorsement bundle {'was made after' if early else 'expired before'} {rfc3339_text(at)}",
         code="bundle-not-yet-valid" if early else "bundle-expired",
         expected=f"created <= {rfc3339_text(at)} < expires",
         got=f"{rfc3339_text(bundle.created)} to {rfc3339_text(bundle.expires)}",

@@ -93,7 +93,7 @@ def _entries(value: CborValue) -> tuple[BundleEntry, ...]:
         raise malformed("entries", "at least one", "none")
     entries = tuple(_entry(record, f"entries[{i}]") for i, record in enumerate(records))
     if len(set(entries)) != len(entries):
-        raise malformed("entries", "no entry twice", "one that stands twice")
+        raise malformed("entries", "each entry once", "one that occurs twice")
     return entries
 
 

@@ -183,12 +183,12 @@ def untrusted_root(
     simulation = TrustAnchors.simulation()
     simulated = any(simulation.pinned(certificate.spki_sha256, role=role) for certificate in presented)
     return ChainError(
-        f"the root {name} is {'a SIMULATION root' if simulated else 'no anchor of this Verifier'}",
+        f"the root {name} is {'a SIMULATION root' if simulated else 'not an anchor of this Verifier'}",
         code="simulated-root-refused" if simulated else "root-not-trusted",
         expected=expected,
         got=f"SHA-256 of the public key {presented[0].spki_sha256.hex()}" if presented else "a name that no anchor has",
         clause=clause,
-        hint="simulated evidence proves nothing about hardware; to play with it, add --allow-simulated"
+        hint="simulated evidence proves nothing about hardware; to try it, add --allow-simulated"
         if simulated
         else UNPINNED_HINT,
     )
@@ -270,11 +270,11 @@ def _not_current(genuine: list[Crl], issuer: Issuer, *, at: datetime) -> Endorse
 def _no_crl(crls: tuple[Crl, ...], issuer: Issuer, *, at: datetime) -> EndorsementError:
     others = sorted({crl.issuer_common_name or "a name without one CN" for crl in crls})
     return EndorsementError(
-        f"no certificate revocation list of {issuer.name} is at hand",
+        f"no certificate revocation list of {issuer.name} is available",
         code="crl-missing",
         expected=f"a CRL of {issuer.name} that is current at {rfc3339_text(at)}",
         got=f"lists of {', '.join(others)}" if others else "none",
         hint="give it with --endorsements PATH, fetch it with 'attest endorsements fetch', "
-        "or leave the check out with --unchecked revocation=REASON",
+        "or skip the check with --unchecked revocation=REASON",
         retryable=True,
     )

@@ -39,7 +39,7 @@ _UNDERSTOOD_CRITICAL = UNDERSTOOD_CRITICAL | {_EXTENDED_KEY_USAGE}
 _DIGITAL_SIGNATURE = 0
 _ECDSA = frozenset({SignatureAlgorithm.ECDSA_SHA256, SignatureAlgorithm.ECDSA_SHA384})
 _SEVERITY = (OcspStatus.GOOD, OcspStatus.UNKNOWN, OcspStatus.REVOKED)
-"""Of two answers for the same moment the worse one counts."""
+"""Order of statuses: of two answers for the same moment, the worse one counts."""
 _CLAUSE: Final = "RFC 6960, section 3.2"
 
 
@@ -222,7 +222,7 @@ def _unknown(certificate: Certificate, issuer: Issuer, answer: OcspAnswer) -> Ch
 
 def _forged(certificate: Certificate, issuer: Issuer) -> ChainError:
     return ChainError(
-        f"the OCSP answer about {certificate.name} is signed neither by {issuer.name} nor by a responder of it",
+        f"the OCSP answer about {certificate.name} is signed neither by {issuer.name} nor by one of its responders",
         code="ocsp-signature-invalid",
         expected=f"a signature by {issuer.name}, or by a certificate of it for OCSPSigning",
         got="one that does not verify, or by another signer",
@@ -248,11 +248,11 @@ def _not_current(certificate: Certificate, found: _Genuine, *, at: datetime) -> 
 
 def _missing(certificate: Certificate, *, at: datetime) -> EndorsementError:
     return EndorsementError(
-        f"no OCSP answer about {certificate.name} with serial {certificate.serial} is at hand",
+        f"no OCSP answer about {certificate.name} with serial {certificate.serial} is available",
         code="ocsp-missing",
         expected=f"an OCSP answer that is current at {rfc3339_text(at)}",
         got="none",
         clause=_CLAUSE,
-        hint="fetch it with 'attest endorsements fetch', or leave the check out with --unchecked revocation=REASON",
+        hint="fetch it with 'attest endorsements fetch', or skip the check with --unchecked revocation=REASON",
         retryable=True,
     )

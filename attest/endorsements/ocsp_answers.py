@@ -26,7 +26,7 @@ from attest.errors import ChainError, EvidenceError
 MAX_OCSP_BYTES = 16 * 1024
 """An answer has a certificate or two and some hundred bytes of its own."""
 MAX_CERTIFICATES = 4
-"""In one answer: the responder's, and perhaps its issuers. Each costs one or two signature checks."""
+"""Maximum of certificates in one answer: the responder's, and perhaps its issuers. Each takes one or two checks."""
 MAX_AGE = timedelta(hours=24)
 """Life of an answer without nextUpdate. RFC 6960, section 4.2.2.1, only states that such a responder always has
 newer ones. A day suits a working day's cache or bundle, and equals NVIDIA's longest delay of a revocation."""

@@ -73,7 +73,7 @@ _KEYS: Mapping[str, Callable[[Any], bytes]] = {  # Any: each of the entries of i
     "rims": attrgetter("xml"),
     "ocsp": attrgetter("der"),
 }
-"""The bytes of an entry, which tell it from others and put them in order."""
+"""The bytes of an entry, which identify and order it."""
 
 NO_ENDORSEMENTS = Endorsements()
 """The empty pool."""

@@ -2,7 +2,7 @@
 
 ``attest.encoding`` reads the project's own documents, in one encoding. CoRIM comes from any encoder, so keys may
 stand in any order, integers and lengths may be longer than need be, and arrays, maps and strings may be of indefinite
-length. Duplicate keys, floats, unknown simple values, text that is no UTF-8 and bytes left over are refused.
+length. Duplicate keys, floats, unknown simple values, text that is not UTF-8 and bytes left over are refused.
 
 NOTE: cbor2 is not used: it turns some tags into objects of its own (dates, UUIDs, fractions, shared references), and
 ignores bytes after the first item. The tests hold this reader and cbor2 to the same outcomes.
@@ -117,9 +117,9 @@ class _Reader:
         while not self._ends(size, len(found)):
             key = self.item(depth + 1)
             if isinstance(key, bool) or not isinstance(key, int | str | bytes):
-                raise _Malformed("a key that is no integer, text or byte string")
+                raise _Malformed("a key that is not an integer, text or byte string")
             if key in found:
-                raise _Malformed(f"the key {str(key)[:40]} stands twice in one map")
+                raise _Malformed(f"the key {str(key)[:40]} occurs twice in one map")
             found[key] = self.item(depth + 1)
         return found
 
@@ -165,4 +165,4 @@ def _text(data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as exc:
-        raise _Malformed("text that is no UTF-8") from exc
+        raise _Malformed("text that is not UTF-8") from exc

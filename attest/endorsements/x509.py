@@ -175,7 +175,7 @@ def _extensions(decoded: list[EncodedExtension]) -> tuple[Extension, ...]:
     if len(decoded) > MAX_EXTENSIONS:
         raise ValueError(f"{len(decoded)} extensions, more than {MAX_EXTENSIONS}")
     if len({extension.oid for extension in decoded}) != len(decoded):
-        raise ValueError("one extension stands twice")
+        raise ValueError("one extension occurs twice")
     return tuple([Extension(oid=e.oid.dotted_string, critical=e.critical, value=e.value) for e in decoded])
 
 

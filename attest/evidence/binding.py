@@ -78,7 +78,7 @@ class Binding:
     def extra_data(self) -> bytes:
         """Return the 48 bytes that a TPM's quote must carry as its nonce, where there is a quote.
 
-        The beginning of what REPORT_DATA, or the user data that stands for it, must be: some TPMs take no more.
+        The required beginning of REPORT_DATA, or of the user data in its place: some TPMs take no more.
         """
         return self.report_data()[:EXTRA_DATA_BYTES]
 

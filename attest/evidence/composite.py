@@ -41,7 +41,7 @@ class Presented(NamedTuple):
     Attributes:
         report_data: the CPU report's 64 bytes; None without CPU evidence.
         nonce: the field of its own in which the CPU's evidence carries the nonce, such as extraData of a TPM's quote;
-            None where the nonce stands in ``report_data``. Report data beside such a field does not prove freshness.
+            None if the nonce is in ``report_data``. Report data beside such a field does not prove freshness.
         others: every item that a binding must list: all devices but the CPU, known to this version or not.
         device_nonces: name and request nonce of each GPU and switch.
     """
@@ -167,7 +167,11 @@ def _require_devices(presented: Presented) -> _Judged:
     if presented.binding is None:
         if presented.report_data is None or not others:
             return _NOT_APPLICABLE
-        return Outcome.NOT_EVALUATED, f"a binding that lists {len(others)} devices", "no binding: nothing ties them"
+        return (
+            Outcome.NOT_EVALUATED,
+            (f"a binding that lists {len(others)} devices"),
+            "no binding: nothing ties them to the CPU",
+        )
     present = tuple(item.digest for item in others)
     bound = presented.binding.devices
     wanted, got = (f"{len(digests)} devices {[d.hex() for d in digests]}" for digests in (bound, present))
@@ -191,16 +195,16 @@ def _require_device_nonces(presented: Presented) -> _Judged:
         _equal(
             wanted,
             nonce,
-            f"{name} was asked under another nonce than the challenge gives",
+            f"{name} answers another nonce than that of the challenge",
             code="device-nonce-mismatch",
             field=f"{name}: nonce",
-            hint="collect the GPUs' evidence anew, under the nonce derived from this challenge",
+            hint="collect the GPUs' evidence again, under the nonce derived from this challenge",
         )
     return Outcome.PASS, wanted.hex(), f"{len(presented.device_nonces)} devices carry it"
 
 
 def _require_fresh(presented: Presented, expected: Expectation) -> _Judged:
-    """Require an answer to this very challenge: by the binding, or by each report itself when there is none."""
+    """Require an answer to this challenge: by the binding, or by each report itself when there is none."""
     binding = presented.binding
     if expected is None:
         return Outcome.NOT_EVALUATED, "a nonce or report data to compare with", "none was given"
@@ -253,7 +257,7 @@ def _require_nonce(presented: Presented, wanted: bytes, judged: _Judged) -> _Jud
 
 def _compare(field: str, code: str, wanted: bytes, got: bytes) -> _Judged:
     problem = f"{field} in the evidence is not the expected one"
-    hint = "this evidence answers another question: an old one, or somebody else's"
+    hint = "this evidence answers another challenge: an old one, or that of another Relying Party"
     return _equal(wanted, got, problem, code=code, field=field, hint=hint)
 
 

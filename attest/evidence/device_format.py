@@ -191,7 +191,7 @@ class FormatTable:
 
     Attributes:
         cpus: evidence of CPUs by media type, in lower case and without parameters.
-        peripherals: evidence of the devices beside the CPU, likewise.
+        peripherals: evidence of the other devices, in the same form.
     """
 
     kinds: tuple[DeviceFormat, ...]

@@ -42,7 +42,7 @@ MAX_FILES = 16_384
 MAX_ENDORSEMENTS = 16_384
 """Certificates, lists and documents together: at 10 to 20 µs each, a third of a second."""
 MAX_PEM_BLOCKS = 4096
-"""In one file; the largest bundle of root certificates in common use has some 150."""
+"""Maximum of PEM blocks in one file; the largest bundle of root certificates in common use has some 150."""
 
 _PEM_LABEL = re.compile(rb"^-----BEGIN ([A-Z0-9 ]{1,40})-----", re.MULTILINE)
 _PERCENT_PEM = b"-----BEGIN%20CERTIFICATE-----"
@@ -119,7 +119,7 @@ class _Reading:
         return len(self._found) + len(self._outdated) >= MAX_ENDORSEMENTS
 
     def outcome(self) -> EndorsementFiles:
-        # A list or answer that is also at hand on its own counts as such: of equal ones the pool keeps the last.
+        # A list or answer that is also available on its own counts as such: of equal ones the pool keeps the last.
         self._outdated.add(self._found)
         endorsements = self._outdated.pool()
         return EndorsementFiles(endorsements=endorsements, warnings=tuple(self._warnings), notes=tuple(self._notes))
@@ -131,7 +131,7 @@ class _Reading:
         self._notes.append(f"{name}: {reason}")
 
     def take(self, name: str, data: bytes) -> None:
-        """Recognise one file by its first bytes; PEM by a line of its own, since text may stand in front."""
+        """Recognise one file by its first bytes; PEM by a line of its own, because text may precede it."""
         form = _form_of(data)
         if form is None:
             self._note(name, _NOTHING)
@@ -180,7 +180,7 @@ class _Reading:
             if label in _PEM_READERS:
                 self._take_block(place, label, text[head.start() : end])
             else:
-                self._note(place, f"{label.decode()} is no endorsement")
+                self._note(place, f"{label.decode()} is not an endorsement")
 
     def _take_block(self, place: str, label: bytes, text: bytes) -> None:
         try:
@@ -191,7 +191,7 @@ class _Reading:
         if blocks:
             self._take_der(place, blocks[0][1], _PEM_READERS[label])
         else:
-            self.warn(place, f"{label.decode()} without its end, or with something else than base64 in it")
+            self.warn(place, f"{label.decode()} without its end, or with content that is not base64")
 
     def _take_table(self, name: str, data: bytes) -> None:
         try:

@@ -47,7 +47,7 @@ MEDIA_EVENT_LOG = f"application/vnd.{PROJECT}.tcg-event-log"
 MEDIA_DSTACK_LOG = f"application/vnd.{PROJECT}.dstack-event-log+json"
 """The event log of a dstack guest, in JSON."""
 MEDIA_DSTACK_STATEMENTS = f"application/vnd.{PROJECT}.dstack-statements+json"
-"""What dstack's services state beside a quote, unsigned: ``report_data``, ``vm_config``, ``info``, ``app_compose``."""
+"""Unsigned statements of dstack beside a quote: ``report_data``, ``vm_config``, ``info``, ``app_compose``."""
 MEDIA_ATTESTED_CERTIFICATE = f"application/vnd.{PROJECT}.attested-certificate"
 """X.509, DER, with a quote in an extension; the quote is an item of its own."""
 MEDIA_COMMITTED_DATA = f"application/vnd.{PROJECT}.committed-data+cbor"
@@ -108,7 +108,7 @@ class Evidence:
 
     Attributes:
         items: in the order of the document; names are unique.
-        presented: endorsements that came along as files of their own.
+        presented: endorsements that was given as files of their own.
     """
 
     items: tuple[EvidenceItem, ...]

@@ -37,8 +37,8 @@ MAX_CERTIFICATES = 64
 """Certificates and revocation lists that come as files of their own."""
 
 _Seen = TypeVar("_Seen")
-CLAUSE = "CLI.md, Inputs"
-HINT = "give a report, an envelope or another form of --form; what vendors publish goes to --endorsements"
+CLAUSE = "docs/cli-verify.md"
+HINT = "give a report, an envelope or another form of --form; pass what vendors publish with --endorsements"
 
 
 Piece = Literal["table", "bundle", "hcl", "tpm-quote", "dstack-answer", "dstack-info", "app-compose", "provider-keys"]

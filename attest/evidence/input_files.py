@@ -201,7 +201,7 @@ def _azure_item(hcl: bytes | None, quote: bytes | None, td_quotes: list[Evidence
 def _with_statements(
     items: tuple[EvidenceItem, ...], recognised: list[RecognisedFile], contents: list[FileContent]
 ) -> tuple[EvidenceItem, ...]:
-    """Append what dstack's services state beside a quote, if anything came along."""
+    """Append the statements of dstack's services beside a quote, if there are any."""
     answer = _at_most_one(recognised, contents, "dstack-answer")
     info = _at_most_one(recognised, contents, "dstack-info")
     app_compose = _at_most_one(recognised, contents, "app-compose")
@@ -241,7 +241,7 @@ def _with_table(items: tuple[EvidenceItem, ...], table: bytes) -> tuple[Evidence
             "a certificate table came beside evidence that is not a plain SNP report",
             expected="a plain report, or no table",
             got=", ".join(repr(item.media_type) for item in items),
-            hint="certificates for other evidence go to --endorsements",
+            hint="pass certificates for other evidence with --endorsements",
         )
     return (replace(items[0], media_type=MEDIA_SNP_EXTENDED, value=items[0].value + table),)
 

@@ -25,7 +25,7 @@ class JsonForm:
 
     Attributes:
         code: of every error, each an ``EvidenceError``.
-        of: stands in the text after the path, as for ``malformed``.
+        of: text after the path, as for ``malformed``.
     """
 
     code: str

@@ -1,6 +1,6 @@
 """Keccak-256 as Ethereum uses it: the hash of addresses, and of dstack's configuration id.
 
-It differs from SHA3-256 in the padding alone, and the libraries at hand do not offer it. Its inputs are short.
+It differs from SHA3-256 in the padding alone, and the libraries in use do not provide it. Its inputs are short.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Version  Header                                                               Co
 
 Nothing covers the header. Version 2, reports for the same machine, and other formats are refused by name.
 
-NOTE: no recorded evidence is at hand: the layout is that of the project's public headers.
+NOTE: no recorded evidence is available: the layout is that of the project's public headers.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def read_open_enclave(data: bytes) -> OpenEnclaveEvidence:
     if version == _REPORT and any(claims):
         raise malformed(
             "report",
-            "a quote and nothing behind it",
+            "a quote and nothing after it",
             f"{len(claims)} bytes",
             code="open-enclave-malformed",
             of=" of Open Enclave",

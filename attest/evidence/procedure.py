@@ -14,7 +14,7 @@ variables, and ends the block with what the step expected and what it got::
 The steps are a named tuple, in order, each with the id of its check and its clause. There are two ways to open one:
 
 ``procedure.step``
-    for a step that all later ones stand on: its refusal ends the procedure.
+    for a step that all later ones depend on: its refusal ends the procedure.
 ``procedure.attempt``
     for a step that others can do without: its refusal is held back, and ``finish`` raises the worst one. Whatever the
     block assigns has a value before it, and a later step that depends on it states so (``procedure.need``).
@@ -140,7 +140,7 @@ class Procedure:
 
     Args:
         prefix: stands before the id of each check, for steps that several kinds of evidence share.
-        independent: the steps judge pieces that do not stand on each other. An attempt then holds back every refusal,
+        independent: the steps check pieces that do not depend on each other. An attempt then holds back every refusal,
             and a later step still passes. Otherwise it holds back only that an endorsement is missing or stale, so
             that evidence that is plainly false is called false; and after that no step counts as passed.
     """

@@ -42,7 +42,7 @@ from attest.evidence.snp.structure import REPORT_BYTES
 MAX_CERTIFICATES = 8
 _FORM = JsonForm(code="peer-form-malformed", clause="docs/forms.md")
 _NOTHING = (None, "")
-"""What stands for a member that is not there."""
+"""Values that mean an absent member."""
 _TDX_TEE_TYPE = 0x81
 _HEADER_LETTERS = 12
 """Letters of base64 for version, key type and TEE type, and one byte more."""

@@ -82,7 +82,7 @@ def recognise(file: str, data: bytes) -> RecognisedFile:
             file=file,
             expected="evidence",
             got=f"{len(data)} bytes",
-            hint="collect it anew: whatever wrote this file has failed",
+            hint="collect it again: the program that wrote this file failed",
         )
     # Lines 0 to 9: binary. None of them can be mistaken for text, which has no zero bytes and nothing above 0x7f.
     kind = binary_kind(data)
@@ -105,7 +105,7 @@ def _recognise_json(file: str, data: bytes) -> RecognisedFile:
         if kind.looks(document):
             return kind.recognised(file, data, document=document)
     members = ", ".join(map(repr, sorted(document)[:8])) if isinstance(document, dict) else "an array"
-    raise _unrecognised(file, data, f"JSON of no known kind ({members[:120]})")
+    raise _unrecognised(file, data, f"JSON of an unknown kind ({members[:120]})")
 
 
 def _recognise_encoded(file: str, text: str) -> RecognisedFile:
@@ -128,7 +128,7 @@ _PEM_BEGIN = re.compile(rb"^-----BEGIN ", re.MULTILINE)
 _FIRST_PEM = re.compile(rb"^-----BEGIN [^-]*+-----[^-]*+-----END [^-]*+-----", re.MULTILINE)
 _JWT = re.compile(rb"eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 _SHORTEST_ENCODED_CHARACTERS = 64
-"""Shorter than any evidence: the error for a word or two does not speak of base64."""
+"""Length below that of any evidence: the error for a word or two does not mention base64."""
 _HEX_TEXT = re.compile(r"(?:0x)?[0-9a-fA-F\s]+", re.ASCII)
 _BASE64_TEXT = re.compile(r"[A-Za-z0-9+/_\r\n-]++=?[\r\n]*+=?")
 
@@ -142,7 +142,7 @@ def _pem(file: RecognisedFile) -> FileContent:
     """Read certificates and CRLs, in order; another block is refused by its label, its content is not shown."""
     blocks = pem_blocks(file.data)
     if not blocks or len(blocks) != len(_PEM_BEGIN.findall(file.data)):
-        raise _unrecognised(file.file, file.data, "PEM with a block that does not end as it begins")
+        raise _unrecognised(file.file, file.data, "PEM with a block whose BEGIN and END labels differ")
     if len(blocks) > MAX_CERTIFICATES:
         raise refuse(
             "evidence-too-large",
@@ -186,10 +186,10 @@ def _require_known_label(label: str, file: str) -> None:
 def _unrecognised(file: str, data: bytes, what: str) -> EvidenceError:
     size = f"{len(data)} bytes"
     if has_version(data):
-        size += f"; an SNP report has {REPORT_BYTES}, an extended one a certificate table behind it"
+        size += f"; an SNP report has {REPORT_BYTES}, an extended one has a certificate table after it"
     return refuse(
         "evidence-unrecognised",
-        f"{file} is in no known form: {what}, {size}",
+        f"{file} has no known form: {what}, {size}",
         file=file,
         expected=f"one of {', '.join(FORMS)}",
         got=what,

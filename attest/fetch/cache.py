@@ -30,7 +30,7 @@ from attest.user_folders import user_folder
 _FORMAT = "attest.cache/1"
 _DIRECTORY_MODE = 0o700
 _OVERHEAD_BYTES = 8192
-"""Of a record, beside the answer: two addresses and the request."""
+"""Maximum size of a record without the answer: two addresses and the request."""
 
 
 def default_cache_directory(environ: Mapping[str, str]) -> Path:

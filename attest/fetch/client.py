@@ -40,7 +40,7 @@ CONNECT_SECONDS = 10.0
 READ_SECONDS = 20.0
 """Between two pieces of an answer."""
 TRANSFER_SECONDS = 60.0
-"""For one whole answer, so that single bytes now and then do not stall the caller."""
+"""Time limit for one whole answer, so that a slow server does not stall the caller."""
 
 _SECONDS = re.compile(r"[0-9]{1,9}")
 _NOT_FOUND = frozenset({400, 404})

@@ -4,8 +4,8 @@ A ``VMLaunchEndorsement`` holds a serialized ``VMGoldenMeasurement`` and a signa
 certificate of the signing key lies within the signed bytes; Google's root issued it. The root is the caller's to name:
 none is shipped, and none is taken from the endorsement.
 
-Status: from Google's published messages and verifier; no endorsement of a running machine was at hand. Nothing revokes
-an endorsement or its certificate.
+Status: from Google's published messages and verifier; no endorsement of a running machine was available. An endorsement
+and its certificate cannot be revoked.
 
 Spec: google/gce-tcb-verifier, proto/endorsement.proto, README.md and gcetcbendorsement/README.md.
 """
@@ -42,7 +42,7 @@ _CERTIFICATE_SCHEMES: dict[bytes, padding.AsymmetricPadding] = {
     bytes.fromhex(_PSS_SHA256): _PSS,
     bytes.fromhex(_RSA_SHA256): padding.PKCS1v15(),
 }
-"""By DER AlgorithmIdentifier; the salt has 32 bytes."""
+"""Signature algorithms by DER AlgorithmIdentifier; the salt has 32 bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ class ParsedLaunchEndorsement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedLaunchEndorsement:
-    """An endorsement that Google's root vouches for at the given moment."""
+    """An endorsement that verifies under Google's root at the given moment."""
 
     parsed: ParsedLaunchEndorsement
     signer: Certificate
@@ -248,7 +248,7 @@ def _require_issued(signer: Certificate, root: Certificate) -> None:
     """Require name and signature of the root; other certificates within the endorsement count nothing.
 
     NOTE: Google's verifier takes any algorithm of a certificate. Its published test certificates have RSASSA-PSS;
-    PKCS #1 v1.5 is accepted beside it, both with SHA-256, since the root of production was not at hand.
+    PKCS #1 v1.5 is accepted beside it, both with SHA-256, since the root of production was not available.
     """
     scheme = _CERTIFICATE_SCHEMES.get(signer.algorithm)
     if signer.issuer != root.subject or scheme is None or not _holds(signer.tbs, signer.signature, root.spki, scheme):

@@ -39,7 +39,7 @@ _MAX_PE_SECTIONS = 96
 _SECTION_HEADER_BYTES = 40
 _CHECKSUM_AT, _SIZE_OF_HEADERS_AT = 64, 60
 _DIRECTORY_COUNT_AT = {0x10B: 92, 0x20B: 108}
-"""By magic number: PE32, PE32+."""
+"""Offsets by magic number: PE32, PE32+."""
 _CERTIFICATES = 4
 """Index of the directory of certificates, which the digest leaves out."""
 
@@ -169,7 +169,7 @@ def _pe_sections(headers: list[bytes], end: int, name: str) -> list[tuple[int, i
     sections = [(_number(header, 20, 4), _number(header, 16, 4)) for header in headers]
     sections = [(offset, size) for offset, size in sections if size]
     if any(offset + size > end for offset, size in sections):
-        _refuse(name, "a section of it lies outside the file")
+        _refuse(name, "a section of it is outside the file")
     return sections
 
 

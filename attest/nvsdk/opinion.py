@@ -216,7 +216,7 @@ def _finding(name: str, step: JsonValue) -> Finding:
 def _rim_finding(role: MeasurementSource, step: str, steps: dict[str, JsonValue], *, offered: bool) -> Finding:
     name = f"{role}_rim.{step}"
     if not offered:
-        return Finding(name=name, outcome=Outcome.NOT_EVALUATED, detail="no RIM of the report's version at hand")
+        return Finding(name=name, outcome=Outcome.NOT_EVALUATED, detail="no RIM of the report's version is available")
     unread = _finding(name, steps.get("read"))
     return unread if unread.outcome is Outcome.FAIL else _finding(name, steps.get(step))
 

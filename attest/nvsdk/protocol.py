@@ -28,7 +28,7 @@ from attest.evidence.gpu.rim import ParsedRim, read_rim
 from attest.nvsdk.environment import NvsdkEnvironment
 
 SDK_SECONDS = 60.0
-"""For one process: importing NVIDIA's packages takes about a second, verifying one device a twentieth of that."""
+"""Time limit of one process: it imports NVIDIA's packages in about a second, and verifies a device in 50 ms."""
 COLLECT_SECONDS = 180.0
 """Their own limit for each NVML call is 30 s."""
 MAX_TRIES = 4
@@ -176,7 +176,7 @@ def _unusable(problem: str) -> ConfigurationError:
         f"NVIDIA's Python SDK cannot be used: {problem}",
         code="nvsdk-unusable",
         got=problem,
-        hint="'attest nvsdk status' shows what is installed; 'attest nvsdk install --yes' installs it anew",
+        hint="'attest nvsdk status' shows what is installed; 'attest nvsdk install --yes' reinstalls it",
     )
 
 

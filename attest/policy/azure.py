@@ -83,7 +83,7 @@ def decode_azure(value: JsonValue, path: str, references: Mapping[str, Reference
     section.finish()
     if not demands.judges_boot:
         expected = (
-            "pcr0 to pcr23, one at least, or the boot loader's lists of event_log: nothing else measures what the VM "
+            "at least one of pcr0 to pcr23, or the boot loader's lists of event_log: nothing else measures what the VM "
             "booted; or {unchecked: reason} there"
         )
         raise refuse(path, expected, shown="none of them", at_key=True)

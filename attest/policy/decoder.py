@@ -201,7 +201,7 @@ def boolean(value: JsonValue, path: str) -> bool:
 
 
 def integer(low: int, high: int) -> Decoder[int]:
-    """Decode an integer between both bounds, which are included; a boolean is none."""
+    """Decode an integer between both bounds, inclusive; a boolean is not an integer."""
 
     def decode(value: JsonValue, path: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:

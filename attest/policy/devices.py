@@ -99,14 +99,14 @@ def _number(value: JsonValue, path: str) -> Count:
 def device_set_rules(devices: DeviceSetDemands, *, cpu_kinds: Iterable[str], gpus: bool) -> tuple[Rule, ...]:
     """Return the rules over all devices of an Attester.
 
-    If the policy has demands on kinds of CPU, evidence of one of them must come along: otherwise these demands would be
+    If the policy has demands on kinds of CPU, evidence of one of them is required: otherwise these demands would be
     met by leaving it out.
     """
     return tuple(_rules(devices, tuple(cpu_kinds), gpus=gpus))
 
 
 def cpu_rule(kinds: Iterable[str]) -> tuple[Rule, ...]:
-    """Return the rule that evidence of a CPU of one of these kinds came along. Nothing relaxes it."""
+    """Return the rule that requires evidence of a CPU of one of these kinds. Nothing relaxes it."""
     return tuple(_DEVICES.rule("cpu", Demand(tuple(kinds)), one_of, category="instance-identity", claim="cpu_kind"))
 
 

@@ -175,7 +175,7 @@ def _words_of_yaml(problem: Exception) -> str:
         return " ".join(str(getattr(problem, "reason", problem)).split())[:300]
     if words.startswith("found duplicate key"):
         key = words.partition('"')[2].partition('" with value')[0]
-        return f"duplicate key {key[:80]!r}: it is there twice in one mapping"
+        return f"duplicate key {key[:80]!r}: it occurs twice in one mapping"
     context = " ".join(str(getattr(problem, "context", None) or "").split())
     from_line = f" that begins in line {begun.line + 1}" if context and begun is not None else ""
     return (f"{context}{from_line}: {words}" if context else words)[:300]

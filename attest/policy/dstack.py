@@ -1,6 +1,6 @@
 """Demands of a policy on what dstack measured into RTMR3: the keys of ``dstack``, and their rules.
 
-The events are only as good as the code that extends the register. So the section stands beside ``tdx`` with demands on
+The events are only as good as the code that extends the register. So the section requires ``tdx`` with demands on
 RTMR1 and RTMR2, in which kernel, command line and the hash of the root file system are measured (dstack.md 1).
 """
 
@@ -18,7 +18,7 @@ from attest.policy.rules import Rule, RuleMaker, Subject, Test, one_of
 
 _CLAUSE = "dstack events of RTMR3"
 _EVENT_LOG = "eventlog"
-"""The relaxation under which no log need come along."""
+"""The relaxation under which no log is required."""
 _PROVIDER = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 COMPOSE_HASH_BYTES = 32
 OS_IMAGE_BYTES = 32
@@ -99,7 +99,7 @@ def _one_of_providers(accepted: tuple[AcceptedKeyProvider, ...]) -> Test:
 
 
 def _claim(name: str, kind: ClaimType, read: Callable[[DstackFacts], ClaimValue]) -> Claim:
-    """Make a claim that is absent when no log came along, or when it does not state the fact."""
+    """Make a claim that is absent when no log was given, or when it does not state the fact."""
 
     def get(facts: DstackFacts | None) -> ClaimValue:
         return None if facts is None else read(facts)

@@ -40,7 +40,7 @@ from attest.policy.rules import Rule, RuleMaker, Subject, Test, is_
 
 _CLAUSE = "TCG PC Client Platform Firmware Profile"
 _EVENT_LOG = "eventlog"
-"""The relaxation under which no log need come along."""
+"""The relaxation under which no log is required."""
 _STORES = ("pk", "kek", "db", "dbx")
 FIRMWARE_LISTS = ("boot_variables", "other_firmware_events")
 """Keys that together name every event of the registers in which firmware measures boot variables and ACPI tables."""
@@ -238,7 +238,7 @@ def _application_text(accepted: tuple[ApplicationEvents, ...]) -> str:
 
 
 def _claim(name: str, kind: ClaimType, read: Callable[[EventLogFacts], ClaimValue]) -> Claim:
-    """Make a claim that is absent when no log came along, or when the log cannot prove it."""
+    """Make a claim that is absent when no log was given, or when the log cannot prove it."""
 
     def get(facts: EventLogFacts | None) -> ClaimValue:
         return None if facts is None else read(facts)

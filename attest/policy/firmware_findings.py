@@ -26,7 +26,7 @@ class FirmwareFinding:
 
     Attributes:
         item: the device, by its name in the evidence.
-        section: the key of a policy that speaks of it: ``snp``.
+        section: the key of a policy that covers it: ``snp``.
         component: as floors name it: ``microcode``.
         entries: the bulletins, the one with the highest level first.
     """
@@ -76,7 +76,7 @@ def _finding(item: str, section: str, level: _Level, table: FirmwareTable) -> It
     try:
         found = read_floor_demand(level.product, level.component, level.text)
     except InvalidValueError:
-        return  # no version that the table could speak of; a policy's range does not have it either
+        return  # no version that the table could cover; a policy's range does not have it either
     entries = table.unmet(found, cpuid=level.cpuid)
     if entries:
         yield FirmwareFinding(item=item, section=section, component=level.component, found=level.text, entries=entries)
@@ -128,4 +128,4 @@ _LEVELS: Final[Mapping[str, tuple[str, _Reader]]] = MappingProxyType(
         "nvidia-switch": ("nvswitch", _switch),
     }
 )
-"""For each kind of device the key of a policy, and the levels that the evidence states."""
+"""Key of a policy for each kind of device, and the levels that the evidence states."""

@@ -4,8 +4,8 @@ The table demands nothing: policies and floors do. It is a document like a polic
 digest of its canonical JSON, and signed the same way. One is built in; an operator's own of a higher version takes its
 place.
 
-Levels of a component can have several lines: AMD counts microcode anew for each model and stepping of a product, and
-NVIDIA mends each branch of its driver. An entry of such a line says so, and judges nothing else.
+Levels of a component can have several lines: AMD counts microcode separately for each model and stepping of a product,
+and NVIDIA fixes each branch of its driver. An entry for such a line names it, and applies to nothing else.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _UNORDERED: Final = ("tcb_status", "advisory")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirmwareLine:
-    """The processors whose levels an entry speaks of, by CPUID; everything of the product where nothing is stated."""
+    """The processors that an entry covers, by CPUID; the whole product if nothing is stated."""
 
     models: tuple[int, int] | None = None
     stepping: int | None = None
@@ -59,7 +59,7 @@ class FirmwareEntry:
 
     Attributes:
         demand: the product, its component, and the first level with the fix.
-        since: the first level that the entry speaks of, such as that of a driver's branch; None for any.
+        since: the first level that the entry covers, such as that of a driver's branch; None for any.
         published: date of the bulletin, or its month or year where the source says no more.
         source: address of the bulletin.
         read_in: the document in which the level was read.
@@ -75,7 +75,7 @@ class FirmwareEntry:
     read_in: str
 
     def speaks_of(self, found: FloorDemand) -> bool:
-        """Return True if a level is one of those that the entry speaks of."""
+        """Return True if the entry covers a level."""
         same = (found.product, found.component) == (self.demand.product, self.demand.component)
         return same and (self.since is None or found.covers(self.since))
 

@@ -27,7 +27,7 @@ from attest.policy.rules import Rule, RuleMaker, Test
 from attest.policy.snp_tcb import covers, shortfall, tcb_of_product
 from attest.policy.versions import Numbering, Version, parse_version
 
-_SIMULATED: Final = "a floor judges firmware; a key's own policy judges the anchor"
+_SIMULATED: Final = "a floor covers firmware; the policy of a key covers the anchor"
 _Value = Any  # the component's own type, which its kind reads, compares and joins
 
 

@@ -175,7 +175,7 @@ def _td_state(tdx: TdxDemands) -> Iterator[Rule]:
         lambda _: one_of([0]),
         category="configuration",
         claim="td_attributes.unnamed",
-        expected=lambda _: "no bit that has no name here",
+        expected=lambda _: "no bit without a known name",
     )
     yield from _TDX.rule(
         "unknown_xfam",

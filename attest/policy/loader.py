@@ -49,7 +49,7 @@ class Policy:
         simulated: why simulated evidence is tolerated, or None to refuse it.
         unchecked: what verification need not judge, each with its reason.
         gpu_tolerances: what verification is to let pass in GPUs by name; shown in every result.
-        switch_tolerances: likewise in NVSwitches, whose measurements have other meanings.
+        switch_tolerances: as above in NVSwitches, whose measurements have other meanings.
         accepted_spls: the same for levels in the certificate of a SEV-SNP report's key.
         verifiers: the Verifiers whose tokens it accepts in the place of evidence.
         production: False for the built-in baseline, which is no production policy.
@@ -128,7 +128,7 @@ def load_policy(
     """Read a policy from YAML or JSON; both of one content have one digest.
 
     ``name`` is the document's name in errors, such as the path of its file. Of ``references``, the documents of
-    reference values at hand, only those that the policy accepts count.
+    reference values available, only those that the policy accepts count.
 
     Raises:
         ConfigurationError: ``policy-unreadable`` or ``policy-invalid``, with line and column; ``references-missing``,

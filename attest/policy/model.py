@@ -121,8 +121,8 @@ def decode_policy(
 ) -> PolicyDocument:
     """Read a policy document.
 
-    Of ``documents``, the reference documents at hand, only those that the policy accepts count. ``incomplete`` reads it
-    for inspection, with or without its documents; see ``merge_at_hand``.
+    Of ``documents``, the available reference documents, only those that the policy accepts count. ``incomplete`` reads
+    it for inspection, with or without its documents; see ``merge_at_hand``.
 
     Raises:
         ConfigurationError: ``policy-invalid``, with the path of the value and what was expected there; or as

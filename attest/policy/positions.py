@@ -97,7 +97,7 @@ _TOKEN = re.compile(r'[{}\[\],:]|"(?:[^"\\]|\\.)*"|[^\s{}\[\],:"]+')
 
 
 def json_places(text: str) -> Located:
-    """Return the places of a JSON document that is well formed, but for keys that stand twice in one object."""
+    """Return the places of a JSON document that is well formed, except for duplicate keys in one object."""
     return _Json(text).document()
 
 

@@ -130,7 +130,7 @@ def tolerated_spls(policy: PolicyDocument) -> tuple[AcceptedValue, ...]:
 
 
 def _different(path: str, keys: str, first: str) -> InvalidValueError:
-    why = "evidence is verified once, and what one branch tolerates all would"
+    why = "evidence is verified once, so a tolerance of one branch would apply to all"
     return refuse(path, f"the same {keys} as in {first} ({why})", "others", at_key=True)
 
 

@@ -40,14 +40,14 @@ class ReferenceValues:
 
 
 class IncompleteReferences(dict[str, ReferenceValues]):
-    """Reference values of a policy some of whose documents are not at hand: any other name may be in one of them.
+    """Reference values of a policy some of whose documents are not available: any other name may be in one of them.
 
-    For inspection of a policy, never for appraisal: a name that is not at hand has no value, and so accepts nothing.
+    For inspection of a policy, never for appraisal: an unavailable name has no value, so it accepts nothing.
     """
 
     def __missing__(self, name: str) -> ReferenceValues:
         """Return the name without a value."""
-        return ReferenceValues(values=(), origin=f"{name} stands in a document that was not given", expires=None)
+        return ReferenceValues(values=(), origin=f"{name} is defined in a document that was not given", expires=None)
 
 
 decode_reference_values = record_of(ReferenceValues)

@@ -27,9 +27,9 @@ class Subject(enum.Enum):
     DEVICE = enum.auto()
     """The verified evidence, as the procedure of its format returned it."""
     EVENT_LOG = enum.auto()
-    """The facts of the event log that replays to its registers; None where no log came along."""
+    """The facts of the event log that replays to its registers; None where no log was given."""
     DSTACK = enum.auto()
-    """The facts of dstack in such a log, none of another log; None where no log came along."""
+    """The facts of dstack in such a log, none of another log; None where no log was given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Rule:
         relaxed: the reason of the policy's author to leave the test out, or None.
         subject: the object that ``claim`` is read from.
         tolerated_by: the name in ``Unchecked.NAMES`` that tolerates that the claim is absent, or, of a rule over an
-            event log, that no log came along; None: nothing does. A claim that is there is judged all the same.
+            event log, that no log was given; None: nothing does. A claim that is there is judged all the same.
         failure_text: writes a value for which the test does not hold; None: as any other value.
     """
 
@@ -96,7 +96,7 @@ class Rule:
 
     def _relaxation(self, subject: object, value: ClaimValue, reasons: Mapping[str, str]) -> str | None:
         """Return the author's reason to leave the test out, or the caller's for an absent claim or log."""
-        # A gap in a log that came along relaxes nothing: the sender of the log chose the gap.
+        # A gap in a log that was given relaxes nothing: the sender of the log chose the gap.
         missing = value if self.subject is Subject.DEVICE else subject
         if self.relaxed is not None or missing is not None or self.tolerated_by is None:
             return self.relaxed

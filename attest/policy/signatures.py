@@ -40,7 +40,7 @@ from attest.policy.signing_keys import (
 
 SIGNATURE_SCHEMA: Final = "attest.policy-signature/1"
 MAX_SIGNATURE_BYTES: Final = 16 * 1024
-"""Of a signature file; a real one has about 500 bytes."""
+"""Maximum size of a signature file; a real one has about 500 bytes."""
 MAX_SIGNATURES: Final = 64
 MAX_KEYS: Final = 64
 _DOMAINS: Mapping[str, bytes] = {
@@ -269,7 +269,7 @@ def _bounded(signatures: Iterable[DocumentSignature]) -> tuple[DocumentSignature
         raise ConfigurationError(
             f"{len(found)} signatures, more than {MAX_SIGNATURES}",
             code="policy-signature-unreadable",
-            hint="give those of your keys",
+            hint="give only the signatures of your keys",
         )
     return found
 

@@ -59,7 +59,7 @@ def _distinct_tcbs(value: JsonValue, path: str, product: SnpProduct) -> tuple[Sn
     seen = set[SnpTcbVersion]()
     for index, tcb in enumerate(found):
         if tcb in seen:
-            raise refuse(f"{path}[{index}]", "a TCB that does not stand there already", str(tcb))
+            raise refuse(f"{path}[{index}]", "a TCB that is not listed already", str(tcb))
         seen.add(tcb)
     return found
 

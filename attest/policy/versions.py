@@ -51,7 +51,7 @@ class Version:
 
 
 def parse_version(text: str, numbering: Numbering) -> Version | None:
-    """Read a version; None for text that is none, which therefore is in no range."""
+    """Read a version; None for other text, which is in no range."""
     if not numbering.grammar.fullmatch(text):
         return None
     components = [int(part, numbering.base) for part in text.split(".")]

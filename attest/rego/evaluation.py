@@ -215,7 +215,7 @@ def _affirming(found: JsonValue) -> Mapping[str, int]:
     for rule, value in found.items():
         name = TRUST_CLAIMS.get(rule.replace("-", "_"))
         if name is None or name in claims:
-            raise _RefusedError(f"{rule[:40]!r} is no trust claim, or stands twice")
+            raise _RefusedError(f"{rule[:40]!r} is not a trust claim, or occurs twice")
         if isinstance(value, bool) or not isinstance(value, int) or not -128 <= value <= 127:
             raise _RefusedError(f"{name} is no integer from -128 to 127")
         claims[name] = value

@@ -145,7 +145,7 @@ class Passport:
                 field="passport.signature",
                 expected="a signature over this service, challenge, EAR, keys and leases",
                 clause="RFC 8725; docs/tokens.md",
-                hint="only the workload whose key an EAR names can use it, and it signs each request anew",
+                hint="only the workload whose key an EAR names can use it, and it signs every request",
             ) from exc
         return keys
 

@@ -35,7 +35,7 @@ DEFAULT_KEMS: Final = (KEM_HYBRID,)
 PUBLISHED: Final = "prompt-key-published"
 CONTEXT: Final = "attest-prompt/v1"
 SKEW_SECONDS: Final = 60
-"""How much a sender's clock may be slow."""
+"""Maximum delay of a sender's clock."""
 _HEAD = "attest-prompt-key/v1"
 _TEXTS = ("tenant", "key_id", "algorithm", "public_key", "policy_sha256", "not_before", "use_until", "logged")
 _PROMPT = "prompt key"

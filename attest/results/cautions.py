@@ -1,4 +1,4 @@
-"""What a result does not show, although the evidence is genuine or acceptable. Cautions change no outcome."""
+"""Cautions: gaps of a result, although the evidence is genuine or acceptable. They do not change the outcome."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from attest.policy.snp import EXTRACTED_PRODUCTS
 from attest.verification import Freshness, VerifiedEvidence
 
 _KEYS_EXTRACTED = (
-    "report keys of {product} were extracted in public, by software (arXiv 2605.12990): any report of it may be forged"
+    "report keys of {product} were extracted by software, as published (arXiv 2605.12990): "
+    "any of its reports may be forged"
 )
 _NOT_UNDERSTOOD = "values without a known meaning were accepted, because the policy names them: {named}"
 _NO_FRESHNESS = Caution(
     code="freshness-not-evaluated",
-    message="no nonce was compared: the evidence may be of any age, or sent a second time",
+    message="no nonce was compared: the evidence may be of any age, or replayed",
 )
 _NO_POLICY = Caution(
     code="policy-not-judged",
-    message="no policy was applied: the evidence is genuine; whether its machine is acceptable is not judged",
+    message="no policy was applied: the evidence is genuine, but its machine was not appraised",
 )
 _BASELINE = Caution(
     code="baseline-used",
-    message="the baseline is no production policy: it judges neither what runs (measurement) nor which firmware; "
+    message="the baseline is not a production policy: it checks neither the software (measurement) nor the firmware; "
     "write a policy, and give it with --policy",
 )
 

@@ -115,7 +115,7 @@ def _parts(data: bytes) -> _Parts:
             raise _malformed("expected [protected, unprotected, payload, signature]")
     claims = claims_value(payload, what="the claims")
     if not isinstance(claims, Mapping):
-        raise _malformed("the payload is no map of claims")
+        raise _malformed("the payload is not a map of claims")
     return _Parts(
         protected=protected, payload=payload, signature=signature, algorithm=algorithm, kid=kid, claims=claims
     )
@@ -124,7 +124,7 @@ def _parts(data: bytes) -> _Parts:
 def _header(protected: bytes, unprotected: CborClaims) -> tuple[int, bytes]:
     header = claims_value(protected, what="the protected header")
     if not isinstance(header, Mapping):
-        raise _malformed("the protected header is no map")
+        raise _malformed("the protected header is not a map")
     _require_labels(header, _PROTECTED_LABELS, "protected")
     _require_labels(unprotected, _UNPROTECTED_LABELS, "unprotected")
     if _KID in header and _KID in unprotected:

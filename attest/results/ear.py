@@ -98,7 +98,7 @@ class TrustVector:
             ValueError: an unknown label, or as the constructor.
         """
         if unknown := set(values) - set(VECTOR_LABELS):
-            raise ValueError(f"{min(unknown)[:40]!r} is no claim of the trustworthiness vector")
+            raise ValueError(f"{min(unknown)[:40]!r} is not a claim of the trustworthiness vector")
         return TrustVector(**{label.replace("-", "_"): value for label, value in values.items()})
 
     def items(self) -> Iterator[tuple[str, int]]:

@@ -66,8 +66,8 @@ VALUES: Final[Mapping[str, _Values]] = {
         _Values(passed=2, warning=32, failed=96),
     ),
 }
-"""By AR4SI claim, for the policy's checks; 3 for executables means: approved at boot. No rule of this version covers
-file-system, storage-opaque or sourced-data."""
+"""Trustworthiness values of a policy's checks by AR4SI claim; 3 for executables means: approved at boot. No rule of
+this version covers file-system, storage-opaque or sourced-data."""
 _UNKNOWN_HARDWARE = 97
 _KNOWN_WEAKNESSES = 32
 _APPROVED_AT_RUN_TIME = 2

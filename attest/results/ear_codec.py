@@ -121,7 +121,7 @@ def _profile_of(value: object) -> str:
         raise malformed("eat_profile: missing")
     if value != EAR_PROFILE and value not in LEGACY_PROFILES:
         raise UnsupportedError(
-            "the token is of a profile that is not known here",
+            "the token's profile is not known",
             code="ear-profile-unknown",
             field="eat_profile",
             expected=f"{EAR_PROFILE}, or one of {', '.join(LEGACY_PROFILES)}",

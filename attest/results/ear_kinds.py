@@ -118,7 +118,7 @@ def read_text(value: object, _form: EarEncoding, path: str) -> str:
 
 
 def read_int(value: object, _form: EarEncoding, path: str) -> int:
-    """Read an integer; a float is none, however whole."""
+    """Read an integer; a float is refused, even a whole one."""
     if isinstance(value, bool) or not isinstance(value, int) or not -_INT64 <= value < _INT64:
         raise malformed(f"{path}: expected an integer of 64 bits")
     return value
@@ -172,7 +172,7 @@ def _read_vector(value: object, form: EarEncoding, path: str) -> TrustVector:
     values: dict[str, int] = {}
     for label, number in value.items():
         if isinstance(label, bool) or label not in labels:
-            raise malformed(f"{path}.{str(label)[:40]}: no claim of the vector")
+            raise malformed(f"{path}.{str(label)[:40]}: not a claim of the vector")
         values[VECTOR_LABELS[labels.index(label)]] = read_int(number, form, f"{path}.{label}")
     return TrustVector.of(values)  # which refuses an empty one
 
@@ -185,7 +185,7 @@ def _write_nonce(value: tuple[bytes, ...], form: EarEncoding) -> Any:  # noqa: A
 def _read_nonce(value: object, form: EarEncoding, path: str) -> tuple[bytes, ...]:
     if isinstance(value, list | tuple):
         if len(value) < 2:
-            raise malformed(f"{path}: an array of nonces has two at least")
+            raise malformed(f"{path}: an array of nonces has at least two")
         return tuple(read_bytes(nonce, form, f"{path}[{index}]") for index, nonce in enumerate(value))
     return (read_bytes(value, form, path),)
 

@@ -205,7 +205,7 @@ class _Procedure:
         if ear.expires is not None and at >= _moment(ear.expires):
             raise self._not_in_time("token-expired", f"before {rfc3339_text(_moment(ear.expires))}", "expired")
         if ear.expires is None and max_age is None:
-            raise self._not_in_time("token-expired", "exp, or a greatest age", "without an end")
+            raise self._not_in_time("token-expired", "exp, or a maximum age", "without an end")
         if max_age is not None and at - _moment(ear.issued_at) > max_age:
             issued = rfc3339_text(_moment(ear.issued_at))
             raise self._not_in_time("token-too-old", f"within {max_age} after {issued}", "too old")
@@ -290,7 +290,7 @@ def _require_founded(ear: Ear) -> None:
     for path, stated, founded in claims:
         if _GOODNESS[stated] > _GOODNESS[founded]:
             raise VerificationError(
-                f"{path} claims more than it rests on",
+                f"{path} claims a better status than its vectors support",
                 code="ear-status-unfounded",
                 field=path,
                 expected=f"{founded}, or worse",

@@ -59,7 +59,7 @@ class IssuerKey:
     def __post_init__(self) -> None:
         """Refuse a key that would be published for ever, or end while it signs."""
         if (self.state is SigningKeyState.RETIRED) != (self.until is not None):
-            raise ValueError("a retired key, and no other, has the moment until which it is published")
+            raise ValueError("only a retired key has a time until which it is published")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class TokenIssuer:
         if len({entry.key.kid for entry in self.keys}) != len(self.keys):
             raise ValueError("one key has two states")
         if self.max_lifetime <= timedelta(0):
-            raise ValueError("a token lives for a positive time")
+            raise ValueError("the lifetime of a token is positive")
 
     @property
     def current(self) -> SigningKey:
@@ -116,7 +116,7 @@ class TokenIssuer:
         if len(token_id) < MIN_TOKEN_ID_BYTES:
             raise ValueError(f"a token id has at least {MIN_TOKEN_ID_BYTES} random bytes")
         if not timedelta(seconds=1) <= lifetime <= self.max_lifetime:
-            raise ValueError(f"a token lives for one second at least and {self.max_lifetime} at most")
+            raise ValueError(f"the lifetime of a token is at least one second and at most {self.max_lifetime}")
         ear = build_ear(
             (results,) if isinstance(results, AttestationResult) else tuple(results),
             verifier=self.verifier,

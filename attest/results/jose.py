@@ -190,7 +190,7 @@ def _spki_of(jwk: Mapping[str, JsonValue]) -> bytes:
     """Return the key as SubjectPublicKeyInfo.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a readable key.
         ConfigurationError: ``token-library-missing``.
     """
     jose = _library()
@@ -239,10 +239,10 @@ def unverified_claims(token: str, *, what: str, refusal: Callable[[str], Evidenc
     """
     words = token.split(".")
     if len(words) != 3:
-        raise refusal("expected three words with dots between them")
+        raise refusal("expected three parts with dots between them")
     claims = json_value(base64url_bytes(words[1], what=what), what=what)
     if not isinstance(claims, dict):
-        raise refusal("the payload is no object")
+        raise refusal("the payload is not an object")
     return claims
 
 
@@ -329,7 +329,7 @@ def _parts(token: str, what: str, ignored: frozenset[str]) -> tuple[dict[str, Js
         raise _malformed(what, f"{len(token)} characters, more than {MAX_TOKEN_BYTES}")
     words = token.split(".")
     if len(words) != 3 or not all(words[:2]):
-        raise _malformed(what, "expected three words with dots between them")
+        raise _malformed(what, "expected three parts with dots between them")
     header, claims = (json_value(base64url_bytes(word, what=what), what=what) for word in words[:2])
     if not isinstance(header, dict) or not isinstance(claims, dict):
         raise _malformed(what, "header and payload are objects")

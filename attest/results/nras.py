@@ -184,7 +184,9 @@ def _require_digests(overall: SignedToken, devices: Mapping[str, str]) -> None:
             ", ".join(sorted(submodules)) if isinstance(submodules, dict) else "none",
             ", ".join(sorted(devices)),
         )
-        raise _digest_mismatch("the overall token is about other devices than came with it", "submods", named, got)
+        raise _digest_mismatch(
+            ("the overall token lists other devices than the tokens that came with it"), "submods", named, got
+        )
     for name, text in devices.items():
         wanted: JsonValue = ["DIGEST", [_DIGEST, sha256(text.encode()).hexdigest()]]
         if submodules[name] != wanted:
@@ -239,7 +241,7 @@ def _require_in_time(token: SignedToken, what: str, at: datetime) -> None:
         expected=f"{rfc3339_text(begins)} <= at < {rfc3339_text(ends)}",
         got=rfc3339_text(at),
         clause=_CLAUSE,
-        hint="a token is valid for an hour: request a new one, or judge it at its time with --at",
+        hint="a token is valid for an hour: request a new one, or verify it at its time with --at",
     )
 
 

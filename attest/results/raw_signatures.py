@@ -66,7 +66,7 @@ class SigningKey:
 
     def __post_init__(self) -> None:
         if self.algorithm not in _names_for(self.public):
-            raise ValueError(f"{self.algorithm} is no algorithm of this key")
+            raise ValueError(f"{self.algorithm} is not an algorithm of this key")
 
     @property
     def jwk(self) -> dict[str, JsonValue]:
@@ -173,7 +173,7 @@ def jwk_thumbprint(jwk: Mapping[str, JsonValue]) -> str:
     """
     names = _REQUIRED.get(cast("str", jwk.get("kty")) if isinstance(jwk.get("kty"), str) else "", ())
     if not names or not all(isinstance(jwk.get(name), str) for name in names):
-        raise ValueError("a JWK of kind EC, OKP or RSA with all its public members was expected")
+        raise ValueError("expected a JWK of kind EC, OKP or RSA with all its public members")
     canonical = json.dumps({name: jwk[name] for name in names}, separators=(",", ":"), ensure_ascii=False)
     return base64url_text(sha256(canonical.encode()).digest())
 

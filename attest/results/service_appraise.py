@@ -15,7 +15,7 @@ from attest.results.nvidia_token_claims import MEASUREMENTS_MATCH, members
 from attest.results.service_token import VerifiedServiceToken
 from attest.results.token_facts import TokenFacts
 
-_CLAUSE = "CLI.md, baseline"
+_CLAUSE = "docs/cli-verify.md, baseline"
 _WITHOUT_DEBUG: Mapping[str, str] = {
     "sev-snp": "policy.debug",
     "tdx": "td_attributes.debug",
@@ -43,7 +43,7 @@ def _checks(facts: TokenFacts) -> Iterator[Check]:
     yield from _nvidia(facts) if facts.kind.startswith("nvidia") else _machine(facts)
     if facts.frame.service == "ita":
         unmatched = facts.statements.get("policies_unmatched", ())
-        yield _check("policy.token.policies", facts, unmatched == (), "every policy that was asked matches", unmatched)
+        yield _check("policy.token.policies", facts, unmatched == (), "every requested policy matches", unmatched)
 
 
 def _tee(facts: TokenFacts) -> Check:

@@ -222,7 +222,7 @@ def _signed(text: str, service: TokenServiceProfile, keys: tuple[TokenKey, ...],
     Raises:
         EvidenceError: ``token-malformed``; also another ``typ``, or a second spelling of the signature.
         EndorsementError: as ``verify_token``.
-        SignatureError: likewise.
+        SignatureError: as above.
     """
     signed = verify_token(
         text,

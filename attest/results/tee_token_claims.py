@@ -161,4 +161,6 @@ def _require_alike(token: ClaimReader, name: str, stated: bool | None, found: Cl
 
 
 def _contradiction(token: ClaimReader, name: str) -> EvidenceError:
-    return claim_invalid(token.where(name), "what the rest of the token says of the same bits", token.members[name])
+    return claim_invalid(
+        token.where(name), ("the value that the rest of the token states for these bits"), token.members[name]
+    )

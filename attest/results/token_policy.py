@@ -169,7 +169,7 @@ def _by_our_references(applied: Iterable[PolicyRef], policy: Policy) -> Check:
     found = [one.references for one in applied]
     return _check(
         "policy.verifier.references",
-        f"the reference values that count here, digest {policy.reference_digest.hex()}",
+        f"the reference values that apply here, digest {policy.reference_digest.hex()}",
         ", ".join("not stated" if one is None else one.hex() for one in dict.fromkeys(found)),
         holds=all(one == policy.reference_digest for one in found),
     )
@@ -204,7 +204,7 @@ def _names_another(policy: Policy, issuer: str, named: tuple[str, ...]) -> Check
     return _check(
         "policy.verifier.applied",
         f"this policy, digest {policy.digest.hex()}, or one of its policy_ids",
-        ", ".join(named)[:200] or "no policy that every submodule was judged by",
+        ", ".join(named)[:200] or "no policy that was applied to every submodule",
         holds=stated,
     )
 

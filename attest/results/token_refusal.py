@@ -104,7 +104,7 @@ class TokenChecks:
                 "the token is for another Relying Party",
                 code="token-audience-mismatch",
                 field="aud",
-                expected=wanted or "a token for anybody, or the audience of this Relying Party",
+                expected=wanted or "a token without an audience, or for this Relying Party",
                 got=got or "none",
                 clause="RFC 7519, section 4.1.3",
                 hint=hint,
@@ -138,7 +138,7 @@ def issuer_untrusted(issuer: str, trusted: Iterable[str], *, clause: str, proble
         expected=" or ".join(trusted) or "an issuer named with --trust",
         got=issuer[:120],
         clause=clause,
-        hint="if you trust it, say which keys may sign for it: --trust ISSUER=jwks.json",
+        hint="if you trust it, name the keys that may sign for it: --trust ISSUER=jwks.json",
     )
 
 
@@ -150,7 +150,7 @@ def token_malformed(problem: str, *, clause: str, what: str = "the token", field
 def algorithm_refused(what: str, *, algorithms: Iterable[str], got: str, clause: str) -> SignatureError:
     """Return the refusal of an algorithm that the caller does not accept of the issuer."""
     return SignatureError(
-        f"{what} is signed with an algorithm that is not accepted of its issuer",
+        f"{what} is signed with an algorithm that is not accepted for its issuer",
         code="token-algorithm-refused",
         field="alg",
         expected=" or ".join(sorted(algorithms)),
@@ -168,7 +168,7 @@ def key_unknown(what: str, *, got: str, clause: str) -> EndorsementError:
         expected="a key of the issuer's key set, given with --trust",
         got=got[:120],
         clause=clause,
-        hint="name the key set of the day the token was made: --trust ISSUER=FILE",
+        hint="give the key set of the day on which the token was made: --trust ISSUER=FILE",
     )
 
 
@@ -194,5 +194,5 @@ def not_in_time(
         expected=expected,
         got=rfc3339_text(at),
         clause=clause,
-        hint="request a new one, or judge it at its time with --at",
+        hint="request a new one, or verify it at its time with --at",
     )

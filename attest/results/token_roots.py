@@ -136,7 +136,9 @@ def _root_of(last: x509.Certificate, roots: Sequence[x509.Certificate]) -> x509.
     for root in roots:
         if _spki(root) == _spki(last) or _is_issued(last, root):
             return root
-    raise _bad_chain("the chain ends at no root that is named for the issuer", "a root given with --trust", "another")
+    raise _bad_chain(
+        ("the chain does not end at a root that is named for the issuer"), "a root given with --trust", "another"
+    )
 
 
 def _require_path(path: Sequence[x509.Certificate], at: datetime) -> None:
@@ -175,7 +177,11 @@ def _require_ca(certificate: x509.Certificate, *, below: int) -> None:
     is_ca = constraints is not None and constraints.ca and usage is not None and usage.key_cert_sign
     length = None if constraints is None else constraints.path_length
     if not is_ca or (length is not None and below > length):
-        raise _bad_chain("a certificate may not issue others here", "CA:TRUE, keyCertSign, and room below", "neither")
+        raise _bad_chain(
+            "a certificate may not issue others here",
+            ("CA:TRUE, keyCertSign, and a path length that permits it"),
+            "neither",
+        )
 
 
 def _extension(certificate: x509.Certificate, kind: type[_T]) -> _T | None:

@@ -109,7 +109,7 @@ def read_unverified(data: bytes) -> tuple[str, dict[str, JsonValue]]:
     try:
         text = data.decode("ascii").strip()
     except UnicodeDecodeError as exc:
-        raise malformed("it is no ASCII text") from exc
+        raise malformed("it is not ASCII text") from exc
     return text, unverified_claims(text, what="the token", refusal=malformed)
 
 
@@ -135,7 +135,7 @@ def claimed_service(claims: Mapping[str, JsonValue]) -> tuple[TokenService, Toke
     """
     name = _shape(claims)
     if name is None:
-        raise malformed("its claims are those of no service, or of several")
+        raise malformed("its claims fit no known service, or several")
     issuer = ClaimReader(members=claims).text("iss")
     if issuer is None:
         raise claim_invalid("iss", "the issuer", None)

@@ -42,7 +42,7 @@ class AsyncSession(BaseSession["httpx.AsyncClient"]):
 
     Arguments, settings and errors are those of ``Session``. A task renews the leases; callbacks run in the loop.
     Evidence is collected, and answers are checked, in a thread, without blocking the loop. A child process
-    after a fork starts anew, on its own loop.
+    after a fork starts again, on its own loop.
     """
 
     _turn: asyncio.Lock

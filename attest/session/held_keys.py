@@ -123,7 +123,7 @@ class Holdings:
             self._buffers.clear()
 
     def after_fork(self, error: Callable[[Held], LeaseLostError]) -> None:
-        """Start anew in a child process: leases and their key pair belong to the parent."""
+        """Start again in a child process: leases and their key pair belong to the parent."""
         self._lock = threading.Lock()  # the parent may have held it
         was_ended = self._ended
         self.end(error)

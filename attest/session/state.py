@@ -103,7 +103,7 @@ class BaseSession(ABC, Generic[_Client]):
         return self._exchange.proven
 
     def after_fork(self) -> None:
-        """Start anew in a child process, with its own connection and leases.
+        """Start again in a child process, with its own connection and leases.
 
         Locks and events are new: threads of the parent may hold the old ones.
         """

@@ -32,7 +32,7 @@ from attest.session.schedule import Deadline, Moment
 
 _T = TypeVar("_T")
 LEAST_SECONDS: Final = 1.0
-"""For a renewal of a lease that ends now."""
+"""Minimum time for the renewal of a lease that ends now."""
 _GONE = frozenset({"lease-ended", "lease-expired", "lease-unknown"})
 """A lost answer may have renewed the lease; the workload then requests the keys without a lease."""
 

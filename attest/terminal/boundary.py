@@ -79,7 +79,7 @@ def _unexpected(exc: Exception) -> int:
 
     report_error(
         f"attest {__version__} failed with an internal error: {type(exc).__name__}: {exc}"[:400],
-        f"this is a bug in attest, not in your input: please report it with the command line; "
+        f"this is a bug in attest, not in your input: report it with the command line; "
         f"{DEBUG_VARIABLE}=1 prints the details",
     )
     return EXIT_DEFECT

@@ -25,7 +25,7 @@ from kms.domain.errors import UnauthenticatedError
 MAX_BEARER_CHARACTERS: Final = 16 * 1024
 MAX_SUBJECT_CHARACTERS: Final = 255
 _TYPES: Final = frozenset({None, "jwt", "at+jwt", "application/jwt", "application/at+jwt"})
-"""In lower case. Tokens for other purposes, such as logout or DPoP, have other types: refused (RFC 8725, 3.11)."""
+"""Accepted token types, in lower case; logout tokens, DPoP and others are refused (RFC 8725, 3.11)."""
 _SAME: Final = {"Ed25519": "EdDSA"}
 _WHAT: Final = "the bearer token"
 _CNF_CERTIFICATE: Final = "x5t#S256"

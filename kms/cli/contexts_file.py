@@ -93,7 +93,7 @@ def require_name(name: str) -> str:
     """
     if not _NAME.fullmatch(name):
         raise ConfigurationError(
-            f"{name[:100]!r} is no name",
+            f"{name[:100]!r} is not a name",
             code="context-name-invalid",
             expected="1 to 63 characters of a-z, 0-9, '.', '_' and '-', the first a letter or digit",
         )
@@ -128,7 +128,7 @@ def read_contexts(environ: Mapping[str, str]) -> ContextsFile:
                     f"other users can change {path}, which decides which server a command changes",
                     code="contexts-exposed",
                     field=str(path),
-                    hint=f"chmod go-w {path}, and check what it says",
+                    hint=f"chmod go-w {path}, and check its content",
                 )
             text = file.read(_MAX_BYTES + 1)
     except FileNotFoundError:
@@ -163,11 +163,11 @@ def _parsed(document: dict[str, Any]) -> ContextsFile:
     contexts: dict[str, Context] = {}
     tables = document.pop("context", {})
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
-        raise ValueError("context is no table of contexts")
+        raise ValueError("context is not a table of contexts")
     for name, table in tables.items():
         unknown = table.keys() - known
         if unknown or not all(isinstance(value, str) for value in table.values()):
-            raise ValueError(f"context {name!r}: {', '.join(sorted(unknown)) or 'a value'} is not known or no text")
+            raise ValueError(f"context {name!r}: {', '.join(sorted(unknown)) or 'a value'} is unknown or not text")
         if table.get("token", "access_token") not in {"access_token", "id_token"}:
             raise ValueError(f"context {name!r}: token is access_token or id_token")
         contexts[require_name(name)] = Context(**table)
@@ -177,7 +177,7 @@ def _parsed(document: dict[str, Any]) -> ContextsFile:
     for name in identities.values():
         require_name(name)
     if current is not None and current not in contexts:
-        raise ValueError(f"the current context {current!r} is not there")
+        raise ValueError(f"the current context {current!r} does not exist")
     return ContextsFile(current=current, contexts=contexts, identities=identities)
 
 

@@ -50,7 +50,7 @@ def _freezing(scope: str) -> Callable[..., None]:
         if dry_run:
             tell_change("freeze", f"{wanted} would be frozen", details=details, would=True)
             return
-        # Without a terminal nobody can confirm, and a freeze must not fail for that.
+        # Without a terminal no one can confirm, and a freeze must not fail for that.
         if planned["thaw"] == "none" and not yes and sys.stdin.isatty():
             click.confirm(f"Freeze {wanted}?", abort=True, err=True)
         service.post("/v1/freezes", request)
@@ -63,7 +63,7 @@ def _freezing(scope: str) -> Callable[..., None]:
 _WAY_BACK = {
     "quorum": "note: lifting this freeze requires the quorum of the rule for 'thaw'",
     "one": "note: one person can lift this freeze (allow_thaw_by_one)",
-    "none": "warning: at present nobody can lift this freeze: there is no rule for 'thaw', and the setting "
+    "none": "warning: at present no one can lift this freeze: there is no rule for 'thaw', and the setting "
     "allow_thaw_by_one is off, or has no effect because the service once had a quorum. To be able to lift it, first "
     "register people and set a rule ('kms people add', 'kms quorum set thaw'). If there never was a rule, "
     "allow_thaw_by_one = true also takes effect after the freeze",
@@ -92,7 +92,7 @@ _WHAT = {
     "product": ("keys to a product (tdx, milan, fmspc:…)", "product milan"),
     "all": ("everything", "all"),
 }
-"""What a command freezes or thaws, and the end of an example."""
+"""Target of a command that freezes or thaws, and the end of an example."""
 
 
 def _add(

@@ -44,7 +44,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What the user does: open ``address`` in a browser, and enter ``code`` if it is not already there."""
+    """Instruction for the user: open ``address`` in a browser, and enter ``code`` if it is not already filled in."""
 
     address: str
     code: str
@@ -114,7 +114,7 @@ def _json(http: httpx.Client, method: str, url: str, form: Json | None = None, *
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict) or not (answer.is_success or (refusals and "error" in document)):
-        raise _unusable(f"{url[:200]} answered {answer.status_code} without what RFC 8628 asks for")
+        raise _unusable(f"{url[:200]} answered {answer.status_code} without the members that RFC 8628 requires")
     return document
 
 
@@ -133,7 +133,7 @@ def _require_https(address: str, what: str) -> None:
         url = httpx.URL("")
     if url.scheme != "https" or not url.host or not address.isprintable():
         raise ConfigurationError(
-            f"{what} is no https address: {address[:200]!r}",
+            f"{what} is not an https address: {address[:200]!r}",
             code="login-issuer-invalid",
             expected="https://…",
             got=address[:200],
@@ -156,14 +156,14 @@ def _unusable(problem: str) -> KmsError:
     return KmsError(
         f"cannot sign in: {problem}",
         code="login-answer-invalid",
-        hint="ask the issuer's operator whether the device authorization grant is on for this client",
+        hint="ask the issuer's operator to permit the device authorization grant for this client",
     )
 
 
 def _denied(error: str) -> AttestError:
     if error == "expired_token":
         return UnauthenticatedError(
-            "the time for signing in is over", code="login-expired", hint="run 'kms login' again"
+            "the time for signing in has expired", code="login-expired", hint="run 'kms login' again"
         )
     return UnauthenticatedError(
         f"the issuer refused to sign in: {error[:100]}",

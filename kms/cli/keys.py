@@ -46,7 +46,7 @@ def material_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def secret_option(command: Callable[..., None]) -> Callable[..., None]:
     """Add ``--secret``."""
-    return click.option("--secret", is_flag=True, help="An opaque secret of up to 64 KiB, and no key.")(command)
+    return click.option("--secret", is_flag=True, help="An opaque secret of up to 64 KiB, not a key.")(command)
 
 
 @click.group(

@@ -85,7 +85,7 @@ def main() -> NoReturn:
 def _unexpected(exc: Exception) -> int:
     if missing := missing_extra(exc, command="kms"):
         return _fail(*missing, USAGE)
-    return _fail(f"internal error: {type(exc).__name__}: {exc}", "please report this with the command", BUG)
+    return _fail(f"internal error: {type(exc).__name__}: {exc}", "report this with the command", BUG)
 
 
 def _exit_code(error: AttestError) -> int:

@@ -29,7 +29,7 @@ __all__ = ["ENVIRONMENT_PREFIX", "MAX_BODY_BYTES", "LoadedSettings", "Settings",
 ENVIRONMENT_PREFIX: Final = "KMS_"
 CONFIG_VARIABLE: Final = "KMS_CONFIG"
 CONTEXT_VARIABLE: Final = "KMS_CONTEXT"
-"""Of the command line; no setting of a service."""
+"""Variables of the command line that are not settings of a service."""
 MAX_FILE_BYTES: Final = 64 * 1024
 
 _SERVICE_LINKS = re.compile(r"KMS_(?:SERVICE|PORT)_.*")

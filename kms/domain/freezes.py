@@ -69,7 +69,7 @@ def target(scope: str, name: str | None) -> Target:
         ConfigurationError: ``freeze-target-invalid``, ``tenant-invalid`` or ``key-id-invalid``.
     """
     if scope not in set(Scope):
-        raise _invalid(f"nothing of the kind {scope[:40]!r} can be frozen", expected=", ".join(Scope))
+        raise _invalid(f"{scope[:40]!r} is not a kind of target that can be frozen", expected=", ".join(Scope))
     found = Scope(scope)
     if found is Scope.ALL:
         if name:
@@ -99,7 +99,7 @@ def require_reason(reason: str) -> str:
             f"a reason is one line of 1 to {MAX_REASON_CHARACTERS} characters",
             code="reason-invalid",
             field="reason",
-            hint="say what happened, and where more can be read",
+            hint="state what happened, and where to find the details",
         )
     return reason
 

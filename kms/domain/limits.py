@@ -18,7 +18,7 @@ SCHEMA: Final = "kms.key-limits/1"
 MAX_CHIPS: Final = 10_000
 MAX_NUMBER: Final = 1_000_000_000
 MAX_ENTRIES: Final = 32
-"""Of budgets, and of windows."""
+"""Maximum of budgets, and of windows."""
 _CHIP: Final = re.compile(r"(?:amd:[0-9a-f]{128}|intel:[0-9a-f]{32}|nvidia:[0-9a-f]{2,128})")
 _BUDGET: Final = re.compile(r"([1-9][0-9]{0,9}|0)(?:/(hour|day|week))?")
 

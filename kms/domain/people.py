@@ -165,7 +165,7 @@ class Quorum:
         """Return every rule that a change must meet.
 
         A change of people and rules must meet the rule for such changes and every rule that it alters, so that no rule
-        is lowered without the people whom it names. ``then`` are the people and rules after such a change.
+        is lowered without the people that it names. ``then`` are the people and rules after such a change.
         """
         found = [one for one in (self.rule(kind),) if one is not None]
         if then is not None:

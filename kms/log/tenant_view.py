@@ -46,7 +46,7 @@ class Owners:
     Attributes:
         leases: for ids of leases, the tenant of each that is known.
         relaxation: the tenant of the key for which break-glass of this number was opened, or None.
-        proposal: the tenant whom the proposal of this digest concerns alone, or None.
+        proposal: the only tenant that the proposal of this digest concerns, or None.
     """
 
     leases: Callable[[tuple[str, ...]], Mapping[str, str]]

@@ -279,4 +279,4 @@ def weak_durability(connection: Connection) -> str | None:
     """Return the settings of the server that keep a commit from reaching the disk, or None."""
     names = ("fsync", "full_page_writes", "synchronous_commit")
     off = [name for name in names if connection.exec_driver_sql(f"SHOW {name}").scalar_one() == "off"]
-    return f"the server runs with {' and '.join(off)} off: what is answered may be lost" if off else None
+    return f"the server runs with {' and '.join(off)} off: answered changes may be lost" if off else None

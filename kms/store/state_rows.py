@@ -44,7 +44,7 @@ def scope_of(table: Table) -> Sequence[str]:
 
 
 def counts_together(table: Table) -> bool:
-    """Return True if one entry stands for several rows."""
+    """Return True if one entry covers several rows."""
     return bool(table.info["scope"])
 
 

@@ -200,7 +200,7 @@ def _start_enclave(stage: Stage, services: Mapping[str, str], ending: ExitStack)
     options, operator = stage.options, stage.operator
     sections = [f'name = "{NAME}"\n[listen]\nport = 0\n[limits]\nretry_seconds = 2.0\n']
     sections.append(f'[machine]\nsimulated_change = "{_CHANGE}"\n')
-    sections.append('[channel]\nx25519 = "the page is looked at in browsers without ML-KEM, too"\n')
+    sections.append('[channel]\nx25519 = "the page is used in browsers without ML-KEM, too"\n')
     for table, role, lines in (
         ("model", "model", 'place = "minilm.sealed"\ntrust = ["model-owner.pub"]'),
         ("database", "documents", 'file = "documents.db"'),

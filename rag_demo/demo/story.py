@@ -170,9 +170,7 @@ def _tightened(out: Narrator, stage: Stage, owner: RagClient) -> None:
 
 
 def _still_nothing(out: Narrator, stage: Stage) -> None:
-    out.title(
-        "Everything that the operator can see is searched once more", proves="the stop left nothing behind either"
-    )
+    out.title("Everything that the operator can see is searched once more", proves="the stop left nothing behind")
     searcher = Searcher((*document_needles(stage), *weight_needles()))
     hits, count = _searched(searcher, operator_haystacks(stage))
     out.expect(f"{count} places, {_megabytes(searcher)}: nothing", holds=not hits, got=_shown(hits))

@@ -130,7 +130,7 @@ class SimulatedRsaKey:
     Attributes:
         label: origin of its primes.
         p: first prime, half of the bits.
-        q: second prime, likewise.
+        q: second prime, as above.
     """
 
     label: str

@@ -168,7 +168,7 @@ def _cpu_of(kind: str, certified_from: datetime | None) -> SimulatedGuest | Simu
             return SimulatedAzureVm.of(SimulatedSnpHost.of(_chip(certified_from, report_version=3)))
         case "azure-tdx":
             return SimulatedAzureVm.of(SimulatedTdxHost.of())
-    raise ValueError(f"{kind!r} is no kind of machine: expected one of {', '.join(get_args(MachineKind))}")
+    raise ValueError(f"{kind!r} is not a kind of machine: expected one of {', '.join(get_args(MachineKind))}")
 
 
 def _chip(certified_from: datetime | None, *, report_version: int | None = None) -> SimulatedChip:

@@ -44,7 +44,7 @@ def test_the_baseline_refuses_simulation_and_says_that_it_is_no_production_polic
     ran = attest("appraise", files.extended, *LAB, *FRESH, "--json")
     assert (ran.code, ran.document["policy"]["production"]) == (1, False)
     assert ran.check("policy.not_simulated")["outcome"] == "fail"
-    assert "no production policy" in " ".join(attest("appraise", files.extended, *LAB, *FRESH).out.split())
+    assert "not a production policy" in " ".join(attest("appraise", files.extended, *LAB, *FRESH).out.split())
 
 
 def test_evidence_that_is_not_genuine_is_refused_before_any_policy_sees_it(attest: Attest, files: Files) -> None:

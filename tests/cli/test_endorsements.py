@@ -101,7 +101,7 @@ def test_a_bundle_is_fetched_signed_shown_checked_and_used(
     fetch = ("endorsements", "fetch", files.report, "--kds", url, "-o", "bundle")
     assert "valid until" in attest(*fetch, "--sign-with", key, "--days", "7").out
     ran = attest(*fetch)
-    assert (ran.code, "is there already" in ran.err) == (2, True)
+    assert (ran.code, "already exists" in ran.err) == (2, True)
     assert attest(*fetch, "--force", "--sign-with", key, "--json").document["verified"] is False
     ran = attest("endorsements", "check", "bundle", "--bundle-key", public, "--json")
     assert (ran.code, len(ran.document["signed_by"]), ran.document["entries"]) == (0, 1, 3)

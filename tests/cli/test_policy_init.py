@@ -31,7 +31,7 @@ def test_the_story_of_the_demonstration(attest: Attest, files: Files) -> None:
     told = attest("policy", "explain", "mine.yaml", "--against", files.extended, *LAB, *QUESTION)
     assert told.code == 1
     assert "FAILED policy.snp.minimum_tcb (cpu)" in told.out
-    assert "how to fix  Have the host's firmware updated" in told.out
+    assert "how to fix  Have the host's owner update its firmware" in told.out
     # The same for the measurement.
     digest = files.guest.measurement.hex()
     path.write_text(text.replace(digest, "00" * 48))

@@ -174,7 +174,7 @@ def test_cases_of_a_policy_that_names_a_signed_document(attest: Attest, files: F
         files.write("unit.tests.yaml", without + good)
         assert attest("policy", "test", path).code == 2
     code, out = run_pytest(files.folder)
-    assert (code, "not signed by whom the policy names" in out) == (2, True), out
+    assert (code, "not signed by the signers that the policy names" in out) == (2, True), out
 
 
 def test_pytest_tells_a_wrong_file_in_one_line(attest: Attest, files: Files, beside: Path) -> None:

@@ -86,7 +86,7 @@ def test_a_target_that_is_there_is_refused_before_a_key_is_read(attest: Attest, 
     (folder / "sealed").mkdir()
     (folder / "model.key").unlink()
     refused = seal(attest)
-    assert (refused.code, "is there already" in refused.err, "hint:" in refused.err) == (2, True, True)
+    assert (refused.code, "already exists" in refused.err, "hint:" in refused.err) == (2, True, True)
     assert seal(attest, "--dry-run").code == 2
 
 
@@ -256,7 +256,7 @@ def test_an_interrupted_run_is_announced_and_goes_on(attest: Attest, folder: Pat
         )
     made = seal(attest, "--json")
     assert (made.code, made.document["kept"]) == (0, 2)
-    assert "going on with an interrupted sealing" in made.err
+    assert "continuing an interrupted sealing" in made.err
 
 
 def test_fingerprints_can_be_left_out(attest: Attest, folder: Path) -> None:

@@ -82,7 +82,7 @@ def test_the_files_of_a_td_are_read(tmp_path: Path) -> None:
 
 def test_an_empty_root_is_no_guest(tmp_path: Path) -> None:
     assert read_machine(tmp_path) == Machine()
-    assert detect(Machine(flags=frozenset({"hypervisor"}))).hypervisor == "not told"
+    assert detect(Machine(flags=frozenset({"hypervisor"}))).hypervisor == "unknown"
 
 
 @pytest.mark.parametrize(

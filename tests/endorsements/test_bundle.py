@@ -201,7 +201,7 @@ def test_nothing_unreadable_gets_into_a_bundle_or_out_of_one(entry: BundleEntry)
         (changed(entries={}), "entries: expected an array"),
         (changed(entries=()), "entries: expected at least one"),
         (changed(entries=(None,) * (MAX_ENTRIES + 1)), f"entries: expected at most {MAX_ENTRIES}"),
-        (changed(entries=(entry_record(LEAF), entry_record(LEAF))), "entries: expected no entry twice"),
+        (changed(entries=(entry_record(LEAF), entry_record(LEAF))), "entries: expected each entry once"),
         (changed(entries=(entry_record(LEAF, more=1),)), r"entries\[0\]: expected a map"),
         (changed(entries=(entry_record(LEAF, kind="intel"),)), r"entries\[0\]\.kind: expected amd-vcek or"),
         (changed(entries=(entry_record(LEAF, kind=7),)), r"entries\[0\]\.kind: expected text"),

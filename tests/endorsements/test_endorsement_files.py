@@ -196,7 +196,7 @@ def test_other_pem_blocks_are_passed_over_with_a_note() -> None:
     found = read(made.pem("PRIVATE KEY", private_key()) + made.pem("CERTIFICATE", ONE))
     assert serials(found) == [1]
     assert found.warnings == ()
-    assert found.notes == ("file0, PEM block 1: PRIVATE KEY is no endorsement",)
+    assert found.notes == ("file0, PEM block 1: PRIVATE KEY is not an endorsement",)
 
 
 # -- what is malformed

@@ -265,7 +265,7 @@ MANY = tuple(Extension(oid=f"1.3.6.1.{i}", critical=False, value=b"") for i in r
         (made.certificate()[:-1], "certificate cannot be read"),
         (made.certificate(version=1), "version 2, expected 3"),
         (made.certificate(outer=made.ECDSA_SHA256), "outside differs"),
-        (made.certificate(extensions=TWICE), "stands twice"),
+        (made.certificate(extensions=TWICE), "occurs twice"),
         (made.certificate(extensions=MANY), f"more than {MAX_EXTENSIONS}"),
         (made.certificate(unused_bits=1), "not whole bytes"),
         (made.certificate(subject=der.integer(1)), "certificate cannot be read"),

@@ -383,7 +383,7 @@ def test_names_of_a_strangers_members_are_escaped_in_messages(name: str) -> None
 
 
 def test_at_most_eight_of_a_strangers_members_are_named_and_in_120_characters() -> None:
-    shown = "JSON of no known kind ('m0', 'm1', 'm2', 'm3', 'm4', 'm5', 'm6', 'm7')"
+    shown = "JSON of an unknown kind ('m0', 'm1', 'm2', 'm3', 'm4', 'm5', 'm6', 'm7')"
     assert shown in refused(jsons({f"m{number}": 1 for number in range(9)})).message
     assert f"({'a' * 200!r:.120})" in refused(jsons({"a" * 200: 1})).message
 

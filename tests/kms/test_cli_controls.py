@@ -56,7 +56,7 @@ def test_a_freeze_says_before_it_acts_who_can_end_it(shell: Shell) -> None:
     wanted = ("freeze", "key", "model", "--reason", "x")
     out, err = shell.with_config(*wanted, "--dry-run")
     assert out == "key model would be frozen\n"
-    assert "warning: at present nobody can lift this freeze" in err
+    assert "warning: at present no one can lift this freeze" in err
     assert "allow_thaw_by_one" in err
     assert "kms quorum set thaw" in err
     told = json.loads(shell.with_config(*wanted, "--dry-run", "--json")[0])
@@ -67,7 +67,7 @@ def test_a_freeze_says_before_it_acts_who_can_end_it(shell: Shell) -> None:
     assert (code, "Freeze key model?" in err) == (1, True)
     assert "nothing is frozen" in shell.with_config("freeze", "list")[1]
     code, _, err = shell.tried(*wanted, "--yes", "--config", str(shell.config), terminal=True)
-    assert (code, "nobody can lift this freeze" in err, "Freeze key model?" in err) == (0, True, False)
+    assert (code, "no one can lift this freeze" in err, "Freeze key model?" in err) == (0, True, False)
     shell.config.write_text(shell.config.read_text() + "\nallow_thaw_by_one = true\n")
     assert "note: one person can lift this freeze" in shell.with_config("freeze", "all", "--reason", "x")[1]
     for what in (("key", "model"), ("all",)):

@@ -94,7 +94,7 @@ CASES = {
     "freeze key": Case("{k}-{x} --reason test", before=MADE, says="is frozen"),
     "freeze tenant": Case("t-{x} --reason test", before=("tenant create t-{x}",), says="is frozen"),
     "freeze product": Case("milan --reason test --dry-run", says="product milan would be frozen"),
-    "freeze all": Case("--reason test --dry-run", says="at present nobody can lift this freeze"),
+    "freeze all": Case("--reason test --dry-run", says="at present no one can lift this freeze"),
     "freeze list": Case("--json", says="kms.freezes/1"),
     "thaw key": Case(
         "{k}-{x} --reason test", before=(*MADE, "freeze key {k}-{x} --reason test"), code=1, says="[quorum-required]"

@@ -67,7 +67,7 @@ def test_a_machine_gets_its_key_from_a_service_that_proved_its_own(run: Run, tmp
     assert (document["keys"][0]["key_id"], document["service"]["simulated"]) == ("model", True)
     assert "SIMULATED" in ran.stderr
     again = run("model", "-o", str(out))
-    assert (again.exit_code, "is there already" in again.stderr) == (2, True)
+    assert (again.exit_code, "already exists" in again.stderr) == (2, True)
 
 
 def test_a_service_that_does_not_meet_the_policy_gets_no_question_and_nothing_is_written(

@@ -80,7 +80,7 @@ def test_a_measurement_that_differs_is_shown_with_the_versions_for_which_it_is_g
     case = devices.measurement_of_another_driver()
     assert judged(in_browser, [case]) == {case.name: "gpu-measurement-mismatch"}
     (result,) = in_browser.ask_all([case.question])
-    assert result["error"]["message"].endswith("others at 22 (driver), good for GH100 590.12")
+    assert result["error"]["message"].endswith("others at 22 (driver), valid for GH100 590.12")
 
 
 def test_every_form_of_nvidias_json_is_judged_alike(in_browser: Verifier) -> None:

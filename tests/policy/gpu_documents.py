@@ -86,7 +86,7 @@ def without_rims(device: SimulatedDevice = HOPPER) -> VerifiedGpu:
     return verified(
         device,
         endorsements=replace(device.endorsements(at=AT), rims=()),
-        unchecked=(Unchecked(check="rim", reason="none at hand"),),
+        unchecked=(Unchecked(check="rim", reason="none available"),),
     )
 
 

@@ -51,7 +51,7 @@ FORWARD: list[tuple[str, Value, Value, list[tuple[Effect, str]]]] = [
     ("minimum_tcb_date", JUNE, JULY, [(STRICTER, f"raised from {IN_JUNE} to {IN_JULY}")]),
     ("maximum_age", 1, 2, [(LOOSER, "raised from 1 to 2")]),
     ("maximum_age", 2, 1, [(STRICTER, "lowered from 2 to 1")]),
-    ("mitigations_now", 0b0011, 0b0110, [(STRICTER, "bits 0x4 demanded"), (LOOSER, "bits 0x1 not demanded any more")]),
+    ("mitigations_now", 0b0011, 0b0110, [(STRICTER, "bits 0x4 demanded"), (LOOSER, "bits 0x1 no longer demanded")]),
     ("mitigations_at_launch", 3, 3, []),
     ("gpus", Count(at_least=1, at_most=2), Count(at_least=1, at_most=3), [(LOOSER, "at most 2, now at most 3")]),
     ("gpus", Count(at_least=1, at_most=3), Count(at_least=1, at_most=2), [(STRICTER, "at most 3, now at most 2")]),

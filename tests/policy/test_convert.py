@@ -145,8 +145,8 @@ def test_what_the_source_does_not_demand_is_left_unchecked_with_that_reason() ->
 # Every kind of claim that has no place in ours, with a word of why (azure-skr.md, 12).
 LOST = [
     (equals(f"{TEE}x-ms-compliance-status", "azure-compliant-cvm"), "judgement"),
-    (equals(f"{SNP}reportdata", "00" * 64), "question"),
-    (equals("tdx_report_data", "00" * 64), "question"),
+    (equals(f"{SNP}reportdata", "00" * 64), "every exchange"),
+    (equals("tdx_report_data", "00" * 64), "every exchange"),
     (equals(f"{SNP}reportid", "00" * 32), "every start"),
     (equals("nonce", "x"), "guest chooses"),
     (equals("x-ms-runtime.client-payload.nonce", "x"), "guest chooses"),
@@ -154,15 +154,15 @@ LOST = [
     (equals(f"{TEE}x-ms-runtime.vm-configuration.secure-boot", True), "paravisor"),
     (equals("secureboot", True), "virtual TPM"),
     (equals("x-ms-azurevm-testsigning-enabled", False), "virtual TPM"),
-    (equals("x-ms-policy-hash", "x"), "about the token"),
+    (equals("x-ms-policy-hash", "x"), "concerns the token"),
     (equals(f"{TDX}seamsvn", 3), "version of the TDX module"),
     (equals(f"{TDX}xfam", "e718060000000000"), "bits"),
-    (equals("my-own-claim", "x"), "no claim of ours"),
+    (equals("my-own-claim", "x"), "no claim of attest"),
     (equals("x-ms-attestation-type", "azurevm"), "hardware"),
     (equals("eat_profile", "x"), "profile"),
-    (equals(f"{SNP}launchmeasurement", MEASUREMENT.upper()), "never holds there"),
-    (equals(f"{SNP}launchmeasurement", "ab"), "never holds there"),
-    (equals(f"{SNP}launchmeasurement", 7), "never holds there"),
+    (equals(f"{SNP}launchmeasurement", MEASUREMENT.upper()), "never be met there"),
+    (equals(f"{SNP}launchmeasurement", "ab"), "never be met there"),
+    (equals(f"{SNP}launchmeasurement", 7), "never be met there"),
     (equals(f"{SNP}is-debuggable", True), "never demand true"),
     (equals(f"{SNP}is-debuggable", "x"), "truth"),
     (equals(f"{SNP}vmpl", 4), "0 to 3"),
@@ -214,7 +214,7 @@ def test_nesting_that_says_nothing_more_is_seen_through() -> None:
     ("conditions", "problem"),
     [
         ([equals(f"{SNP}vmpl", 0), equals(f"{SNP}vmpl", 1)], "no value of snp.vmpl"),
-        ([equals(f"{SNP}smt-allowed", True), equals(f"{SNP}smt-allowed", False)], "both ways"),
+        ([equals(f"{SNP}smt-allowed", True), equals(f"{SNP}smt-allowed", False)], "true and false"),
         ([IS_SNP, IS_TDX], "two kinds"),
         ([IS_TDX, {"claim": f"{SNP}snpfw-svn", "greater": 1}], "two kinds"),
         ([equals("secureboot", True)], "no kind"),
@@ -246,9 +246,9 @@ def test_of_several_authorities_one_is_chosen_or_all_say_the_same() -> None:
 @pytest.mark.parametrize(
     ("accept", "problem"),
     [
-        ({**ACCEPT, "authorty": "x"}, "'authorty' names nothing that is lost"),
+        ({**ACCEPT, "authorty": "x"}, "'authorty' is not the name of a loss"),
         ({"authority": " "}, "authority: a reason is needed"),
-        ({**ACCEPT, "jti": "x"}, "'jti' names nothing that is lost"),
+        ({**ACCEPT, "jti": "x"}, "'jti' is not the name of a loss"),
     ],
 )
 def test_an_accepted_loss_that_is_none_or_has_no_reason_is_refused(accept: dict[str, str], problem: str) -> None:
@@ -424,16 +424,16 @@ def test_the_overall_result_alone_stands_for_all_that_is_strict_of_its_kind_of_d
     [
         ({**GPU, "hwmodel": "GH100 A01 GSP BROM"}, {}, "hwmodel", "models"),
         ({**GPU, "ueid": "1"}, {}, "ueid", "names no device"),
-        ({**GPU, "eat_nonce": "00"}, {}, "eat_nonce", "one question"),
-        ({**GPU, "measres": "fail"}, {}, "measres", "'success' of it and nothing else"),
+        ({**GPU, "eat_nonce": "00"}, {}, "eat_nonce", "one exchange"),
+        ({**GPU, "measres": "fail"}, {}, "measres", "demand only 'success' of it"),
         ({**GPU, "secboot": 1}, {}, "secboot", "True of it"),
         ({**GPU, "x-nvidia-gpu-driver-version": "570.x"}, {}, "x-nvidia-gpu-driver-version", "a version is"),
         ({**GPU, "x-nvidia-gpu-vbios-version": 96}, {}, "x-nvidia-gpu-vbios-version", "a version is"),
         ({**GPU, "x-nvidia-device-type": 7}, {}, "x-nvidia-device-type", "no device"),
-        ({**GPU, "my-claim": ["x"]}, {}, "my-claim", "no claim of ours"),
+        ({**GPU, "my-claim": ["x"]}, {}, "my-claim", "no claim of attest"),
         ({**GPU, "x-nvidia-attestation-warning": None}, {}, "x-nvidia-attestation-warning", "no such text"),
-        (GPU, {"iss": "https://nras.attestation.nvidia.com"}, "overall-claims.iss", "own verification"),
-        (GPU, {"x-nvidia-ver": "3.0"}, "overall-claims.x-nvidia-ver", "about the token"),
+        (GPU, {"iss": "https://nras.attestation.nvidia.com"}, "overall-claims.iss", "verifies the evidence itself"),
+        (GPU, {"x-nvidia-ver": "3.0"}, "overall-claims.x-nvidia-ver", "concerns the token"),
         (GPU, {"x-nvidia-overall-att-result": False}, "overall-claims.x-nvidia-overall-att-result", "corresponds"),
         (
             {"x-nvidia-gpu-driver-rim-cert-chain": {"x-nvidia-cert-ocsp-status": "revoked"}},
@@ -737,7 +737,7 @@ def test_a_branch_of_which_nothing_can_be_written_does_not_count_as_met() -> Non
     snp, gpu = {"snp": snp_document()["snp"]}, {"gpu": gpu_document()["gpu"]}
     conversion = exported({**head, "any_of": [snp, gpu]})
     assert "allOf" in json.loads(json.dumps(conversion.document))["anyOf"][0]
-    assert conversion.stricter == ("any_of[1]: it is about nothing that Azure's tokens have, and is left out",)
+    assert conversion.stricter == ("any_of[1]: Azure's tokens have no claims for it; it is left out",)
     lost = exported({**head, **snp, "any_of": [gpu], "all_of": [gpu, {"at_least": {"count": 2, "of": [snp, gpu]}}]})
     assert {loss.name for loss in lost.losses} >= {"any_of", "gpu", "devices", "all_of[1].at_least"}
     many = exported({**head, **snp, "at_least": {"count": 4, "of": [snp] * 8}})

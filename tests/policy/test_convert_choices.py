@@ -223,7 +223,7 @@ def test_an_alternative_of_which_nothing_is_left_does_not_count_as_met() -> None
         conversion = all_accepted(IS_SNP, choice)
         assert len(losses(conversion)) == 1
         assert document_of(conversion)["snp"]["host_data"] == ["01" * 32]
-        assert "an alternative of which nothing can be carried is left out" in conversion.stricter[0]
+        assert "an alternative without a demand that can be carried is left out" in conversion.stricter[0]
     within = of("allOf", IS_SNP, of("anyOf", COMPLIANT, host(1)))
     assert sections(document_of(all_accepted(within, IS_TDX, group="anyOf")))[0] == {"snp": {"host_data": ["01" * 32]}}
 
@@ -244,7 +244,7 @@ def test_alternatives_that_never_hold_are_left_out_and_told() -> None:
     assert losses(conversion) == []
     assert document_of(conversion)["snp"]["vmpl"] == [0]
     told = {one.source: one.target for one in conversion.carried}
-    assert "never holds" in told[f"{SNP}guestsvn"]
+    assert "never be met" in told[f"{SNP}guestsvn"]
     for conditions in (
         [of("anyOf", never, of("allOf", IS_SNP, IS_TDX))],
         [host(1), of("anyOf", of("allOf", host(2), SMT), IS_TDX)],
@@ -253,7 +253,7 @@ def test_alternatives_that_never_hold_are_left_out_and_told() -> None:
         with pytest.raises(ConfigurationError) as caught:
             converted(*conditions)
         assert caught.value.code == "policy-conversion-impossible"
-        assert "never holds" in caught.value.message
+        assert "never be met" in caught.value.message
 
 
 def test_of_several_contradictions_the_first_is_told() -> None:
@@ -268,7 +268,7 @@ def test_of_several_contradictions_the_first_is_told() -> None:
     ):
         with pytest.raises(ConfigurationError) as caught:
             converted(*conditions)
-        assert caught.value.message == f"policy cannot be converted: {problem}: the source never holds"
+        assert caught.value.message == f"policy cannot be converted: {problem}: the source can never be met"
 
 
 # -- exact firmware
@@ -559,5 +559,5 @@ def test_what_cannot_be_said_is_not_called_impossible_in_the_source() -> None:
     asked = {"anyOf": [equals(f"{SNP}vmpl", 0)]}, {"anyOf": [level, equals(f"{SNP}vmpl", 1)]}
     with pytest.raises(ConfigurationError) as refused:
         converted(IS_SNP, *asked)
-    assert "nothing that can be carried ever holds" in refused.value.message
+    assert "the demands that can be carried can never be met" in refused.value.message
     assert "anyOf[0]" in (refused.value.hint or "")

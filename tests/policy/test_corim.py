@@ -82,8 +82,8 @@ def test_conditions_beside_a_value_are_told_and_not_carried() -> None:
         ({0: 641, 1: {2: [[True, C]]}}, "a digest that is no pair of algorithm and bytes"),
         ({0: 641, 1: {2: [[7, "x"]]}}, "a digest that is no pair of algorithm and bytes"),
         ({0: 641, 1: {2: 5}}, NO_DIGEST),
-        ({0: 641, 1: {4: CBORTag(560, C)}}, "a measurement that has not 48 bytes"),
-        ({0: 641, 1: {4: CBORTag(560, "x")}}, "a measurement that has not 48 bytes"),
+        ({0: 641, 1: {4: CBORTag(560, C)}}, "a measurement that does not have 48 bytes"),
+        ({0: 641, 1: {4: CBORTag(560, "x")}}, "a measurement that does not have 48 bytes"),
         ({0: 641, 1: {2: [[7, A]], 4: CBORTag(560, B)}}, "two different measurements at once"),
         ({0: 641, 1: {2: [[7, A]], 12: 1}}, "12 is not known"),
         ({0: 641, 1: {2: [[7, A]], 16: 1, 99: 1}}, "16, 99 is not known"),
@@ -96,7 +96,7 @@ def test_a_triple_that_never_matches_is_not_carried_and_says_why(measurement: di
     found = imported(corim(comid([CLASS, [{0: 641, 1: {2: [[7, A]]}}, measurement]]), other))
     assert set(found.document.entries) == {"other"}
     place = "comid[0].reference[0].measurement[1]"
-    assert found.left_out == (f"{place}: {why}; nothing of this triple is carried over",)
+    assert found.left_out == (f"{place}: {why}; this triple is not imported",)
 
 
 @pytest.mark.parametrize("field", [one for one in range(16) if one not in (2, 4, 5, 12)])
@@ -182,8 +182,8 @@ def test_values_of_one_instance_and_other_triples_and_tags_are_told() -> None:
         dependent=[{}],
     )
     assert imported(data).left_out == (
-        "tags[1]: tag 505, which is no CoMID (506)",
-        "tags[2]: tag 508, which is no CoMID (506)",
+        "tags[1]: tag 505, which is not a CoMID (506)",
+        "tags[2]: tag 508, which is not a CoMID (506)",
         "dependent CoRIMs",
         "comid[0]: linked tags",
         "comid[0]: endorsed values",
@@ -272,7 +272,7 @@ def test_validity_becomes_issue_and_end() -> None:
     assert document.issued == datetime.fromtimestamp(0, UTC)
     assert document.expires.value == datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
     document = imported(corim(tag)).document
-    assert (document.issued, document.expires.value) == (AT, RelaxedDemand(reason="the CoRIM names no end"))
+    assert (document.issued, document.expires.value) == (AT, RelaxedDemand(reason="the CoRIM has no expiry"))
 
 
 @pytest.mark.parametrize(

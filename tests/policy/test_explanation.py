@@ -209,7 +209,7 @@ def test_a_policy_is_told_whole_and_the_same_each_time() -> None:
     text = explanation_text(load_policy(data), references)
     assert text == explanation_text(load_policy(data), references)
     assert text.count("\n  - ") == len(list(load_policy(data).all_rules()))
-    assert "UNCHECKED: topology need not be judged: one GPU of a board" in text
+    assert "UNCHECKED: topology need not be evaluated: one GPU of a board" in text
     assert "UNCHECKED: tdx.service_td is not demanded: not this time" in text
     assert "Reference values 'image': 1 value, ends 2027-01-01T00:00:00Z; a build" in text
     assert "Reference values 'enclave': 2 values, never ends; another" in text
@@ -243,9 +243,9 @@ def test_branches_are_told_with_how_many_must_hold() -> None:
     }
     policy = policy_of(document)
     text = explanation_text(policy, {})
-    assert "At least 1 of these 2 branches must hold whole:\n  branch any_of[amd]:\n" in text
+    assert "At least 1 of these 2 branches must be met in full:\n  branch any_of[amd]:\n" in text
     assert "    A SEV-SNP guest:\n      - The processor must be one of Genoa.\n" in text
-    assert "At least 2 of these 2 branches must hold whole:" in text
+    assert "At least 2 of these 2 branches must be met in full:" in text
     assert "SIMULATED evidence is accepted, which proves nothing about hardware: a laboratory" in text
     rules = explanation_document(policy, {})["rules"]
     assert isinstance(rules, list)

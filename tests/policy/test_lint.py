@@ -338,7 +338,7 @@ def test_a_branch_that_an_other_one_implies_is_unreachable() -> None:
 def test_the_branch_that_implies_an_other_one_is_named() -> None:
     for order, outer in (((branch(), SMT), "any_of[0]"), ((SMT, branch()), "any_of[1]")):
         (finding,) = (one for one in linted(branches(*order)) if one.rule == "branch-implied")
-        assert f"{outer} accepts too" in finding.why
+        assert f"{outer} accepts the same and more" in finding.why
 
 
 @pytest.mark.parametrize(("number", "plausible"), [(255, True), (256, False)])

@@ -272,7 +272,7 @@ def test_what_is_no_policy_is_refused(text: bytes) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("a: 1\na: 2\n", "duplicate key 'a': it is there twice in one mapping"),
+        ("a: 1\na: 2\n", "duplicate key 'a': it occurs twice in one mapping"),
         ("a: {<<: {b: 1}}\n", "merge keys"),
         ("a: 1\n<<: {a: 2}\n", "merge keys"),
         ("a: [1\nb: 2\n", "while parsing a flow sequence that begins in line 1: expected ',' or ']', but got ':'"),

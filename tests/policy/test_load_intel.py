@@ -40,7 +40,7 @@ def test_what_is_left_out_of_tdx_is_demanded_strictly() -> None:
         "td_attributes.sept_ve_disable": "true",
         "td_attributes.migratable": "false",
         "under_debug": "false",
-        "unnamed_attributes": "no bit that has no name here",
+        "unnamed_attributes": "no bit without a known name",
         "unknown_xfam": "bits that a TD of today may set",
         "service_td": "false",
         "tcb_status": "one of UpToDate",

@@ -112,9 +112,9 @@ def test_an_explanation_says_whose_tokens_are_taken() -> None:
         )
     )
     text = explanation_text(policy, {})
-    assert f"tokens of {ISSUER} in the place of evidence, 300 seconds old at most." in text
+    assert f"tokens of {ISSUER} in place of evidence, at most 300 seconds old." in text
     assert "that name a policy of p, q." in text
-    assert "UNCHECKED: by which policy that Verifier judged: a test" in text
+    assert "UNCHECKED: the policy that this Verifier applies: a test" in text
     assert len(explanation_document(policy, {})["verifiers"]) == 3  # type: ignore[arg-type]  # a list
     assert "verifiers" not in explanation_document(policy_of(policy_with(snp=snp())), {})
 
@@ -249,7 +249,7 @@ def test_a_number_that_no_digest_covers_is_refused_and_raises_nothing_else(numbe
 
 def test_statements_are_told_and_compared() -> None:
     old = document({"issuer": ISSUER, "statements": {"n": [1, True]}})
-    assert "It has to say n to be one of 1, true." in explanation_text(policy_of(old), {})
+    assert "The token must state n to be one of 1, true." in explanation_text(policy_of(old), {})
     for statements, effect in (
         ({"n": [1]}, "stricter"),
         ({"n": [1, True], "m": ["x"]}, "stricter"),

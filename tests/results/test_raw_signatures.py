@@ -96,7 +96,7 @@ def test_what_is_no_key_for_tokens_is_refused_without_repeating_it(data: bytes) 
 
 
 def test_an_algorithm_of_another_key_is_refused() -> None:
-    with pytest.raises(ValueError, match="no algorithm of this key"):
+    with pytest.raises(ValueError, match="not an algorithm of this key"):
         SigningKey.of(P384_PRIVATE, algorithm="ES256")
     with pytest.raises(ConfigurationError):
         read_signing_key(pem(P384_PRIVATE), algorithm="ES256")

@@ -85,8 +85,8 @@ EC = ec.derive_private_key(7, ec.SECP256R1())
 @pytest.mark.parametrize(
     ("nodes", "words"),
     [
-        ((leaf(), issuing(), root(key=OTHER)), "no root"),
-        ((leaf(), issuing(key=OTHER, name="Test Root")), "no root"),
+        ((leaf(), issuing(), root(key=OTHER)), "does not end at a root"),
+        ((leaf(), issuing(key=OTHER, name="Test Root")), "does not end at a root"),
         ((leaf(ends=-SECOND), issuing(), root()), "not valid now"),
         ((leaf(begins=SECOND), issuing(), root()), "not valid now"),
         ((leaf(), issuing(ends=-SECOND), root()), "not valid now"),

@@ -78,7 +78,7 @@ def test_a_key_is_written_for_its_owner_alone_into_memory(run: Run, memory: Path
     assert (told["schema"], told["key"], told["version"], told["file"]) == ("attest.key/1", KEY, 1, str(out))
     assert MATERIAL.hex() not in ran.output
     again = run("key", "get", KEY, "--out", out)
-    assert (again.exit_code, "is there already" in again.stderr) == (2, True)
+    assert (again.exit_code, "already exists" in again.stderr) == (2, True)
 
 
 def test_a_key_is_not_written_to_a_disk_unless_that_is_said(
@@ -87,7 +87,7 @@ def test_a_key_is_not_written_to_a_disk_unless_that_is_said(
     out = tmp_path / "model.key"
     monkeypatch.setattr(file_systems, "IN_MEMORY", frozenset({"nothing"}))  # the folder of tests may be on tmpfs
     ran = run("key", "get", KEY, "--out", out)
-    assert (ran.exit_code, "keeps what is written" in ran.stderr, out.exists()) == (2, True, False)
+    assert (ran.exit_code, "is on persistent storage" in ran.stderr, out.exists()) == (2, True, False)
     assert run("key", "get", KEY, "--out", out, "--allow-disk").exit_code == 0
     assert out.read_bytes() == MATERIAL
 

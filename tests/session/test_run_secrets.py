@@ -86,7 +86,7 @@ def test_a_file_in_the_place_of_a_secret_is_left_alone(run: Run, base: Path, tmp
     place = tmp_path / "password"
     place.write_text("mine", encoding="utf-8")
     ran = run("run", "--file", f"{place}=database", "--", "touch", tmp_path / "started")
-    assert (ran.exit_code, "is there already" in ran.stderr) == (2, True)
+    assert (ran.exit_code, "already exists" in ran.stderr) == (2, True)
     assert (place.read_text(encoding="utf-8"), (tmp_path / "started").exists(), left(base)) == ("mine", False, [])
 
 
@@ -105,7 +105,7 @@ def test_a_program_that_cannot_start_leaves_no_file(run: Run, base: Path, tmp_pa
 def test_without_a_place_in_memory_no_secret_is_written(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_systems, "IN_MEMORY", frozenset({"nothing"}))
     ran = run("run", "--file", "db=database", "--", "true")
-    assert (ran.exit_code, "no place in memory" in ran.stderr) == (2, True)
+    assert (ran.exit_code, "no file system in memory" in ran.stderr) == (2, True)
 
 
 def waiting(served: ServedProcess, tmp_path: Path, base: Path, place: Path) -> subprocess.Popen[bytes]:

@@ -11,9 +11,9 @@ Extension                              Content                              REPO
                                                                             SubjectPublicKeyInfo)
 =====================================  ===================================  ==========================================
 
-The first extension of this table counts, and the others are not looked at. What is bound is the key. Nothing vouches
-for the rest of the certificate: names, dates, other extensions and the signature, which anyone makes with that key or
-with one of their own. A TLS handshake proves that the peer holds the key.
+The first extension of this table counts, and the others are ignored. Only the key is bound. The rest of the certificate
+is unauthenticated: anyone can make names, dates, other extensions and the signature, with that key or with another. A
+TLS handshake proves that the peer holds the key.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _HASHES: Mapping[int, Callable[[bytes], Any]] = {  # Any: hashlib's own type of 
     7: hashlib.sha384,
     8: hashlib.sha512,
 }
-"""By number in IANA's registry of named information hash algorithms."""
+"""Hash algorithms by their number in IANA's registry of named information."""
 _DSTACK_TAG = b"ratls-cert:"
 _CLAUSE = "TCG DICE Attestation Architecture 1.1, 6.1; docs/forms.md"
 _KEY = Step("certificate.key", _CLAUSE)

@@ -96,7 +96,7 @@ def verify_committed_data(data: CommittedData, attested: Attested, _anchors: Tru
             digest: bytes = rule.digest(b"".join(pieces)).digest()
             field, found = _field(rule, attested)
             wanted = digest if rule.in_host_data else digest.ljust(REPORT_DATA_BYTES, b"\0")
-            problem = f"{field} does not commit to the {rule.pieces[-1].replace('_', ' ')} that came along"
+            problem = f"{field} does not commit to the given {rule.pieces[-1].replace('_', ' ')}"
             require_equal(wanted, found, problem, code="committed-data-mismatch", field=field)
             procedure.record(("the digest in the way of {}", rule.form), wanted)
         claims |= {"form": rule.form}

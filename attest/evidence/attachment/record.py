@@ -115,7 +115,7 @@ def require_attested(kind: str | None, name: str) -> None:
     if kind not in ("sev-snp", "tdx", "sgx"):
         got = kind or "evidence without a CPU report"
         raise UnsupportedError(
-            f"{name} came along, and {got} has no report data that could commit to it",
+            f"{name} was given, but {got} has no report data that could commit to it",
             code="attachment-without-report-data",
             field=name,
             expected="an SNP report, or a quote of TDX or SGX",

@@ -9,7 +9,8 @@
 
 Microsoft's root is known by the digest that these identifiers name. The certificates' dates are compared with each
 other and not with the moment of appraisal: the endorsement states no date, and outlives its signer's certificate.
-Neither is revocation judged, for which nothing is at hand. The feed and the SVN are claims, for a policy to judge.
+Revocation is not checked either, because no list is available. The feed and the SVN are claims that a policy may
+restrict.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ MAX_TEXT_CHARACTERS = 4096
 MICROSOFT_ROOTS: Mapping[str, str] = {
     "I__iuL25oXEVFdTP_aBLx_eT1RPHbCQ_ECBQfYZpt9s": "Microsoft Supply Chain RSA Root CA 2022",
 }
-"""By base64url of the SHA-256 of the certificate, as identifiers name them."""
+"""Roots by base64url of the SHA-256 of the certificate, as identifiers name them."""
 SIMULATED_ROOTS: Mapping[str, str] = {
     "e6siJO4gUs_e4iNeBH0766dJf2tHtxglFORfFuRQHYI": "SIMULATED UVM Root CA",
 }
@@ -251,7 +252,7 @@ def _require_issuer(endorsement: ParsedUvmEndorsement, anchors: TrustAnchors) ->
     root = MICROSOFT_ROOTS.get(match[1]) or (SIMULATED_ROOTS[match[1]] if simulated else None)
     if root is None:
         raise ChainError(
-            "the root of the UVM endorsement is not one of Microsoft's that this version knows",
+            "the root of the UVM endorsement is not a Microsoft root that this version knows",
             code="uvm-root-not-trusted",
             field="iss",
             expected=", ".join(f"{name} ({pin})" for pin, name in MICROSOFT_ROOTS.items()),

@@ -1,3 +1,3 @@
-"""Azure confidential VMs: CPU evidence made by the paravisor, and quotes of the virtual TPM that it vouches for."""
+"""Azure confidential VMs: CPU evidence of the paravisor, and quotes of the virtual TPM under a key in it."""
 
 from __future__ import annotations

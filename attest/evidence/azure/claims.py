@@ -79,5 +79,5 @@ def of_cpu(claim: Claim, *, prefix: str) -> Claim:
 AZURE_SNP_CLAIMS = (*_SHARED, *(of_cpu(claim, prefix="snp") for claim in SNP_CLAIMS))
 """Every claim of a VM on SEV-SNP, in the order in which people read them."""
 AZURE_TDX_CLAIMS = (*_SHARED, *(of_cpu(claim, prefix="tdx") for claim in TDX_CLAIMS))
-"""Every claim of a VM on TDX, likewise."""
+"""Every claim of a VM on TDX, in the same form."""
 azure_claim = claim_finder((*AZURE_SNP_CLAIMS, *AZURE_TDX_CLAIMS))

@@ -92,7 +92,7 @@ class ParsedAzureEvidence:
 
     @property
     def stated_extra_data(self) -> bytes:
-        """The nonce in the TPM's message; empty for a message that cannot be read, likewise."""
+        """The nonce in the TPM's message; empty for a message that cannot be read, too."""
         try:
             return parse_tpm_quote(self.tpm.message).extra_data
         except EvidenceError:
@@ -188,7 +188,7 @@ def raw_tpm_quote(data: bytes) -> RawTpmQuote:
 
 
 def raw_tpm_quote_bytes(quote: RawTpmQuote) -> bytes:
-    """Serialise a quote likewise."""
+    """Serialise a quote in the same form."""
     sized = (len(part).to_bytes(8, "little") + part for part in (quote.signature, quote.message))
     return b"".join((*sized, len(quote.pcrs).to_bytes(8, "little"), *quote.pcrs))
 

@@ -14,7 +14,7 @@ from attest.evidence.snp.structure import ParsedSnpReport
 def needy_report(evidence: ParsedAzureEvidence) -> ParsedSnpEvidence | ParsedQuote:
     """Return the CPU's report as one to list the needs of, by the needs of its own format.
 
-    The service beside the machine hands out the VCEK for the TCB that the host has now; after an update of its
+    The service beside the machine returns the VCEK for the TCB that the host has now; after an update of its
     firmware that differs from REPORTED_TCB (azure-cvm.md 6). Such a VCEK is left out here, so that the matching one
     is fetched from AMD. Verification still receives the evidence as presented.
     """

@@ -17,7 +17,7 @@ from attest.encoding import JsonValue, base64url_bytes, hex_bytes, json_value
 from attest.endorsements.malformed import malformed
 
 AK_KID = "HCLAkPub"
-"""The key of this name signs quotes. The other one, HCLEkPub, decrypts and vouches for nothing."""
+"""The key of this name signs quotes. The other one, HCLEkPub, decrypts and authenticates nothing."""
 USER_DATA_BYTES = 64
 _AK_BITS = range(2048, 4097)
 _EXPONENT = 65537

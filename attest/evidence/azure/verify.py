@@ -6,7 +6,7 @@
 
 The chain is walked from its anchor outwards: first the CPU's report by the procedure of its own format, then its
 commitment to the runtime claims, then the key in these claims, then what that key signed. No link is used before the
-one that vouches for it was found to hold. A missing endorsement of the CPU's report alone does not end the walk, so
+one that authenticates it was found to hold. A missing endorsement of the CPU's report alone does not end the walk, so
 that evidence that is plainly false is called false; nothing is verified then all the same.
 
 The nonce (A06) is compared where every format's is, in ``attest.evidence.composite``.
@@ -120,7 +120,7 @@ def verify_azure_evidence(
     cpu = verify_with(evidence.cpu, tolerances=tolerances)
     if isinstance(cpu, AttestError) and not isinstance(cpu, EndorsementError):
         raise _not_reached(evidence, cpu)
-    # (2) A03, A02, A04, A05, A07: the parts that it vouches for. Each step stands on the one before.
+    # (2) A03, A02, A04, A05, A07: the parts that it authenticates. Each step relies on the previous one.
     procedure = _begin(evidence)
     try:
         links = _verify_links(procedure, evidence)
@@ -184,7 +184,7 @@ def _not_reached(evidence: ParsedAzureEvidence, failure: AttestError) -> AttestE
 
 
 class _Links(NamedTuple):
-    """The parts that the CPU's report vouches for."""
+    """The parts that the CPU's report authenticates."""
 
     runtime: RuntimeClaims
     quote: ParsedTpmQuote

@@ -66,14 +66,14 @@ def _judge_config_id(mr_config_id: bytes, compose_hash: bytes, facts: DstackFact
     if not any(mr_config_id):
         return "the event in RTMR3; MRCONFIGID is not set"
     if version == 3:
-        return "the event in RTMR3; MRCONFIGID of version 3 covers a document that is not at hand"
+        return "the event in RTMR3; MRCONFIGID of version 3 covers a document that is not available"
     if version == 1:
         expected = compose_hash
     elif version == 2:
         expected = _second_version(compose_hash, facts)
     else:
         raise VerificationError(
-            f"MRCONFIGID {mr_config_id.hex()} is of no known version of dstack",
+            f"MRCONFIGID {mr_config_id.hex()} is of an unknown version of dstack",
             code="dstack-config-id-unknown",
             field="MRCONFIGID",
             expected="version 1, 2 or 3, or all zero",
@@ -101,5 +101,5 @@ def _mismatch(code: str, field: str, expected: bytes, got: bytes) -> BindingErro
         expected=expected.hex(),
         got=got.hex(),
         clause=_CLAUSE,
-        hint="the hash is over the exact bytes of app-compose: never write it anew",
+        hint="the hash is over the exact bytes of app-compose: do not serialise it again",
     )

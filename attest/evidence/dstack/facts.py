@@ -95,8 +95,8 @@ def read_facts(log: ParsedDstackLog) -> DstackFacts:
     """Read the facts of a log whose replay is checked elsewhere.
 
     Raises:
-        VerificationError: ``dstack-event-invalid``: an event stands twice, has another size than such an event has, or
-            stands in the wrong place.
+        VerificationError: ``dstack-event-invalid``: an event is duplicated, has another size than such an event has, or
+            is in the wrong place.
 
     Spec: specs/dstack.md, section 3.
     """
@@ -107,7 +107,7 @@ def read_facts(log: ParsedDstackLog) -> DstackFacts:
         if event.name == _INIT_SCRIPT:
             scripts.append(event)
         elif event.name in events:
-            raise _invalid(event, "each event once in front of system-ready", "the same name again")
+            raise _invalid(event, "each event once in front of system-ready", "the same name twice")
         elif event.name == _COMPOSE_HASH and _BOOT_DONE in events:
             raise _invalid(event, f"{_COMPOSE_HASH} in front of {_BOOT_DONE}", "the other order")
         else:

@@ -64,15 +64,15 @@ def judge_dstack(
     verified: VerifiedEventLog | None = None
     facts: DstackFacts | None = None
     with procedure.attempt(_STEPS.log):
-        found = procedure.need(log, "no event log came along")
+        found = procedure.need(log, "no event log was given")
         procedure.record("a JSON event log of RTMR0 to RTMR3", f"{len(found.events)} events, form {found.form}")
     with procedure.attempt(_STEPS.events):
-        found = procedure.need(log, "no event log came along")
+        found = procedure.need(log, "no event log was given")
         require_digests(found)
         facts = read_facts(found)
         procedure.record("digests of dstack's events, each event once", f"{_runtime_count(found)} events of dstack")
     with procedure.attempt(_STEPS.replay):
-        found = procedure.need(log, "no event log came along")
+        found = procedure.need(log, "no event log was given")
         verified = verify_event_log(found, signed=_registers(report))
         procedure.record("the registers of the quote", f"{len(found.events)} events replay")
     if log is None:
@@ -132,7 +132,7 @@ def _mismatch(event: DstackEvent, computed: bytes) -> VerificationError:
         expected=expected,
         got=got,
         clause=_STEPS.events.clause,
-        hint="the log was changed after it was made; take log and quote together",
+        hint="the log was changed after it was made; collect log and quote together",
     )
 
 

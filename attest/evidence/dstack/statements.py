@@ -22,7 +22,7 @@ _FORM = JsonForm(code="dstack-malformed", clause=_CLAUSE, check="dstack.log")
 _REPORT_DATA_BYTES = 64
 _REGISTER_BYTES = 48
 MAX_STATEMENT_BYTES = 1024 * 1024
-"""Of one text that holds a document; recorded ones have 40 kB."""
+"""Maximum size of one text that contains a document; recorded ones have 40 kB."""
 
 _OF_INFO: Mapping[str, tuple[str, int]] = {
     "app_id": ("app_id", 20),
@@ -67,7 +67,7 @@ NO_STATEMENTS = DstackStatements()
 
 
 def read_statements(document: Mapping[str, JsonValue]) -> DstackStatements:
-    """Read what stands beside a quote.
+    """Read the statements beside a quote.
 
     Args:
         document: an object that may have ``report_data``, ``vm_config``, ``info`` (the answer of Info) and
@@ -202,6 +202,6 @@ def require_agreement(statements: DstackStatements, signed: Mapping[str, str]) -
                 expected=expected,
                 got=statement.value,
                 clause=_CLAUSE,
-                hint="the document was changed, or put together from two machines: ask the service again",
+                hint="the document was changed, or combined from two machines: request a new one",
             )
     return len(compared)

@@ -1,4 +1,4 @@
-"""Data of events, and the extent to which their digests vouch for it.
+"""Data of events, and the extent to which their digests authenticate it.
 
 A log is not signed. A replay proves the digests, their register and their order. It proves neither the data nor the
 type: the bearer of the log can write another type beside a digest. Data counts only where it is what was hashed.
@@ -38,7 +38,7 @@ _GRUB = re.compile(rb"(grub_cmd|(?:grub_)?kernel_cmdline):? ")
 
 
 class Verification(enum.StrEnum):
-    """Extent to which the digest of an event vouches for its data."""
+    """Extent to which the digest of an event authenticates its data."""
 
     VERIFIED = "verified"
     """The whole data was hashed."""
@@ -164,7 +164,7 @@ def tag_of(event: ParsedEvent) -> int | None:
 
 
 def application_event(event: ParsedEvent) -> ApplicationEvent | None:
-    """Read an AAEL event: ``domain operation content``; None when it is none or is written otherwise."""
+    """Read an AAEL event: ``domain operation content``; None for another event, or another form."""
     text = event.data[8:]
     if tag_of(event) != AAEL_TAG or int.from_bytes(event.data[4:8], "little") != len(text):
         return None
@@ -187,7 +187,7 @@ def _grub_texts(data: bytes) -> Iterator[bytes]:
 
 
 def grub_text(event: ParsedEvent) -> GrubText | None:
-    """Read an EV_IPL event of GRUB; None for others and for text that is no UTF-8.
+    """Read an EV_IPL event of GRUB; None for others and for text that is not UTF-8.
 
     What a fork writes behind the NUL was not hashed and is left out.
     """

@@ -59,7 +59,7 @@ class _Places:
     """Registers in which each kind of fact is measured; none, when logs of this kind cannot prove it.
 
     Attributes:
-        secure_boot: state and key stores of Secure Boot, and what vouched for images.
+        secure_boot: state and key stores of Secure Boot, and the variables that authenticated images.
         stub: kernel command lines that systemd's EFI stub and boot menu measured.
         kernel_stub: measurements of Linux's EFI stub.
         loader: everything that boot loaders measure, these texts included.
@@ -111,7 +111,7 @@ class EventFact:
     Attributes:
         event: its number in the log.
         digest: as replayed, of the log's bank; always proven.
-        verification: extent to which the digest vouches for ``values``.
+        verification: extent to which the digest authenticates ``values``.
         values: values of the hashed data; empty where the data was not hashed.
     """
 
@@ -126,13 +126,13 @@ class EventFact:
 class EventLogFacts:
     """Everything that a verified log states. Nothing in here rests on data that was not hashed.
 
-    None stands for a list that the log cannot prove: not every register that it is read from was compared.
+    None is a list that the log cannot prove: not every register that it is read from was compared.
 
     Attributes:
         event_count: records behind the header.
         secure_boot: ``enabled``; None when the log has no SecureBoot variable of the firmware, or several, as well.
         signature_stores: ``pk``, ``kek``, ``db`` and ``dbx``, in the order measured.
-        authorities: variables that vouched for a boot loader.
+        authorities: variables that authenticated a boot loader.
         boot_variables: values of BootOrder and Boot####, in the order measured; their names are not hashed.
         other_firmware_events: every other event of the same registers, by digest.
         boot_applications: images that the firmware started: PE digests.

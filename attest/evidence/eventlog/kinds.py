@@ -21,7 +21,7 @@ class Growth(enum.Enum):
     SYSTEM = "system"
     """The operating system may go on. Whether a difference is its doing cannot be judged by the log."""
     SYSTEM_ALONE = "system alone"
-    """As ``SYSTEM``, and firmware and boot loaders leave it alone: a log without events says nothing of it."""
+    """Like ``SYSTEM``, but firmware and boot loaders do not extend it: a log without events does not cover it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ _HASHES = {SHA256: sha256, SHA384: sha384}
 
 _RTMRS = tuple(Register(name=f"RTMR{number}", initial=bytes(48)) for number in range(4))
 CCEL = LogKind(name="CCEL", registers=(Register(name="MRTD", initial=None), *_RTMRS), bank=SHA384)
-"""Intel TDX. Index 0 stands for MRTD, which no event extends."""
+"""Intel TDX. Index 0 is MRTD, which no event extends."""
 
 _OS_SEPARATOR = (b"os-separator",)
 _PHASES: Mapping[int, tuple[bytes, ...]] = {
@@ -85,7 +85,7 @@ _GROWTH: Mapping[int, Growth] = {
     10: Growth.SYSTEM_ALONE,  # IMA
     11: Growth.SYSTEM,  # phases of systemd
     12: Growth.SYSTEM,  # configuration of a unified kernel image, which its system may add to
-    13: Growth.SYSTEM,  # extensions of the system, likewise
+    13: Growth.SYSTEM,  # extensions of the system, as above
     15: Growth.SYSTEM_ALONE,  # machine id and volume keys, by systemd
     16: Growth.SYSTEM_ALONE,  # debugging; can be reset
     **dict.fromkeys(range(17, 23), Growth.SYSTEM_ALONE),  # a late launch (DRTM), which has a log of its own

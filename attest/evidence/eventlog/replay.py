@@ -36,14 +36,14 @@ class Registers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedEventLog:
-    """A log that replays to signed registers, and whose data gives its digests wherever that can be told.
+    """A log that replays to signed registers, and whose data matches its digests wherever that can be checked.
 
-    The signer of the registers vouches for the log. Built by ``verify_event_log``.
+    The signer of the registers authenticates the log. Built by ``verify_event_log``.
 
     Attributes:
         proven: names of the registers for which that is what was signed. Events of others prove nothing.
         unjudged: names of those that differ and that a relaxation leaves unjudged.
-        verifications: extent to which each event's data is vouched for, in the order of ``log.events``.
+        verifications: extent to which each event's data is authenticated, in the order of ``log.events``.
     """
 
     log: ParsedEventLog
@@ -160,9 +160,9 @@ def _require_use(kind: LogKind, signed: Mapping[str, bytes]) -> None:
 
 
 def _mismatch(register: Register, expected: bytes, got: bytes, count: int) -> BindingError:
-    hint = "the log is of another boot, cut short or changed; take log and quote together"
+    hint = "the log is of another boot, truncated or changed; collect log and quote together"
     if register.growth is not Growth.NONE:
-        hint += ", or the system extended it since: --unchecked eventlog=REASON leaves it unjudged"
+        hint += ", or the system extended it since: --unchecked eventlog=REASON skips the check"
     return BindingError(
         f"{register.name} is {expected.hex()}, the event log gives {got.hex()} from {count} events",
         code="eventlog-register-mismatch",

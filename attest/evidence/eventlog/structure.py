@@ -16,7 +16,7 @@ from attest.evidence.reader import ByteReader
 MAX_EVENTS = 65_536
 """Records behind the header; real logs have a few hundred. specs/intel-tdx-sgx.md, section 19."""
 MAX_LOG_BYTES = 16 * 1024 * 1024
-"""As MAX_EVENTS; real log areas have 64 KiB to 1 MiB."""
+"""Maximum size of a log; real log areas have 64 KiB to 1 MiB."""
 MAX_ALGORITHMS = 16
 """Banks that a header may declare; no TPM has more than five."""
 
@@ -157,7 +157,7 @@ def _log(kind: LogKind, spec_id: ParsedSpecId, events: list[ParsedEvent], paddin
 
 
 def _startup_locality(kind: LogKind, events: list[ParsedEvent]) -> int:
-    """Read the event StartupLocality, which stands in front of everything that extends its register.
+    """Read the event StartupLocality, which precedes everything that extends its register.
 
     Spec: TCG PC Client Platform Firmware Profile, TCG_EfiStartupLocalityEvent.
     """

@@ -276,7 +276,7 @@ def read_model(certificate: Certificate, identity: DeviceIdentity) -> DeviceMode
         if identity.type_byte == type_byte and name.startswith(prefix):
             return DeviceModel(kind=kind, architecture=architecture, product=name.split()[0].replace("_", ""))
     raise UnsupportedError(
-        f"{certificate.name} with type byte {identity.type_byte:#x} is no device that is known here",
+        f"{certificate.name} with type byte {identity.type_byte:#x} is not a known device",
         code="gpu-device-unsupported",
         expected="0x41 with GH1…, GB1… or GB2…, or 0x50 with LS_10",
         got=f"{identity.type_byte:#x} with {name or 'a name without one CN'}",

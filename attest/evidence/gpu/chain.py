@@ -1,4 +1,4 @@
-"""From the attestation key of a device to NVIDIA's pinned root: L5, L4, L3, L2, and the root that is an argument.
+"""Chain from the attestation key of a device to NVIDIA's pinned root: L5, L4, L3, L2, and the root that is an argument.
 
 In the JSON forms the chain belongs to the evidence and its order counts. For a raw report it lies among the
 endorsements, perhaps with chains of other devices: there the leaf is the one whose key verifies the report, and
@@ -168,7 +168,7 @@ class _PathSearch:
 
 
 def _presented_path(chain: tuple[Certificate, ...], pool: Endorsements) -> DevicePath:
-    """Take a chain as it stands, without a self-issued last certificate: a root from the evidence is none."""
+    """Return a chain without a self-issued last certificate: a root from the evidence is not an anchor."""
     rootless = chain[:-1] if chain and chain[-1].issuer == chain[-1].subject else chain
     roots = (*chain[len(rootless) :], *(pool.named(rootless[-1].issuer) if rootless else ()))
     failure = None if len(rootless) == PATH_LENGTH else _wrong_length(rootless)
@@ -213,7 +213,7 @@ def report_signed_by(report: ParsedGpuReport, leaf: Certificate) -> bool:
 
 def _no_leaf() -> EndorsementError:
     return EndorsementError(
-        "the certificate of the device's attestation key is not at hand",
+        "the certificate of the device's attestation key is not available",
         code="gpu-leaf-missing",
         expected="a certificate chain that begins with a firmware id",
         got="none",
@@ -224,7 +224,7 @@ def _no_leaf() -> EndorsementError:
 
 def _no_issuer(child: Certificate) -> EndorsementError:
     return EndorsementError(
-        f"the certificate of {child.issuer_common_name}, which issued {child.name}, is not at hand",
+        f"the certificate of {child.issuer_common_name}, which issued {child.name}, is not available",
         code="gpu-issuer-missing",
         expected=child.issuer_common_name,
         got="none",
@@ -266,7 +266,7 @@ def find_root(path: DevicePath, *, anchors: TrustAnchors) -> PinnedRoot:
         return root
     if not presented and any(anchor.spki is None for anchor in anchors.of_role(_ROLE)):
         raise EndorsementError(
-            f"the root {last.issuer_common_name}, which issued {last.name}, is neither held nor at hand",
+            f"the root {last.issuer_common_name}, which issued {last.name}, is neither pinned nor available",
             code="gpu-root-missing",
             expected=f"a pinned {last.issuer_common_name}",
             got="none",

@@ -83,7 +83,7 @@ def arch_facts(chain: DeviceChain, stated: str | None) -> tuple[Fact, Fact]:
 
 def require_stated_nonce(report: ParsedGpuReport, stated: bytes) -> None:
     """Require the nonce that is stated beside the report to be the report's."""
-    problem = "the nonce that stands beside the report is not the report's (nonce, offset 0x004)"
+    problem = "the nonce given with the report is not the report's (nonce, offset 0x004)"
     require_equal(report.nonce, stated, problem, code="gpu-stated-nonce-mismatch", field="nonce", offset=4)
 
 

@@ -1,6 +1,6 @@
 """The comparison of a report's measurements with reference values (specs/nvidia-gpu.md, section 10).
 
-Every reference value of every RIM at hand is compared, and every comparison is listed. A mismatch that is waived, by
+Every reference value of every RIM available is compared, and every comparison is listed. A mismatch that is waived, by
 NVIDIA's rule about the video decoder or by name, is shown as such and never counts as matched.
 """
 
@@ -71,7 +71,7 @@ class MeasurementComparison:
 
     def __bool__(self) -> NoReturn:
         # An object is true by default, and `if comparison:` would read as "they match".
-        raise TypeError("a comparison is neither true nor false; look at its mismatches")
+        raise TypeError("a comparison is not a condition; use .mismatches")
 
 
 def compare(
@@ -82,7 +82,7 @@ def compare(
     nvdec0: int | None,
     waived: tuple[WaivedMeasurement, ...] = (),
 ) -> MeasurementComparison:
-    """Compare measurements with the reference values of the RIMs at hand; one alone is compared too.
+    """Compare measurements with the reference values of the RIMs available; one alone is compared too.
 
     Measurements at indices that no RIM names are not judged. An index that both name is compared with each;
     ``conflicts`` finds it.

@@ -16,22 +16,22 @@ from attest.evidence.gpu.references import Given
 from attest.evidence.gpu.rim import ParsedRim, find_signers, read_rim
 
 MAX_OTHER_RIMS = 64
-"""RIMs at hand that are searched for a value that was found; every one costs some milliseconds."""
+"""Maximum of available RIMs that are searched for a measured value; each takes some milliseconds."""
 
 _FIELD_REPORTS = {
-    7: "7 has been seen to differ after developer tools were enabled",
-    9: "9 has been seen to differ after a driver update where the VBIOS RIM is an old issue: fetch the present one",
-    35: "35 has been seen to differ after developer tools were enabled",
-    52: "52 has been seen to differ after confidential computing was switched off and on without a reboot of the host",
+    7: "7 is known to differ after developer tools were enabled",
+    9: "9 is known to differ after a driver update if the VBIOS RIM is an old issue: fetch the current one",
+    35: "35 is known to differ after developer tools were enabled",
+    52: "52 is known to differ after confidential computing was switched off and on without a reboot of the host",
 }
 """Known field reports (specs/nvidia-gpu.md, section 10)."""
 _REMEDIES = {
-    "driver": "fetch the present issue of the driver's RIM; if the measurement differs from that, too, install the "
+    "driver": "fetch the current issue of the driver's RIM; if the measurement differs from that, too, install the "
     "driver again and reset the GPU",
-    "vbios": "fetch the present issue of the RIM of the VBIOS or BIOS; if the measurement differs from that, too, the "
-    "firmware is not the one that the report states: write it again",
+    "vbios": "fetch the current issue of the RIM of the VBIOS or BIOS; if the measurement differs from that, too, the "
+    "firmware is not the one that the report states: install it again",
 }
-_WAIVER = "a difference that you know the reason of can be named in a policy (waived_measurements)"
+_WAIVER = "if you know the reason for a difference, name it in a policy (waived_measurements)"
 _NUMBER_ALONE = re.compile(r"(?:Mixed|Hashed)?Measurement_\d+")
 """Name of a record that names no component, as opposed to ``HashedMeasurement_36_GSP``."""
 
@@ -75,7 +75,7 @@ def _got(mismatch: MeasurementResult) -> str:
 
 
 def _hints(mismatches: tuple[MeasurementResult, ...], known: dict[int, str]) -> Iterator[str]:
-    yield from (f"the value of {index} is good for {versions}" for index, versions in known.items())
+    yield from (f"the value of {index} is valid for {versions}" for index, versions in known.items())
     yield from dict.fromkeys(_FIELD_REPORTS[m.index] for m in mismatches if m.index in _FIELD_REPORTS)
     yield from dict.fromkeys(_REMEDIES[m.source] for m in mismatches)
     yield _WAIVER

@@ -28,7 +28,7 @@ def needed_rims(parsed: ParsedGpuEvidence, pool: Endorsements) -> tuple[NvidiaRi
     """List the RIMs of a device: driver and VBIOS of a GPU, the BIOS of a switch.
 
     Returns:
-        As many as can be named. What cannot be named, because the certificates are not at hand or the report does
+        As many as can be named. What cannot be named, because the certificates are not available or the report does
         not state what makes the name, is left out here, and missing when it comes to verification.
     """
     model = stated_model(find_path(parsed, pool))

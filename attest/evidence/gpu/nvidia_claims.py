@@ -50,7 +50,7 @@ def _common(v: VerifiedGpu) -> _Claims:
 
 
 def _results(v: VerifiedGpu) -> _Claims:
-    """Return whether all measurements are those that NVIDIA published, with every RIM at hand."""
+    """Return whether all measurements are those that NVIDIA published, with every RIM available."""
     rims = (v.vbios_rim,) if v.kind == "nvidia-switch" else (v.driver_rim, v.vbios_rim)
     if v.measurements is None or None in rims:
         return {"measres": "not-run"}

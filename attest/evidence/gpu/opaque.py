@@ -54,7 +54,7 @@ _HEAD_BYTES = 4
 _VERSIONED_MAGIC = b"NVDAOD"
 _VBIOS_BYTES = 8
 _VBIOS_ORDER = (3, 2, 1, 0, 4)
-_NEWER = "the device's driver may be newer than this verifier: update it, or report what was found"
+_NEWER = "the device's driver may be newer than this verifier: update the verifier, or report this value"
 _TEXT = re.compile(rb"([ -~]*)\0*")
 
 
@@ -168,7 +168,7 @@ class OpaqueData:
 
     @property
     def switch_pdis(self) -> tuple[bytes, ...] | None:
-        """For each of a GPU's 18 links the id of the switch behind it, 8 bytes, zero for a link that is off.
+        """Id of the switch behind each of a GPU's 18 links, 8 bytes, zero for a link that is off.
 
         The report writes them little-endian; here they are reversed already and compare equal to ``own_pdi``.
         """
@@ -269,7 +269,7 @@ def parse_opaque(data: bytes, *, offset: int = 0) -> OpaqueData:
         offset: its start in the report, for messages.
 
     Raises:
-        EvidenceError: ``gpu-report-malformed``: an entry overruns, a type stands twice, or text is not printable.
+        EvidenceError: ``gpu-report-malformed``: an entry overruns, a type is duplicated, or text is not printable.
         UnsupportedError: ``gpu-opaque-unsupported``: the versioned layout, a version above ``MAX_OPAQUE_VERSION``, or
             a value that checks rest on and that has another size than is known.
 

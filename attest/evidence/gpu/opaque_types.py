@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 PDI_BYTES = 8
 LINKS = 18
-"""Of a GPU to NVSwitches."""
+"""Number of links from a GPU to NVSwitches."""
 SWITCH_PORTS_BYTES = 64
 """Behind the GPUs that a switch knows: for each port the number of a GPU."""
 

@@ -1,4 +1,4 @@
-"""The steps that judge a device's measurements: which RIMs speak for it, whether they may, and whether they agree.
+"""Steps on a device's measurements: select its RIMs, verify them, and compare the measurements with them.
 
 Spec: specs/nvidia-gpu.md, sections 8 to 10 and 12.
 """
@@ -79,7 +79,7 @@ def judge_rim(procedure: Procedure, steps: RimSteps, source: MeasurementSource, 
     has_rim = given.model is None or source in sources_of(given.model)
     missing = "there is no such RIM" if has_rim else "a switch has no driver"
     with procedure.attempt(steps.rim):
-        device = procedure.need(given.model, "it is not known what device this is")
+        device = procedure.need(given.model, "the device is not known")
         procedure.need(has_rim or None, missing)
         wanted = _require_wanted(given.report, device, source)
         judged = choose_rim(wanted, given)
@@ -123,12 +123,12 @@ def judge_measurements(
     relied_on: MeasurementComparison | None = None
     conflict, measurements = steps
     with procedure.attempt(conflict):
-        missing = "there are not two RIMs that could contradict each other"
+        missing = "there are no two RIMs to compare"
         _require_no_conflict(procedure.need(driver.comparable, missing), procedure.need(vbios.comparable, missing))
         procedure.record("no index in both RIMs", "none")
     with procedure.attempt(measurements):
         left_out = tuple(u for u in (*driver.used, *vbios.used) if u.check == "rim")
-        missing = reasons(dict.fromkeys(left_out)) if left_out else "there is no RIM that could be compared"
+        missing = reasons(dict.fromkeys(left_out)) if left_out else "there is no RIM to compare with"
         require_no_mismatch(procedure.need(given.compare(driver.comparable, vbios.comparable), missing), given)
         relied_on = given.compare(driver.usable, vbios.usable)
         procedure.record(*_comparison_facts(relied_on, missing))
@@ -154,11 +154,11 @@ def _require_wanted(report: ParsedGpuReport, model: DeviceModel, source: Measure
 
 def _no_rim(wanted: WantedRim) -> EndorsementError:
     return EndorsementError(
-        f"{wanted.text} is not at hand",
+        f"{wanted.text} is not available",
         code="gpu-rim-missing",
         expected=wanted.text,
         got="none",
-        hint="fetch it with 'attest endorsements fetch', or leave the comparison out with --unchecked rim=REASON",
+        hint="fetch it with 'attest endorsements fetch', or skip the comparison with --unchecked rim=REASON",
         retryable=True,
     )
 

@@ -1,6 +1,6 @@
 """Selection and checks of the RIMs for a device's driver and for its VBIOS or BIOS.
 
-Edition, product and version decide; names and order of files say nothing. Several issues of one id can be at hand:
+Edition, product and version decide; names and order of files say nothing. Several issues of one id can be available:
 each is judged and compared as a whole, and values of two issues are never mixed.
 
 Spec: specs/nvidia-gpu.md, sections 9.2 to 9.4, 10 and 12.
@@ -47,7 +47,7 @@ from attest.evidence.tolerances import GpuTolerances
 _T = TypeVar("_T")
 
 MAX_ISSUES = 32
-"""Issues and copies of one id that are looked at: NVIDIA signs anew about every two years."""
+"""Maximum of examined issues and copies of one id: NVIDIA renews signatures about every two years."""
 _BLACKWELL_CHIP = "GB100"
 """Chip of a Blackwell GPU that does not state it."""
 Status: TypeAlias = OcspAnswer | Crl
@@ -98,7 +98,7 @@ class WantedRim:
     def text(self) -> str:
         """Description of the wanted RIM."""
         what = "BIOS" if self.edition == "SWITCH" else "driver" if self.source == "driver" else "VBIOS"
-        return f"the RIM of {self.product}, {what} {self.version or 'of no stated version'}"
+        return f"the RIM of {self.product}, {what} {self.version or 'without a stated version'}"
 
     def fits(self, rim: ParsedRim) -> bool:
         """Return whether a RIM claims to be the wanted one; versions are compared without case."""
@@ -131,7 +131,7 @@ def served_id(opaque: OpaqueData, device: DeviceModel | DeviceChain, source: Mea
     """Return the id under which NVIDIA serves a RIM of a device.
 
     None when the report does not state a part of the id, writes its version as no such device does, or states a text
-    that cannot stand in an id.
+    that cannot be part of an id.
     """
     try:
         return _served_id(opaque, device, source)
@@ -221,7 +221,7 @@ class JudgedRim:
 
 
 def choose_rim(wanted: WantedRim, given: Given) -> JudgedRim | None:
-    """Judge every RIM that claims to be the wanted one and return the best; None when there is none.
+    """Verify every RIM that claims to be the wanted one and return the best; None if there is none.
 
     One good issue without a mismatch suffices. If none is good, one that is false is returned before one that is
     stale, so that a missing endorsement hides nothing.

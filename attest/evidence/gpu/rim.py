@@ -125,9 +125,9 @@ def _certificate(der: bytes) -> Certificate:
 
 
 _PROBLEMS: Mapping[SignatureState, str] = {
-    "signed-info-invalid": "its SignatureValue is not by the certificate that it carries first",
+    "signed-info-invalid": "its SignatureValue does not verify with its first certificate",
     "digest-mismatch": "its content was changed after it was signed",
-    "unverifiable": "the certificate that it carries first is none with a P-384 key",
+    "unverifiable": "its first certificate has no P-384 key",
 }
 
 
@@ -232,7 +232,7 @@ def require_window(
 ) -> tuple[datetime, datetime]:
     """Require ``not_before <= at <= not_after`` of the RIM's window, and return the window.
 
-    A RIM outside it is a stale endorsement: NVIDIA issues the same id anew.
+    A RIM outside it is a stale endorsement: NVIDIA issues the same id again.
 
     Raises:
         EndorsementError: ``rim-not-yet-valid`` or ``rim-expired``.
@@ -247,7 +247,7 @@ def require_window(
         expected=f"{rfc3339_text(not_before)} to {rfc3339_text(not_after)}, the window of all its signers",
         got=rfc3339_text(at),
         clause=_CLAUSE,
-        hint="fetch the present issue with 'attest endorsements fetch'",
+        hint="fetch the current issue with 'attest endorsements fetch'",
         retryable=True,
     )
 
@@ -266,7 +266,7 @@ def driver_rim_id(product: str, driver_version: str) -> str:
         driver_version: as the report states it.
 
     Raises:
-        EvidenceError: ``rim-id-invalid``, a part that cannot stand in an id.
+        EvidenceError: ``rim-id-invalid``, a part that cannot be part of an id.
 
     Spec: specs/nvidia-gpu.md, section 9.1.
     """
@@ -278,7 +278,7 @@ def vbios_rim_id(project: str, project_sku: str, chip_sku: str, vbios_version: s
     """Return the id of a GPU VBIOS's RIM: upper case, the version without dots.
 
     Raises:
-        EvidenceError: ``rim-id-invalid``, a part that cannot stand in an id.
+        EvidenceError: ``rim-id-invalid``, a part that cannot be part of an id.
 
     Spec: specs/nvidia-gpu.md, section 9.1.
     """
@@ -295,7 +295,7 @@ def switch_bios_rim_id(version: str) -> str:
     """Return the id of an LS10 BIOS's RIM; project, SKU and chip SKU are constants.
 
     Raises:
-        EvidenceError: ``rim-id-invalid``, a version that cannot stand in an id.
+        EvidenceError: ``rim-id-invalid``, a version that cannot be part of an id.
 
     Spec: specs/nvidia-gpu.md, section 9.1.
     """
@@ -306,7 +306,7 @@ def _id_part(what: str, text: str) -> str:
     """Restrict the characters: the report is not verified yet, and an id becomes part of an address and a file name."""
     if not _ID_PART.fullmatch(text) or not text.strip("."):
         raise EvidenceError(
-            f"the {what} of this report cannot stand in the id of a RIM",
+            f"the {what} of this report cannot be part of the id of a RIM",
             code="rim-id-invalid",
             field=what,
             expected="1 to 24 letters, digits, dots and hyphens",

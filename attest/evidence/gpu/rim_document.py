@@ -21,7 +21,7 @@ RimEdition: TypeAlias = Literal["GPU", "SWITCH"]
 INDICES = 64
 """Records of either edition, active or not, are numbered from 0; a switch's report has only 31 blocks."""
 MAX_ALTERNATIVES = 64
-"""Of one measurement; the most seen is 4."""
+"""Maximum of alternatives of one measurement; the most seen is 4."""
 _SWID = "{http://standards.iso.org/iso/19770/-2/2015/schema.xsd}"
 _RIM = "{https://trustedcomputinggroup.org/resource/tcg-reference-integrity-manifest-rim-information-model/}"
 _HASH = "{http://www.w3.org/2001/04/xmlenc#sha384}Hash"

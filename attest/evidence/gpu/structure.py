@@ -158,7 +158,7 @@ def parse_report(data: bytes) -> ParsedGpuReport:
 
     Spec: specs/nvidia-gpu.md, sections 2 to 4.
     """
-    # (1) Size: what NVML can hand out.
+    # (1) Size: the maximum of NVML.
     if len(data) > MAX_REPORT_BYTES:
         raise malformed("report", None, f"at most {MAX_REPORT_BYTES} bytes", f"{len(data)} bytes", clause=_FRAMING)
     # (2) Request and head of the response, field by field.
@@ -215,7 +215,7 @@ def _number_of_blocks(head: dict[str, Any], at: int) -> int:
 
 
 def _blocks(data: bytes, at: int, count: int) -> tuple[tuple[bytes, ...], int]:
-    """Read the blocks; their indices count from 1 without a gap, so none can stand twice."""
+    """Read the blocks; their indices count from 1 without a gap, so none is duplicated."""
     values: list[bytes] = []
     for index in range(1, count + 1):
         block = data[at : at + BLOCK.size]

@@ -21,8 +21,8 @@ BOARD_GPUS = 8
 BOARD_SWITCHES = 4
 """An HGX board has eight GPUs and four NVSwitches."""
 _HINT = (
-    "give the evidence of all GPUs and NVSwitches of the board; where a service gives none of its switches, "
-    "--unchecked topology=REASON leaves out what is missing"
+    "give the evidence of all GPUs and NVSwitches of the board; if a service gives no evidence of its switches, "
+    "--unchecked topology=REASON skips the missing ones"
 )
 _LOCKED = 1
 """Opaque field 25 of a switch."""
@@ -60,7 +60,7 @@ def judge_set(
     Returns:
         The checks ``device.unique``, ``device.nonce`` and ``device.mode`` for two or more devices, ``topology`` as
         soon as there is a switch or a GPU that says that it is in protected-PCIe mode; and one error for each check
-        that failed, with its id. Nothing of either for a single GPU that stands alone.
+        that failed, with its id. Both are empty for a single GPU.
 
     Spec: specs/nvidia-gpu.md, section 14; CLI.md, "Options".
     """
@@ -101,7 +101,7 @@ def _unique(devices: Sequence[NamedDevice]) -> tuple[Check, BindingError | None]
         code="gpu-device-repeated",
         expected=f"{len(devices)} different devices",
         got=f"{len(counts)} different devices" + (f", {' and '.join(names)} are {twice[0]}" if twice else ""),
-        problem=f"the same device stands twice: {' and '.join(names)} are {twice[0]}" if twice else None,
+        problem=f"the same device occurs twice: {' and '.join(names)} are {twice[0]}" if twice else None,
     )
 
 
@@ -192,11 +192,11 @@ def _counts(board: _Board) -> Iterator[_Finding]:
     found = (len(board.gpus), len(board.switches))
     if found != (BOARD_GPUS, BOARD_SWITCHES):
         whole = f"a protected board of {BOARD_GPUS} GPUs and {BOARD_SWITCHES} NVSwitches"
-        there = f"{found[0]} GPUs and {found[1]} NVSwitches are there"
+        there = f"{found[0]} GPUs and {found[1]} NVSwitches are present"
         alone = f"{board.names[0]} is 1 {'GPU' if board.gpus else 'NVSwitch'}"
         yield _Finding(
             negative=found[0] > BOARD_GPUS or found[1] > BOARD_SWITCHES,
-            problem=f"{alone} of {whole}, and no other device is there" if board.lone else f"of {whole} {there}",
+            problem=f"{alone} of {whole}, and no other device is present" if board.lone else f"of {whole} {there}",
             expected=f"{BOARD_GPUS} GPUs and {BOARD_SWITCHES} NVSwitches",
             got=f"{found[0]} GPUs and {found[1]} NVSwitches",
         )
@@ -242,12 +242,12 @@ def _neighbours(
             negative=not lone,
             problem=f"{name} names {len(named)} different {kind}"
             if present <= named
-            else f"{name} names other {kind} than those that are there",
+            else f"{name} names other {kind} than those that are present",
             expected=f"{size} {kind}" + (f", among them {_listed(present)}" if present else ""),
             got=_listed(named),
         )
     elif named != present:
-        problem = f"{name} names {kind} that are not there"
+        problem = f"{name} names {kind} that are not present"
         yield _Finding(negative=False, problem=problem, expected=_listed(named), got=_listed(present))
 
 
@@ -261,7 +261,7 @@ def _switches_are_themselves(board: _Board) -> Iterator[_Finding]:
         if own != certified:
             yield _Finding(
                 negative=own is not None,
-                problem=f"{name} calls itself otherwise than its certificate does",
+                problem=f"{name} states another identity than its certificate",
                 expected=certified.hex(),
                 got="not stated" if own is None else own.hex(),
             )

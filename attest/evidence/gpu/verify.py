@@ -124,7 +124,7 @@ class AuthenticGpu:
 
     @property
     def architecture(self) -> Architecture:
-        """Of the device, by its certificate."""
+        """Architecture of the device, by its certificate."""
         return self.chain.architecture
 
     @property
@@ -135,19 +135,19 @@ class AuthenticGpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedGpu(AuthenticGpu):
-    """A report that an NVIDIA device signed, with everything that vouches for it.
+    """A report that an NVIDIA device signed, with everything that authenticates it.
 
     Built by ``verify_gpu_evidence`` only.
 
     Attributes:
         driver_rim: the driver's RIM; None for a switch, and when RIMs were left unchecked and none was good.
-        vbios_rim: the RIM of the VBIOS or of a switch's BIOS; None likewise.
+        vbios_rim: the RIM of the VBIOS or of a switch's BIOS; None as above.
         measurements: the comparison with these RIMs, without any mismatch that was not waived; None without a RIM.
         fwid_matched: the report's firmware id equals the certificate's; None when the report states none.
         vbios_version: as the report states it; of a switch, its BIOS.
         device_statuses: revocation status of L4, L3 and L2; empty when left unchecked.
-        driver_statuses: likewise for the signers of the driver's RIM.
-        vbios_statuses: likewise for the signers of the VBIOS's or BIOS's RIM.
+        driver_statuses: as above for the signers of the driver's RIM.
+        vbios_statuses: as above for the signers of the VBIOS's or BIOS's RIM.
         unchecked: the relaxations that this verification made use of.
         accepted: values that are not understood, and were accepted by name.
     """
@@ -196,8 +196,8 @@ def verify_gpu_evidence(
         anchors: the NVIDIA roots that the Verifier Owner accepts, for devices and for RIMs; an empty set accepts
             nothing.
         at: moment of appraisal, aware; both ends of a certificate's validity are included.
-        unchecked: ``revocation`` tolerates that no current answer about a certificate is at hand, ``rim`` that no
-            current RIM is. What is at hand and negative refuses all the same.
+        unchecked: ``revocation`` tolerates that no current answer about a certificate is available, ``rim`` that no
+            current RIM is available. An available negative answer is still refused.
         tolerances: measurements that may differ, values that need not be understood, and whether RIM signers may be
             on hold, for GPUs and for switches.
 
@@ -308,7 +308,7 @@ def _verify(evidence: ParsedGpuEvidence, path: DevicePath, given: Given) -> Veri
 def _format_facts(report: ParsedGpuReport, accepted: tuple[AcceptedValue, ...]) -> tuple[str, str, Outcome]:
     expected = "SPDM 1.1 request and response, every fixed field as specified, nothing left over"
     unknown = ", ".join(map(str, report.opaque.unknown)) or "none"
-    got = f"{len(report.measurements)} measurements; opaque data types of no known meaning: {unknown}"
+    got = f"{len(report.measurements)} measurements; opaque data types without a known meaning: {unknown}"
     if not accepted:
         return expected, got, Outcome.PASS
     return expected, f"{got}; not understood, and accepted: {'; '.join(map(str, accepted))}", Outcome.WARNING
@@ -346,7 +346,7 @@ def _judge_device(procedure: Procedure, evidence: ParsedGpuEvidence, path: Devic
         require_arch(chain, evidence.arch)
         procedure.record(*arch_facts(chain, evidence.arch))
     with procedure.attempt(_STEPS.stated_nonce):
-        stated = procedure.need(evidence.stated_nonce, "none is stated beside the report")
+        stated = procedure.need(evidence.stated_nonce, "the evidence states no nonce beside the report")
         require_stated_nonce(evidence.report, stated)
         procedure.record("the nonce of the report", stated)
     with procedure.attempt(_STEPS.chain_validity):

@@ -29,9 +29,9 @@ MAX_ELEMENTS = 256
 MAX_DEPTH = 8
 """A RIM has 5 levels; without ``huge_tree`` the parser itself stops at 256."""
 MAX_ATTRIBUTES = 80
-"""Of one element: a record has 6 besides its digests."""
+"""Maximum of attributes of one element: a record has 6 besides its digests."""
 MAX_NAMESPACES = 16
-"""In scope of one element, RIMs have 6. Canonicalisation writes and compares them for each element."""
+"""Maximum of namespaces in scope of one element; RIMs have 6. Canonicalisation compares all of them each time."""
 MAX_CERTIFICATES = 8
 """A RIM carries 4."""
 SIGNATURE_BYTES = 96
@@ -46,8 +46,8 @@ _CLAUSE = "W3C XML Signature"
 
 SignatureState: TypeAlias = Literal["valid", "signed-info-invalid", "digest-mismatch", "unverifiable"]
 """``valid``: both halves hold. ``signed-info-invalid``: SignatureValue is not the first certificate's over SignedInfo.
-``digest-mismatch``: SignedInfo is signed, the document is another. ``unverifiable``: the first certificate is none, or
-has no P-384 key."""
+``digest-mismatch``: SignedInfo is signed, the document is another. ``unverifiable``: the first certificate is invalid,
+or has no P-384 key."""
 
 
 class XmlElement(NamedTuple):
@@ -321,7 +321,7 @@ def _require_shape(element: XmlElement, shape: _Shape, *, path: str) -> None:
         if shape.size and len(value) != shape.size:
             raise malformed(f"{path}: {len(value)} bytes, not {shape.size}", field=path)
     elif not element.is_blank():
-        raise malformed(f"{path}: text where there is none", field=path)
+        raise malformed(f"{path}: text where none is permitted", field=path)
     least = len(shape.children)
     most = least - 1 + shape.repeated if least else 0
     if not least <= len(element.children) <= most:

@@ -71,9 +71,9 @@ def pck_candidates(quote: ParsedQuote, endorsements: Endorsements, *, at: dateti
     renewed certificate has the key of the old one.
 
     Raises:
-        EvidenceError: ``certificate-malformed``, ``base64-invalid`` or ``pck-malformed``; of certificates at hand
+        EvidenceError: ``certificate-malformed``, ``base64-invalid`` or ``pck-malformed``; of certificates available
             only when none of them can be read.
-        ChainError: ``pck-name-unexpected``, likewise.
+        ChainError: ``pck-name-unexpected``, as above.
     """
     embedded = embedded_certificates(quote)
     if embedded:
@@ -118,7 +118,7 @@ def certifying_pcks(quote: ParsedQuote, candidates: tuple[PckCertificate, ...]) 
 
     Raises:
         SignatureError: ``qe-report-signature-invalid``.
-        ChainError: ``public-key-invalid``: a PCK whose key is none of P-256.
+        ChainError: ``public-key-invalid``: a PCK whose key is not one of P-256.
     """
     signature = _der(quote.qe_report_signature)
     certifying: list[PckCertificate] = []
@@ -169,7 +169,7 @@ def find_chain(
         return chain_of(pck)
     raise EndorsementError(
         f"the quote carries no PCK certificate (certification data of type {quote.certification_type}), "
-        "and none of its platform is at hand",
+        "and no certificate of its platform is available",
         code="pck-certificate-missing",
         field="certification data",
         expected="the PCK certificate of this platform",

@@ -1,4 +1,4 @@
-"""From a PCK certificate to the pinned Intel SGX Root CA.
+"""Chain from a PCK certificate to the pinned Intel SGX Root CA.
 
 Several certificates can bear a wanted name; one that passes every check counts. A root counts only when its key is
 pinned, wherever its certificate came from.
@@ -157,7 +157,7 @@ def _incomplete(leaf: Certificate) -> ChainError:
 
 def _no_issuer(leaf: Certificate) -> EndorsementError:
     return EndorsementError(
-        f"the certificate of {leaf.issuer_common_name}, which issued {leaf.name}, is not at hand",
+        f"the certificate of {leaf.issuer_common_name}, which issued {leaf.name}, is not available",
         code="pck-issuer-missing",
         expected=leaf.issuer_common_name,
         got="none",
@@ -214,7 +214,7 @@ def _no_root(
         return refusal
     if any(anchor.spki is None for anchor in anchors.of_role(_ROLE)):
         return EndorsementError(
-            f"the root {child.issuer_common_name}, which issued {child.name}, is neither held nor at hand",
+            f"the root {child.issuer_common_name}, which issued {child.name}, is neither pinned nor available",
             code="intel-root-missing",
             expected=f"a pinned {child.issuer_common_name}",
             got="none",
@@ -222,7 +222,7 @@ def _no_root(
             hint="give the root's certificate with --endorsements PATH",
         )
     return ChainError(
-        f"{child.name} is issued by a root that is no anchor of this Verifier",
+        f"{child.name} is issued by a root that is not an anchor of this Verifier",
         code="root-not-trusted",
         expected="a pinned Intel root key",
         got=f"a root in the name {child.issuer_common_name} that is not pinned",

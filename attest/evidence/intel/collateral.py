@@ -171,7 +171,7 @@ def _readable(
 
 def _missing(piece: _Piece, wanted: str, found: list[str]) -> EndorsementError:
     return EndorsementError(
-        f"no {wanted} is at hand",
+        f"no {wanted} is available",
         code=_CODES[piece][0],
         expected=wanted,
         got=", ".join(found) or "none",
@@ -255,7 +255,7 @@ def _find_signing(
         expected=f"ECDSA P-256 with SHA-256 over the exact bytes, by {TCB_SIGNING_NAME}",
         got="a signature that does not verify",
         clause=_CLAUSE,
-        hint="fetch the collateral anew; it must not be written out again by a JSON library",
+        hint="fetch the collateral again; do not serialise it again with a JSON library",
     )
 
 

@@ -24,7 +24,7 @@ from attest.evidence.intel.tcb_info import parse_tcb_info
 MAX_COLLATERAL_BYTES = 4 * 1024 * 1024
 """Two documents, two lists and four chains, each within its own limit; the largest bundle seen has 35 KiB."""
 MAX_CHAIN_CERTIFICATES = 16
-"""In one chain; Intel's have two or three."""
+"""Maximum of certificates in one chain; Intel's have two or three."""
 
 _CHAINS = ("pck_crl_issuer_chain", "tcb_info_issuer_chain", "qe_identity_issuer_chain", "pck_certificate_chain")
 _LISTS = ("root_ca_crl", "pck_crl")
@@ -199,7 +199,7 @@ def hex_text_of(data: bytes) -> bytes | None:
 
 
 def percent_decoded_chains(data: bytes) -> bytes | None:
-    """Return the PEM text of percent-encoded chains, as they stand in headers of the PCS; None without any."""
+    """Return the PEM text of percent-encoded chains, as in headers of the PCS; None without any."""
     chains = _PERCENT_CHAIN.findall(data)
     if not chains:
         return None

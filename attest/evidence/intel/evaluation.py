@@ -129,10 +129,10 @@ def _identity(info: TcbInfo, major: int) -> TdxModuleIdentity:
     if identity is None:
         known = ", ".join(known.id for known in info.module_identities)
         raise VerificationError(
-            f"the TCB info knows no TDX module of major version {major}",
+            f"the TCB info has no TDX module of major version {major}",
             code="tdx-module-unknown",
             field="TEE_TCB_SVN",
-            expected=known or "major version 0, the only one that this TCB info knows",
+            expected=known or "major version 0, the only one of this TCB info",
             got=f"TDX_{major:02X}",
             clause="Intel PCS, TDX module identities",
         )

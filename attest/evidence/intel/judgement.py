@@ -1,4 +1,4 @@
-"""Result of judging one platform by Intel's collateral, and the pieces of collateral at hand.
+"""Result of judging one platform by Intel's collateral, and the pieces of collateral available.
 
 ``attest.evidence.intel.verify`` judges by it, T07 to T12 of specs/intel-tdx-sgx.md.
 """
@@ -59,8 +59,8 @@ class VerifiedCollateral:
     Attributes:
         crls: the lists of the PCK's CA and of the root; None when revocation was left unchecked and one was missing.
         tcb_info: None when the TCB was left unchecked.
-        qe_identity: likewise.
-        evaluation: likewise.
+        qe_identity: as above.
+        evaluation: as above.
         unchecked: the relaxations that were made use of.
     """
 
@@ -77,7 +77,7 @@ class CollateralAtHand:
 
     Attributes:
         platform: from the PCK certificate and the quote's body, whose signatures were verified before.
-        qe: the report of the quoting enclave, likewise.
+        qe: the report of the quoting enclave, as above.
         pck: the PCK certificate, its chain verified.
         ca: the PCK Platform or Processor CA that issued it.
         root: name and key of the anchor that the chain reached; all collateral must reach the same.
@@ -113,7 +113,7 @@ class CollateralAtHand:
         return find_tcb_info(platform=self.platform, endorsements=self.endorsements, root=self.root, at=self.at)
 
     def qe_identity(self) -> SignedCollateral[QeIdentity]:
-        """Return a QE identity of this TEE, likewise."""
+        """Return a QE identity of this TEE, in the same way."""
         return find_qe_identity(tee=self.platform.tee, endorsements=self.endorsements, root=self.root, at=self.at)
 
     def require_nothing_negative(self) -> None:

@@ -16,7 +16,7 @@ from attest.evidence.intel.quote import PCK_CHAIN, ParsedQuote
 
 
 def needed_endorsements(quote: ParsedQuote) -> tuple[IntelRequest, ...]:
-    """List what verification of this quote needs: none of it ever comes along with a quote.
+    """List what verification of this quote needs: a quote never contains any of it.
 
     FMSPC and CA are taken from the quote's own PCK certificate, its first. It need not be genuine: a forged
     one yields the endorsements of another platform.
@@ -38,7 +38,7 @@ def needed_endorsements(quote: ParsedQuote) -> tuple[IntelRequest, ...]:
             expected=f"type {PCK_CHAIN}, a PEM chain",
             got=f"type {quote.certification_type}",
             clause="Intel DCAP, QE certification data; Intel PCS, API version 4",
-            hint="Intel hands PCK certificates to subscribers only: give the chain and the platform's collateral "
+            hint="Intel issues PCK certificates to subscribers only: give the chain and the platform's collateral "
             "with --endorsements PATH",
         )
     pck = read_pck(certificates[0])

@@ -70,8 +70,8 @@ class PckCertificate:
         fmspc: family, model, stepping, platform and custom SKU, 6 bytes, in the order written.
         platform_instance_id: 16 bytes; None where the certificate has none (Processor CA).
         dynamic_platform: packages may be added; None where the certificate does not say (Processor CA).
-        cached_keys: Intel holds the platform's root keys; None likewise.
-        smt_enabled: simultaneous multithreading; None likewise.
+        cached_keys: Intel holds the platform's root keys; None as above.
+        smt_enabled: simultaneous multithreading; None as above.
         unknown_members: object identifiers in the extension that have no meaning here.
     """
 
@@ -169,7 +169,7 @@ def _members(der: bytes, what: str) -> _Members:
     decoded = _decoded(what, "a SEQUENCE of pairs", lambda: asn1.decode_der(_MembersHolder, holder)).members
     found = {member.oid: member.value for member in decoded}
     if len(found) != len(decoded):
-        raise _malformed(what, "each member once", "one that stands twice")
+        raise _malformed(what, "each member once", "one that occurs twice")
     return found
 
 

@@ -5,7 +5,7 @@
     header 48 | descriptor 6 (version 5) | body | u32 length | signature data | padding
 
 Fixed parts are tables; every nested part must end exactly where its container ends. Bytes behind the declared length
-are padding: many platforms append some. They are counted and shown, and vouch for nothing.
+are padding: many platforms append some. They are counted and shown, and authenticate nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from attest.evidence.sgx.structure import ENCLAVE_REPORT_BYTES, ParsedEnclaveRep
 from attest.evidence.tdx.structure import TD_REPORT_TYPES, ParsedTdReport, layout_of_type, parse_td_report
 
 MAX_QUOTE_BYTES = 64 * 1024
-"""Real quotes have 4,600 to 8,000 bytes with their padding; configfs hands out up to 32 KiB."""
+"""Real quotes have 4,600 to 8,000 bytes with their padding; configfs returns up to 32 KiB."""
 
 INTEL_QE_VENDOR = bytes.fromhex("939a7233f79c4ca9940a0db3957f0607")
 PCK_CHAIN = 5
@@ -72,7 +72,7 @@ CERTIFICATION_HEAD = Layout(
 
 
 def _signature_head(*, wrapped: bool) -> Layout:
-    """Draw the fixed part of the signature data; from version 4 on a certification head stands in its middle."""
+    """Return the layout of the fixed signature data; from version 4 on with a certification head inside."""
     at = 134 if wrapped else 128
     head = (
         Field(name="outer_type", offset=128, size=2, kind="u16", note="6: QE report certification data"),
@@ -116,7 +116,7 @@ class ParsedQuote:
         qe_report_signature: r and s by the PCK, 64 bytes, big-endian.
         qe_auth_data: data that the Quoting Enclave hashed together with the attestation key.
         certification_type: 5: PEM chain of the PCK; 1 to 4: the chain has to come from elsewhere.
-        padding: bytes behind the declared length; nothing vouches for them.
+        padding: bytes behind the declared length; nothing authenticates them.
     """
 
     raw: bytes

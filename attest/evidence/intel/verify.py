@@ -59,7 +59,7 @@ _STEPS = IntelSteps()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedIntelQuote:
-    """A TDX or SGX quote that an Intel platform made, with everything that vouches for it.
+    """A TDX or SGX quote that an Intel platform made, with everything that authenticates it.
 
     Built by ``verify_intel_quote`` only.
     """
@@ -116,7 +116,7 @@ def verify_intel_quote(
         endorsements: certificates, CRLs and Intel's signed documents; not trusted either.
         anchors: the Intel root keys that the Verifier Owner accepts; an empty set accepts nothing.
         at: moment of appraisal, aware; both ends of every validity are included.
-        unchecked: ``revocation`` and ``tcb`` matter here; what is at hand and negative refuses all the same.
+        unchecked: ``revocation`` and ``tcb`` matter here; an available negative answer is still refused.
 
     Raises:
         AttestError: as ``authenticate_quote`` and ``judge_collateral``; the error carries all checks.
@@ -168,7 +168,7 @@ def authenticate_quote(
         procedure.record("a PCK certificate with all TCB members", _platforms(candidates))
     with procedure.step(_STEPS.qe_report_signature):
         certifying = certifying_pcks(quote, candidates)
-        got = "verifies" if certifying else "no PCK certificate is at hand that says otherwise"
+        got = "verifies" if certifying else "no available PCK certificate contradicts it"
         procedure.record("ECDSA P-256 by the PCK over the QE report", got)
     with procedure.step(_STEPS.attestation_key):
         require_attestation_key(quote)
@@ -183,7 +183,7 @@ def authenticate_quote(
 
 
 def _platforms(candidates: tuple[PckCertificate, ...]) -> str:
-    return "; ".join(dict.fromkeys(f"FMSPC {pck.fmspc.hex()}, {pck.ca} CA" for pck in candidates)) or "none at hand"
+    return "; ".join(dict.fromkeys(f"FMSPC {pck.fmspc.hex()}, {pck.ca} CA" for pck in candidates)) or "none available"
 
 
 def judge_collateral(
@@ -197,8 +197,8 @@ def judge_collateral(
     Args:
         procedure: collects the outcome of each step, and the refusals held back.
         at_hand: the platform, and everything available about it.
-        unchecked: ``revocation`` tolerates that no current list is at hand; ``tcb`` leaves out the TCB, and compares
-            the quoting enclave with constants instead. A revocation that is at hand refuses all the same.
+        unchecked: ``revocation`` tolerates that no current list is available; ``tcb`` leaves out the TCB, and compares
+            the quoting enclave with constants instead. An available revocation is still refused.
 
     Raises:
         RevokedError: ``certificate-revoked``.

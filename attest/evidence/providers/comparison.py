@@ -5,7 +5,7 @@ from __future__ import annotations
 from attest.evidence.procedure import require_equal
 from attest.evidence.providers.document import PresentedMachine, StepFacts
 
-_OTHER_MACHINE = "parts of two answers, or of two machines, were put together: ask the service again"
+_OTHER_MACHINE = "the document combines parts of two answers, or of two machines: request a new one"
 
 
 def equal(wanted: bytes, got: bytes, problem: str, *, code: str, field: str, hint: str = _OTHER_MACHINE) -> StepFacts:
@@ -30,7 +30,7 @@ def require_nonce(wanted: bytes, found: bytes, field: str) -> StepFacts:
         f"{field} does not commit to the nonce that was given",
         code="nonce-mismatch",
         field=field,
-        hint="this document answers another question: an old one, or the nonce of a gateway in between",
+        hint="this document answers another challenge: an old one, or the nonce of a gateway in between",
     )
 
 

@@ -36,7 +36,7 @@ class PresentedMachine:
         report_data: the 64 bytes of the CPU's report.
         gpu_nonces: name and request nonce of each GPU and switch.
         device_keys: name of each GPU and switch with the SHA-256 of the public key in its device certificate.
-        cpu: the signed part of the CPU's report: its signature, and bytes behind it, can be written anew.
+        cpu: the signed part of the CPU's report: its signature, and bytes behind it, can be written again.
         machine: the report without its report data, and the key of the platform that signed it: two quotes of one
             machine agree in both.
         witness: the second report of the machine, or None.

@@ -50,7 +50,7 @@ def parse_document(items: tuple[EvidenceItem, ...]) -> ProviderDocument:
 
     Raises:
         EvidenceError: ``provider-document-malformed``, ``json-invalid``, ``gpu-device-malformed``, or
-            ``evidence-ambiguous`` if anything else stands beside the document.
+            ``evidence-ambiguous`` if anything else is given with the document.
         UnsupportedError: ``evidence-unsupported``, a form that this version does not verify.
     """
     data = _only(items, MEDIA_PROVIDER_DOCUMENT)
@@ -74,7 +74,7 @@ def parse_document(items: tuple[EvidenceItem, ...]) -> ProviderDocument:
     if tinfoil.is_tinfoil(document):
         return tinfoil.read_tinfoil(document, data)
     raise UnsupportedError(
-        "the document is of no known service",
+        "the document does not have the format of a known service",
         code="evidence-unsupported",
         check=FORM.check,
         field="document",

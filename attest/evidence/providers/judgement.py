@@ -104,7 +104,7 @@ def _claims(
 
 
 def judge_machines(machines: Sequence[tuple[StatedMachine, PresentedMachine]]) -> tuple[Check, BindingError | None]:
-    """Require the machines of a document to be different ones: no name, report, GPU or switch stands in two."""
+    """Require the machines of a document to be different ones: no name, report, GPU or switch occurs in two."""
     repeated = _repeated(machines)
     count = len(machines)
     check = judged(
@@ -123,7 +123,7 @@ def judge_machines(machines: Sequence[tuple[StatedMachine, PresentedMachine]]) -
         expected=check.expected,
         got=repeated,
         clause=_CLAUSE,
-        hint="a device proves the machine that it is in; one that stands in two proves neither",
+        hint="a device identifies the machine that it is in; a device in two machines identifies neither",
     )
 
 

@@ -67,7 +67,7 @@ _HASHES: Mapping[str, str] = {"gpu": "gpu_evidence_hash", "nvswitch": "nvswitch_
 _GZIP_WINDOW = 31
 """zlib's number for a gzip header and trailer."""
 MAX_REPORT_BYTES = 64 * 1024
-"""Of a quote with its certificates; recorded ones have 5 kB."""
+"""Maximum size of a quote with its certificates; recorded ones have 5 kB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,12 +193,12 @@ class TinfoilV2Commitment:
 def _no_nonce(nonce: bytes) -> StepFacts:
     """Refuse a nonce: REPORT_DATA has none, and one that is written beside it is bound to nothing."""
     raise BindingError(
-        "a nonce was given, and this form of document carries none",
+        "a nonce was given, but this form of document has no nonce",
         code="nonce-mismatch",
         field="REPORT_DATA",
         expected=nonce.hex(),
         got="two keys and no nonce",
-        hint="ask for version 3 (?nonce=...), or leave --nonce out: freshness is then not evaluated",
+        hint="request version 3 (?nonce=...), or omit --nonce: freshness is then not evaluated",
     )
 
 

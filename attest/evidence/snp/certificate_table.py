@@ -45,7 +45,7 @@ def parse_certificate_table(data: bytes) -> tuple[TableEntry, ...]:
 
     Raises:
         EvidenceError: ``snp-table-malformed``: no end of the list, an entry that points outside the table or into
-            the list, a kind that stands twice, or bytes behind the last entry that are not zero.
+            the list, a duplicate kind, or bytes behind the last entry that are not zero.
 
     Spec: AMD 56421 (GHCB), section 4.1.8.1; specs/sev-snp.md, section 13.
     """

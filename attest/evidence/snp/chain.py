@@ -1,4 +1,4 @@
-"""From a VCEK or VLEK to a pinned root of AMD's: ASK or ASVK, then the ARK.
+"""Chain from a VCEK or VLEK to a pinned root of AMD's: ASK or ASVK, then the ARK.
 
 Several certificates can bear a wanted name (there are two SEV-Genoa, and a file may be damaged); one that passes every
 check counts.
@@ -40,7 +40,7 @@ def find_issuer(
     issuer = best_candidate(candidates, issued, *further)
     if issuer is None:
         raise EndorsementError(
-            f"the certificate of {child.issuer_common_name}, which issued {child.name}, is not at hand",
+            f"the certificate of {child.issuer_common_name}, which issued {child.name}, is not available",
             code="snp-issuer-missing",
             expected=child.issuer_common_name,
             got="none",
@@ -91,7 +91,7 @@ def _require_product(anchor: Anchor, product: SnpProduct) -> None:
 def _no_root(child: Certificate, presented: tuple[Certificate, ...]) -> AttestError:
     if not presented:
         return EndorsementError(
-            f"the root {child.issuer_common_name}, which issued {child.name}, is neither held nor at hand",
+            f"the root {child.issuer_common_name}, which issued {child.name}, is neither pinned nor available",
             code="snp-root-missing",
             expected=f"a pinned {child.issuer_common_name}",
             got="none",

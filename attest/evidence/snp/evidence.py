@@ -48,7 +48,7 @@ def parse_snp_evidence(data: bytes) -> ParsedSnpEvidence:
 
 
 def parse_configfs_tsm(data: bytes) -> ParsedSnpEvidence:
-    """Read what configfs-tsm hands out, as JSON with base64url members ``provider``, ``outblob`` and ``auxblob``.
+    """Read the output of configfs-tsm, as JSON with base64url members ``provider``, ``outblob`` and ``auxblob``.
 
     Raises:
         EvidenceError: ``configfs-tsm-invalid``, ``json-invalid``, ``base64-invalid``, or as ``parse_snp_evidence``.

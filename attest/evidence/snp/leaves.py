@@ -71,7 +71,7 @@ def _misfit(report: ParsedSnpReport, leaf: SnpLeaf, at: datetime) -> int:
 
 
 def no_leaf(evidence: ParsedSnpEvidence, kind: LeafKind, pool: Endorsements) -> AttestError:
-    """S03 and S04: only leaves of the other kind are at hand, or none at all."""
+    """S03 and S04: only leaves of the other kind are available, or none at all."""
     other = LeafKind.VLEK if kind is LeafKind.VCEK else LeafKind.VCEK
     if evidence.leaves or pool.with_common_name(other.common_name):
         error: AttestError = ChainError(
@@ -86,7 +86,7 @@ def no_leaf(evidence: ParsedSnpEvidence, kind: LeafKind, pool: Endorsements) -> 
         )
     else:
         error = EndorsementError(
-            f"no {kind.upper()} certificate for this report is at hand",
+            f"no {kind.upper()} certificate for this report is available",
             code="snp-leaf-missing",
             check="snp.leaf",
             expected=f"a {kind.common_name} certificate",

@@ -51,15 +51,15 @@ def needed_endorsements(evidence: ParsedSnpEvidence, *, product: SnpProduct | No
 def _leaf_request(report: ParsedSnpReport, product: SnpProduct) -> AmdVcekRequest:
     if report.signing_key == 1:
         raise EndorsementError(
-            "the report is signed by a VLEK, which only the cloud provider hands out",
+            "the report is signed by a VLEK, which only the cloud provider issues",
             code="snp-vlek-not-fetchable",
-            hint="take it from the certificate table of the extended report",
+            hint="use the one in the certificate table of the extended report",
         )
     if not any(report.chip_id):
         raise EndorsementError(
             "CHIP_ID is masked, so the VCEK cannot be fetched",
             code="snp-chip-id-masked",
-            hint="take it from the certificate table of the extended report",
+            hint="use the one in the certificate table of the extended report",
         )
     tcb = tcb_from_bytes(report.reported_tcb, product, field="REPORTED_TCB")
     return vcek_request(product=product, hwid=report.chip_id, tcb=tcb)

@@ -102,7 +102,7 @@ class ReportBytes:
         end = offset + len(value)
         if any(self._filled[offset:end]):
             raise PEER_FORM.malformed(
-                path, "bytes of the report that no other member gives", "some that stand there already"
+                path, "bytes of the report that no other member gives", "bytes that another member gives, too"
             )
         self._data[offset:end] = value
         self._filled[offset:end] = b"\1" * len(value)
@@ -176,7 +176,7 @@ _SERDE_BYTES: dict[str, tuple[tuple[int, int], ...]] = {
     "_reserved_1": ((0x188, 24), (0x18B, 21)),  # before and after the crate knew CPUID
     "_reserved_4": ((0x1F8, 168),),
 }
-"""Member → places it can fill, told apart by its length."""
+"""Member → places it can fill, distinguished by its length."""
 _SERDE_VERSIONS = {"current": 0x1E8, "committed": 0x1EC}
 _SERDE_MEMBERS = frozenset(
     {"version", "signature", *TCB_NAMES, *_SERDE_NUMBERS, *_SERDE_BYTES, *_SERDE_VERSIONS},

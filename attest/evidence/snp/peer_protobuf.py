@@ -27,7 +27,7 @@ from attest.evidence.snp.structure import REPORT_BYTES, SIGNED_BYTES, layout_of_
 MAX_PROTOBUF_BYTES = MAX_CERTIFICATES_BYTES + 4096
 """The certificates, and a report in at most 4 KiB."""
 MAX_PROTOBUF_FIELDS = 256
-"""In one message; the largest message of the schema, the report, has 31."""
+"""Maximum of fields in one message; the largest message of the schema, the report, has 31."""
 
 _REPORT_FIELDS: dict[int, str] = dict(
     enumerate(

@@ -46,7 +46,7 @@ def product_of_cpuid(family: int, model: int) -> SnpProduct:
         if family == known_family and model in models:
             return product
     raise UnsupportedError(
-        f"CPUID family {family:#04x} model {model:#04x} is of no known product line",
+        f"CPUID family {family:#04x} model {model:#04x} is of an unknown product line",
         code="snp-product-unknown",
         check="snp.format",
         field="CPUID_FAM_ID",

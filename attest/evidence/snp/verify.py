@@ -65,13 +65,13 @@ _STEPS = SnpSteps()
 
 
 class VerifiedSnpReport(NamedTuple):
-    """A report that AMD hardware signed, with everything that vouches for it. Built by ``verify_snp_evidence`` only.
+    """A report that AMD hardware signed, with everything that authenticates it. Built by ``verify_snp_evidence`` only.
 
     Attributes:
         report: the report; its fields may be relied on.
         intermediate: ASK or ASVK.
         anchor: the pinned root that the chain reaches.
-        crl: the current revocation list, or None when revocation was left unchecked and none was at hand.
+        crl: the current revocation list, or None when revocation was left unchecked and none was available.
         unchecked: the relaxations that this verification made use of.
         accepted: levels in the certificate that are not understood, and were accepted by name.
     """
@@ -126,7 +126,7 @@ def verify_snp_evidence(
         endorsements: certificates and CRLs from elsewhere; not trusted either.
         anchors: the AMD root keys that the Verifier Owner accepts; an empty set accepts nothing.
         at: moment of appraisal, aware; certificate bounds are inclusive, a CRL's nextUpdate is exclusive.
-        unchecked: ``revocation`` tolerates that no current CRL is at hand, nothing else matters here.
+        unchecked: ``revocation`` tolerates that no current CRL is available, nothing else matters here.
         tolerances: levels in the certificate that need not be understood.
 
     Raises:

@@ -1,6 +1,6 @@
 """Verification of a TPM's quote and of the values that it covers: three steps, each of which raises.
 
-The caller checks the owner of the key and the nonce: a quote cannot vouch for its own key.
+The caller checks the owner of the key and the nonce: a quote cannot authenticate its own key.
 """
 
 from __future__ import annotations

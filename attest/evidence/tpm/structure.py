@@ -57,7 +57,7 @@ class TpmField:
 
 
 ATTEST: tuple[TpmField, ...] = (
-    TpmField(name="magic", kind="u32", note="0xFF544347: made by a TPM, not by software that lets it sign"),
+    TpmField(name="magic", kind="u32", note="0xFF544347: made by a TPM, not by software that signs with its key"),
     TpmField(name="type", kind="u16", note="0x8018: a quote"),
     TpmField(name="qualified_signer", kind="sized", limit=_MAX_NAME_BYTES, note="name of the signing key"),
     TpmField(name="extra_data", kind="sized", limit=_MAX_DATA_BYTES, note="the nonce of the request"),

@@ -1,1 +1,1 @@
-import{a as s,b as o,c as r,d as a,e as n,f as K}from"./chunk-KPJNTVVK.js";import"./chunk-XDBPT6UO.js";import"./chunk-IKOO6MSU.js";import"./chunk-EMR3T6FJ.js";export{K as Channel,s as KEM_HYBRID,o as KEM_X25519,a as askForKeys,n as recordOf,r as spokenKems};
+import{a as s,b as o,c as r,d as a,e as n,f as e}from"./chunk-VPJGMGHP.js";import"./chunk-AWAFRXKI.js";import"./chunk-TXSSXFZO.js";import"./chunk-6JYZKEEB.js";export{e as Channel,s as KEM_HYBRID,o as KEM_X25519,a as askForKeys,n as recordOf,r as spokenKems};

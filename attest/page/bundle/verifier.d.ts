@@ -15,17 +15,17 @@ export interface UncheckedReason {
     readonly check: "revocation" | "freshness" | "rim" | "tcb" | "eventlog" | "topology";
     readonly reason: string;
 }
-/** What a Relying Party demands of the binding that came with the evidence. */
+/** Demands of a Relying Party on the binding that came with the evidence. */
 export interface BindingExpectation {
     readonly context: string;
     readonly role: string;
     readonly audience: string;
     /** 32 bytes. */
     readonly nonce: BytesOrHex;
-    /** What it must commit to; left out where whoever asks compares it. */
+    /** Key that it must commit to; absent if the caller compares it. */
     readonly key?: BytesOrHex | undefined;
 }
-/** What a policy lets deviate in NVIDIA's devices of one kind, each with its reason; shown in the result. */
+/** Tolerances of a policy for NVIDIA's devices of one kind, each with its reason; shown in the result. */
 export interface ToleranceReasons {
     /** By RIM index, 0 to 63: a measurement there that differs is only shown. */
     readonly waivedMeasurements?: Readonly<Record<string, string>> | undefined;
@@ -37,11 +37,11 @@ export interface ToleranceReasons {
 export interface VerifyOptions {
     /** Moment of appraisal: a Date, or milliseconds since 1970. */
     readonly at: Date | number;
-    /** What the evidence must carry to be fresh: 1 to 64 bytes. */
+    /** Nonce that fresh evidence has: 1 to 64 bytes. */
     readonly nonce?: BytesOrHex | undefined;
     /** All 64 bytes of report data (on Azure those of the user data, which alone are no freshness). */
     readonly reportData?: BytesOrHex | undefined;
-    /** What the binding must say; instead of a nonce. */
+    /** Required content of the binding; instead of a nonce. */
     readonly binding?: BindingExpectation | undefined;
     /** Certificates, CRLs, collateral, RIMs, OCSP answers, bundles: candidates, none of them trusted. */
     readonly endorsements?: readonly (Uint8Array | FileBytes)[] | undefined;
@@ -131,11 +131,11 @@ export interface Result {
     /** SHA-384 over all items of verified evidence: by it a result names what it is about. */
     readonly evidence_digest?: string;
     readonly ignored_items?: readonly string[];
-    /** What the evidence does not show, although it is genuine. */
+    /** Facts that the evidence does not prove, although it is genuine. */
     readonly warnings?: readonly Caution[];
     readonly items: readonly ItemResult[];
     readonly checks: readonly CheckResult[];
-    /** What the command line's result does not have: the chains of verified evidence, for people to look at. */
+    /** Chains of verified evidence, for display; the command line's result does not have them. */
     readonly certificates?: readonly CertificateResult[];
 }
 /**

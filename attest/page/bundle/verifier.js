@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-4AGDSGOY.js";import"./chunk-OFNXCIYO.js";import"./chunk-LCYB5CED.js";import"./chunk-XDBPT6UO.js";import"./chunk-IKOO6MSU.js";import"./chunk-EMR3T6FJ.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-YKMAVVHN.js";import"./chunk-Y6NUL5PH.js";import"./chunk-G3XGNPMI.js";import"./chunk-AWAFRXKI.js";import"./chunk-TXSSXFZO.js";import"./chunk-6JYZKEEB.js";export{r as verifyEvidence};

@@ -53,7 +53,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """The reference values that some names stand for: each digest with the last moment at which it counts."""
+    """The reference values of some names: each digest with the last moment at which it counts."""
 
     ends: Mapping[bytes, datetime | None]
     names: Mapping[bytes, str]
@@ -183,7 +183,7 @@ def _mask(old: int, new: int) -> Differences:
     if new & ~old:
         yield Compared(effect=Effect.STRICTER, text=f"bits {new & ~old:#x} demanded")
     if old & ~new:
-        yield Compared(effect=Effect.LOOSER, text=f"bits {old & ~new:#x} not demanded any more")
+        yield Compared(effect=Effect.LOOSER, text=f"bits {old & ~new:#x} no longer demanded")
 
 
 def counts(old: Count, new: Count) -> Differences:
@@ -263,7 +263,7 @@ def reasons(old: str, new: str) -> Differences:
 
 
 def _resolved(old: Resolved, new: Resolved) -> Differences:
-    """Compare the digests that names stand for: another name for the same digest is no difference."""
+    """Compare the digests of names: another name for the same digest is not a difference."""
     for digest in dict.fromkeys((*old.ends, *new.ends)):
         value = digest.hex()
         if digest not in old.ends:

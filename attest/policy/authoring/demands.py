@@ -89,7 +89,7 @@ def join(path: str, name: str) -> str:
 
 
 def resolved_names(name: str, value: object, references: _References) -> object:
-    """Return the digests that a list of names stands for; anything else as it is, and names from elsewhere too."""
+    """Return the digests of a list of names; anything else unchanged, and names from elsewhere too."""
     found = resolved(value, references) if name in NAMED else value
     return frozenset(found.ends) if isinstance(found, Resolved) and not found.elsewhere else value
 

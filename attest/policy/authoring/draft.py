@@ -66,7 +66,7 @@ FIELDS: Mapping[str, DraftField] = {
         DraftField(name="snp.chip", about="the chip, by CHIP_ID", choices=(ANY, EXACTLY)),
         DraftField(name="tdx.module", about="Intel's TDX module", choices=_BOTH, follows_default=True),
         DraftField(name="tdx.platform", about="the machine, by PPID", choices=(ANY, EXACTLY)),
-        # Newer versions of an enclave have other measurements: only its signer vouches for them.
+        # Newer versions of an enclave have other measurements: only its signer identifies them.
         DraftField(name="sgx.enclave", about="the enclave", choices=_BOTH),
         DraftField(name="sgx.platform", about="the machine, by PPID", choices=(ANY, EXACTLY)),
         DraftField(name="gpu.driver", about="the GPU driver", choices=_BOTH, follows_default=True),
@@ -217,7 +217,7 @@ def _bad_field(name: str, expected: str, got: str) -> ConfigurationError:
 
 
 _ABOUT_REFERENCES = (
-    "That a machine had these values does not make them good. Give each an end:",
+    "These are the values of one machine, which does not make them good. Set an expiry date for each:",
     'expires: "2027-12-31T00:00:00Z"',
 )
 
@@ -237,7 +237,7 @@ def draft_policy(
     in front.
 
     Raises:
-        ConfigurationError: ``policy-invalid``: a name is none.
+        ConfigurationError: ``policy-invalid``: a name is invalid.
     """
     sections = _sections(source, reference, chosen)
     for finding in old_firmware:
@@ -247,7 +247,7 @@ def draft_policy(
     comments: dict[Path, tuple[str, ...]] = {("version",): ("Raise it with every change.",)}
     if source.simulated:
         document["simulated"] = {"unchecked": "drafted from SIMULATED evidence, which proves nothing about hardware"}
-        comments["simulated",] = ("SIMULATED: anyone can make such evidence. Delete this before it matters.",)
+        comments["simulated",] = ("SIMULATED: anyone can produce such evidence. Remove this entry before production.",)
     references: dict[str, JsonValue] = {
         at: {"origin": source.origin, "values": [value.hex() for value in values]}
         for section in sections
@@ -303,13 +303,19 @@ def _head(source: DraftSource, weak: Sequence[tuple[str, str]]) -> list[str]:
     devices = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     warnings: list[str] = []
     if source.simulated:
-        warnings.append("SIMULATED evidence: this policy is for a laboratory, and for nothing that matters.")
+        warnings.append("SIMULATED evidence: use this policy in a laboratory only.")
     if weak:
         warnings.append(f"WEAKER than a strict policy: {', '.join(key for key, _ in weak)}; each is marked.")
     return [
         f"Drafted from one machine ({devices}), {source.origin}.",
-        "It affirms that machine and its equals. Read it before you rely on it: what ran there is what it accepts.",
-        f"'attest policy schema > {SCHEMA_FILE}' gives editors the keys; 'attest policy explain' tells it in words.",
+        (
+            "It affirms that machine and machines with the same values. Read it before you rely on it: it "
+            "accepts the software that ran there."
+        ),
+        (
+            f"'attest policy schema > {SCHEMA_FILE}' writes the schema for editors; 'attest policy "
+            "explain' prints the policy in words."
+        ),
         *warnings,
     ]
 
@@ -333,7 +339,7 @@ def _relax(
             if weak.setdefault(".".join(path), reason) is not reason:
                 continue
             _put(document, path, {"unchecked": reason})
-            comments[path] = ("WEAKER than a strict policy, because this machine is. Decide whether you want that.",)
+            comments[path] = ("WEAKER than a strict policy, because this machine is. Decide whether you accept that.",)
 
 
 def _failed(policy: Policy, source: DraftSource) -> list[Check]:

@@ -52,7 +52,7 @@ def _gpus(gpus: tuple[VerifiedGpu, ...], chosen: Mapping[str, str]) -> DraftSect
         if texts and all(text.strip() for text in texts):
             section.put(name, [*texts])
     identities = [gpu_claim("device_identity").get(gpu) for gpu in gpus]
-    section.identity(chosen["gpu.device"], "device_identities", identities, "Only these very devices")
+    section.identity(chosen["gpu.device"], "device_identities", identities, "Only these devices")
     return section
 
 
@@ -63,7 +63,7 @@ def _switches(switches: tuple[VerifiedGpu, ...], chosen: Mapping[str, str]) -> D
     if exactly:
         _fwids(section, switches, switch_claim("fwid"))
     identities = [switch_claim("device_identity").get(switch) for switch in switches]
-    section.identity(chosen["nvswitch.device"], "device_identities", identities, "Only these very devices")
+    section.identity(chosen["nvswitch.device"], "device_identities", identities, "Only these devices")
     return section
 
 

@@ -83,7 +83,7 @@ class DraftSection:
         listed: list[JsonValue] = [raw.hex() for value in values if any(raw := raw_bytes(value))]
         if chosen == "exactly" and not listed:
             raise ConfigurationError(
-                f"{self.key}.{name}: the evidence names no single machine: its identity is masked",
+                f"{self.key}.{name}: the evidence does not identify a single machine: its identity is masked",
                 code="policy-draft-field",
                 field=f"{self.key}.{name}",
                 hint="leave this field as 'any'",
@@ -115,9 +115,12 @@ def snp_section(verified: Any, reference: str, chosen: Mapping[str, str]) -> Dra
     """Add the section of a SEV-SNP Attester."""
     get = _reader(snp_claim, verified)
     section, product = DraftSection(key="snp"), str(get("product"))
-    broken = "Software extracts the report keys of Milan (2026): reports of any firmware can be forged. Results warn."
+    broken = (
+        "Software can extract the report keys of Milan (2026), so reports of any firmware can be "
+        "forged. Results carry a warning."
+    )
     section.put("products", [product], broken if product == "Milan" else None)
-    section.refer("measurement", reference, get("measurement"), "What the guest was started from.")
+    section.refer("measurement", reference, get("measurement"), "The guest's launch measurement.")
     _tcbs(section, get, product, exactly=chosen["snp.tcb"] == "exactly")
     section.put("vmpl", [_whole(get("vmpl"))])
     section.put("signing_key", [str(get("signing_key"))])
@@ -128,7 +131,7 @@ def snp_section(verified: Any, reference: str, chosen: Mapping[str, str]) -> Dra
         mask = get(claim)
         if isinstance(mask, int) and 0 < mask <= _LARGEST_EXACT:
             section.put(name, mask)
-    section.identity(chosen["snp.chip"], "chip_ids", [get("chip_id")], "Only this very chip")
+    section.identity(chosen["snp.chip"], "chip_ids", [get("chip_id")], "Only this chip")
     return section
 
 
@@ -139,10 +142,10 @@ def _tcbs(section: DraftSection, get: _Get, product: str, *, exactly: bool) -> N
         section.put(exact if exactly else minimum, {product: [levels] if exactly else levels})
     if exactly:
         section.comments["exact_tcb",] = (
-            "Exactly this firmware: add the next level before the host's owner brings it, or guests are refused.",
+            "Exactly this firmware: add the next level before the host's owner installs it, or guests are refused.",
         )
     else:
-        section.comments["minimum_tcb",] = ("This firmware or newer; exact_tcb would demand that it stays as it is.",)
+        section.comments["minimum_tcb",] = ("This firmware or newer; exact_tcb accepts this firmware only.",)
 
 
 def _snp_owner(section: DraftSection, get: _Get) -> None:
@@ -166,7 +169,7 @@ def _snp_owner(section: DraftSection, get: _Get) -> None:
 
 
 _DRAFTED_PCRS = (*range(10), *range(11, 16))
-"""What firmware, boot loader and kernel extend. Register 10 grows with every file that IMA measures."""
+"""Registers that firmware, boot loader and kernel extend. Register 10 grows with every file that IMA measures."""
 
 
 def azure_section(
@@ -183,7 +186,7 @@ def azure_section(
         if any(value):  # registers that only firmware closes are often alike
             known = next((name for name, values in section.references.items() if values == (value,)), None)
             section.refer(f"pcr{index}", known or f"{reference}-pcr{index}", value)
-    section.comments[()] = ("The registers of its virtual TPM: nothing else measures what the VM booted.",)
+    section.comments[()] = ("The registers of the virtual TPM. Nothing else measures the software that the VM booted.",)
     stated = {name: get(f"vm_configuration.{name}") for name, _ in VM_SWITCHES}
     strict = {"secure_boot": True, "tpm_enabled": True, "console_enabled": False}
     found: dict[str, JsonValue] = {
@@ -193,12 +196,12 @@ def azure_section(
     section.put("vm_configuration", {**strict, **found})
     vm = get("vm_configuration.vm_unique_id")
     if chosen["azure.vm"] == "exactly":
-        section.put("vm_unique_ids", [str(vm)], "Only this very VM.")
+        section.put("vm_unique_ids", [str(vm)], "Only this VM.")
     return section
 
 
 def _event_log(section: DraftSection, facts: EventLogFacts | None) -> None:
-    """Demand a log where one came along, and Secure Boot where the log shows it."""
+    """Demand a log if one was given, and Secure Boot if the log shows it."""
     if facts is not None:
         on = facts.secure_boot is not None and ("enabled", True) in facts.secure_boot.values
         section.put("event_log", {"required": True, **({"secure_boot": True} if on else {})})
@@ -230,7 +233,7 @@ def intel_section(
         _enclave(section, get, reference, chosen)
     _intel_tcb(section, get, at)
     _event_log(section, facts)
-    section.identity(chosen[f"{kind}.platform"], "ppids", [get("ppid")], "Only this very machine")
+    section.identity(chosen[f"{kind}.platform"], "ppids", [get("ppid")], "Only this machine")
     return section
 
 
@@ -272,7 +275,9 @@ def dstack_sections(facts: DstackFacts) -> list[DraftSection]:
     if provider is not None:
         identity: dict[str, JsonValue] = {"id": provider.id.hex()} if provider.id else {}
         section.put(
-            "key_providers", [{"name": provider.name, **identity}], "It could give the same keys to any machine."
+            "key_providers",
+            [{"name": provider.name, **identity}],
+            ("This provider can give the same keys to any machine."),
         )
     return [section] if section.demands else []
 
@@ -281,7 +286,7 @@ def _enclave(section: DraftSection, get: _Get, reference: str, chosen: Mapping[s
     if chosen["sgx.enclave"] == "exactly":
         section.refer("mr_enclave", reference, get("mr_enclave"), "Exactly this enclave.")
     else:
-        newer = "newer versions have other measurements; their signer vouches for them"
+        newer = "newer versions have other measurements; the signer identifies them"
         section.put("mr_enclave", {"unchecked": newer}, "This version of the signer's product or newer.")
     section.put("mr_signer", [raw_bytes(get("mr_signer")).hex()])
     section.put("isv_prod_id", [_whole(get("isv_prod_id"))])
@@ -296,13 +301,15 @@ def _intel_tcb(section: DraftSection, get: _Get, at: datetime) -> None:
     if status == "UpToDate":
         section.put("tcb_status", ["UpToDate"])
     elif isinstance(status, str):
-        section.put_weak("tcb_status", [status], f"Intel says {status} of this machine")
+        section.put_weak("tcb_status", [status], f"Intel reports {status} for this machine")
     if isinstance(advisories, tuple) and advisories:
         end = rfc3339_text(at + timedelta(days=_ADVISORY_DAYS))
         accepted: JsonValue = {
             str(name): {"reason": "CHANGE: why this can wait", "expires": end} for name in advisories
         }
-        section.put_weak("accepted_advisories", accepted, f"{', '.join(map(str, advisories))}: say why, and until when")
+        section.put_weak(
+            "accepted_advisories", accepted, (f"{', '.join(map(str, advisories))}: state the reason and an expiry date")
+        )
     numbers = [get(name) for name in ("tcb_evaluation_data_number", "qe_identity_evaluation_data_number")]
     known = [number for number in numbers if isinstance(number, int)]
     if known:

@@ -65,8 +65,8 @@ def explanation_text(policy: Policy, references: Mapping[str, ReferenceValues]) 
     """Return the explanation of a policy for people; arguments as ``explanation_document``."""
     lines = [f"policy {policy.name!r} version {policy.version}, digest {policy.digest.hex()}", ""]
     lines += _simulation(policy)
-    lines += [f"UNCHECKED: {entry.check} need not be judged: {entry.reason}" for entry in policy.unchecked]
-    lines += [f"It accepts evidence of {', '.join(policy.kinds)}, and of nothing else."]
+    lines += [f"UNCHECKED: {entry.check} need not be evaluated: {entry.reason}" for entry in policy.unchecked]
+    lines += [f"It accepts only evidence of {', '.join(policy.kinds)}."]
     lines += [_verifier(one) for one in policy.verifiers]
     lines += [""]
     lines += _node(policy.tree, "")
@@ -81,16 +81,16 @@ def _verifier(verifier: AcceptedVerifier) -> str:
     demanded = [
         f"{name} to be one of {', '.join(map(value_text, values))}" for name, values in verifier.statements.items()
     ]
-    return _accepted_tokens(verifier) + (f" It has to say {'; '.join(demanded)}." if demanded else "")
+    return _accepted_tokens(verifier) + (f" The token must state {'; '.join(demanded)}." if demanded else "")
 
 
 def _accepted_tokens(verifier: AcceptedVerifier) -> str:
-    age = f"It takes tokens of {verifier.issuer} in the place of evidence, {verifier.maximum_age} seconds old at most"
+    age = f"It accepts tokens of {verifier.issuer} in place of evidence, at most {verifier.maximum_age} seconds old"
     if verifier.policy_ids is None:
         return f"{age}."
     wanted = verifier.policy_ids.value
     if isinstance(wanted, RelaxedDemand):
-        return f"{age}. UNCHECKED: by which policy that Verifier judged: {wanted.reason}."
+        return f"{age}. UNCHECKED: the policy that this Verifier applies: {wanted.reason}."
     return f"{age}, that name a policy of {', '.join(wanted)}."
 
 
@@ -101,7 +101,7 @@ def _simulation(policy: Policy) -> list[str]:
 
 
 def _node(node: Node, indent: str) -> Iterator[str]:
-    """Explain a part of the tree; a choice states the number of its branches that have to hold."""
+    """Explain a part of the tree; a choice states the number of its branches that must hold."""
     if isinstance(node, Leaf):
         yield f"{indent}{_KINDS.get(node.kind, node.kind)}:"
         yield from (f"{indent}  - {_sentence(rule)}" for rule in node.rules)
@@ -111,7 +111,7 @@ def _node(node: Node, indent: str) -> Iterator[str]:
             yield from _node(member, indent)
     else:
         count = node.count if isinstance(node, AtLeast) else 1
-        yield f"{indent}At least {count} of these {len(node.members)} branches must hold whole:"
+        yield f"{indent}At least {count} of these {len(node.members)} branches must be met in full:"
         for member in node.members:
             yield f"{indent}  branch {member.path}:"
             yield from _node(member, f"{indent}    ")

@@ -29,9 +29,9 @@ from attest.policy.references import ReferenceValues
 
 _GRAVE_UNCHECKED = ("revocation", "freshness")
 _GRAVE = {
-    "debug": "the operator of the machine reads the guest's memory",
-    "dev_tools_mode": "the operator of the machine reads the GPU's memory",
-    "bound": "a GPU of another machine can be shown in place of this one's",
+    "debug": "the operator of the machine can read the guest's memory",
+    "dev_tools_mode": "the operator of the machine can read the GPU's memory",
+    "bound": "a GPU of another machine can be presented instead of this machine's",
 }
 _WEIGHTY = frozenset(
     {
@@ -69,9 +69,9 @@ def lint_policy(
 ) -> tuple[LintFinding, ...]:
     """Return the findings, the worst first, then in the order of the document.
 
-    ``documents`` are the documents of reference values at hand, by name. A demand that cannot be judged without one is
-    a finding. ``firmware`` is the table of bulletins by which demands on firmware are judged; None: by none.
-    A laboratory's are not judged: simulated machines have no firmware.
+    ``documents`` are the available documents of reference values, by name. A demand that cannot be evaluated without
+    one is a finding. ``firmware`` is the table of bulletins for demands on firmware; None: no table. The demands of a
+    laboratory's policy are not compared with it: simulated machines have no firmware.
     """
     context = LintContext(policy=policy, at=at)
     found = (
@@ -96,8 +96,8 @@ def _top(context: LintContext) -> Iterator[LintFinding]:
             rule="simulated-tolerated",
             severity=Severity.NOTE if "simulated" in policy.name else Severity.WARNING,
             path="simulated",
-            why="evidence that anyone can make is accepted",
-            remedy="leave it out; or let the policy's name say 'simulated', so that it is not taken for another",
+            why="evidence that anyone can produce is accepted",
+            remedy="remove it; or include 'simulated' in the policy's name, so that it is not mistaken for another",
         )
     for entry in policy.unchecked:
         grave = entry.check in _GRAVE_UNCHECKED
@@ -105,8 +105,8 @@ def _top(context: LintContext) -> Iterator[LintFinding]:
             rule="unchecked",
             severity=context.in_production(Severity.ERROR if grave else Severity.WARNING),
             path=f"unchecked.{entry.check}",
-            why=f"{entry.check} need not be judged: {entry.reason}",
-            remedy="leave it out, and give --unchecked with a reason where it is needed once",
+            why=f"{entry.check} need not be evaluated: {entry.reason}",
+            remedy="remove it, and give --unchecked with a reason to the one command that needs it",
         )
 
 
@@ -144,7 +144,7 @@ def _relaxed(path: str, name: str, value: RelaxedDemand, context: LintContext) -
         severity=context.in_production(severity),
         path=path,
         why=f"unchecked: {value.reason}" + (f"; {grave}" if grave else ""),
-        remedy="demand it, if the reason has gone",
+        remedy="demand it if the reason no longer applies",
     )
 
 
@@ -155,7 +155,7 @@ def _repeated(path: str, members: tuple[object, ...]) -> Iterator[LintFinding]:
                 rule="value-repeated",
                 severity=Severity.WARNING,
                 path=f"{path}[{index}]",
-                why=f"{shown(member)} stands there twice",
+                why=f"{shown(member)} occurs twice",
                 remedy="remove one; perhaps another value was meant",
             )
 
@@ -181,7 +181,7 @@ def _choices(
     branches: tuple[PolicyBody, ...], path: str, context: LintContext, identified: frozenset[str]
 ) -> Iterator[LintFinding]:
     if len(branches) == 1:
-        yield _pointless(path, "a choice of one is none", "write its demands without any_of")
+        yield _pointless(path, "a choice with one branch has no effect", "write its demands without any_of")
     yield from _implied(branches, path, context.policy.reference_values)
     for index, branch in enumerate(branches):
         yield from _bodies(branch, f"{path}[{index}]", context, identified=identified)
@@ -191,9 +191,9 @@ def _some(
     count: int, branches: tuple[PolicyBody, ...], path: str, context: LintContext, identified: frozenset[str]
 ) -> Iterator[LintFinding]:
     if count == len(branches):
-        yield _pointless(f"{path}.count", "all of the branches have to hold", "write all_of")
+        yield _pointless(f"{path}.count", "all branches must hold", "write all_of")
     elif count == 1:
-        yield _pointless(f"{path}.count", "one of the branches has to hold", "write any_of")
+        yield _pointless(f"{path}.count", "one of the branches must hold", "write any_of")
     for index, branch in enumerate(branches):
         place = f"{path}.of[{index}]"
         if any(
@@ -203,7 +203,7 @@ def _some(
                 rule="branch-repeated",
                 severity=Severity.ERROR,
                 path=place,
-                why="an earlier branch demands the same: one and the same fact counts twice",
+                why="an earlier branch has the same demands: one fact counts twice",
                 remedy="remove one of them",
             )
         yield from _bodies(branch, place, context, identified=identified)
@@ -229,7 +229,7 @@ def _implied(
                     rule="branch-implied",
                     severity=Severity.WARNING,
                     path=f"{path}[{inner}]",
-                    why=f"whatever it accepts, {path}[{outer}] accepts too: it changes nothing",
+                    why=f"{path}[{outer}] accepts the same and more: this branch has no effect",
                     remedy="remove it, or make the other one stricter",
                 )
 

@@ -18,8 +18,8 @@ from attest.policy.authoring.lint_findings import LintFinding, Severity
 _PINNED = re.compile(r"@sha256:[0-9a-f]{64}")
 _VARIABLE = re.compile(r"(?<!\$)(?:\$\$)*\$\{?([A-Za-z_][A-Za-z0-9_]*)")
 _SOCKETS = {
-    "/var/run/docker.sock": "it can start any container, whatever app-compose says",
-    "/run/docker.sock": "it can start any container, whatever app-compose says",
+    "/var/run/docker.sock": "it can start any container, regardless of app-compose",
+    "/run/docker.sock": "it can start any container, regardless of app-compose",
     "/var/run/dstack.sock": "it gets the app's keys, and quotes with report data of its choice",
     "/var/run/tappd.sock": "it gets the app's keys, and quotes with report data of its choice",
 }
@@ -68,7 +68,7 @@ def _of_service(service: ComposeService, environment: frozenset[str]) -> Iterato
             rule="image-from-environment",
             severity=Severity.ERROR,
             path=f"{path}.image",
-            why=f"the operator sets {', '.join(chosen)}, which no hash covers, and so chooses the image",
+            why=f"the operator sets {', '.join(chosen)}, which no hash covers, and therefore chooses the image",
             remedy="remove the variable from the image, or from allowed_envs",
         )
     if not _PINNED.search(image):
@@ -76,7 +76,7 @@ def _of_service(service: ComposeService, environment: frozenset[str]) -> Iterato
             rule="image-unpinned",
             severity=Severity.WARNING,
             path=f"{path}.image",
-            why=f"{image or 'nothing'} has no digest: the registry chooses what runs",
+            why=f"{image or 'nothing'} has no digest: the registry determines the software that runs",
             remedy="name the image by @sha256:",
         )
     for power in service.powers:
@@ -85,7 +85,7 @@ def _of_service(service: ComposeService, environment: frozenset[str]) -> Iterato
             severity=Severity.WARNING,
             path=path,
             why=f"with {power} the container can do whatever the guest can",
-            remedy="grant only what it needs; or read the image as you would read the guest's own",
+            remedy="grant only what it needs; or review the image as you review the guest's own image",
         )
     for mount in service.mounts:
         if mount in _SOCKETS:

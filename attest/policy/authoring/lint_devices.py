@@ -38,7 +38,7 @@ def _gpu(gpu: GpuDemands, path: str) -> Iterator[LintFinding]:
                 rule="never-matches",
                 severity=Severity.ERROR,
                 path=f"{path}.vbios_versions",
-                why=f"VBIOS versions of {architecture} begin with {first:x}, and no range has such",
+                why=f"VBIOS versions of {architecture} begin with {first:x}, and no range contains such a version",
                 remedy=f"add a range for {architecture}, or remove it from architectures",
             )
 
@@ -58,7 +58,7 @@ def _ranges(demand: Demand[tuple[VersionRange, ...]], path: str) -> Iterator[Lin
                 rule="unreachable",
                 severity=Severity.WARNING,
                 path=f"{path}[{index}]",
-                why=f"the other ranges have every version that is {one}",
+                why=f"the other ranges contain every version that is {one}",
                 remedy="remove it; perhaps another bound was meant",
             )
 
@@ -73,8 +73,8 @@ def _devices(body: PolicyBody, start: str, context: LintContext) -> Iterator[Lin
                 rule="unreachable",
                 severity=Severity.WARNING,
                 path=f"{start}devices.{name}",
-                why=f"no such device may come along, so the demands of {start}{kind} judge nothing",
-                remedy=f"remove {kind}: a kind that a policy does not speak of is refused",
+                why=f"the policy permits no such device, so the demands of {start}{kind} judge nothing",
+                remedy=f"remove {kind}: a kind without a section in the policy is refused",
             )
     if not cpu and context.policy is body:
         yield LintFinding(
@@ -82,5 +82,5 @@ def _devices(body: PolicyBody, start: str, context: LintContext) -> Iterator[Lin
             severity=Severity.NOTE,
             path=f"{start}devices",
             why="no CPU is demanded, so nothing shows which machine the devices are in",
-            remedy="add demands on the CPU; a policy without them releases nothing",
+            remedy="add demands on the CPU; no key is released under a policy without them",
         )

@@ -1,4 +1,4 @@
-"""Lint of the documents of reference values that a policy names: probable mistakes, and documents not at hand."""
+"""Lint of the documents of reference values that a policy names: probable mistakes, and documents not available."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def _unnamed(context: LintContext, documents: _Documents) -> Iterator[LintFindin
                 rule="references-not-named",
                 severity=Severity.WARNING,
                 path="references",
-                why=f"document {name!r} was given, and counts for nothing: the policy does not name it",
-                remedy="name it under references, by its digest or by who must sign it",
+                why=f"document {name!r} has no effect: the policy does not name it",
+                remedy="name it under references, by its digest or by its signers",
             )
 
 
 def _not_there(problem: ConfigurationError, name: str, path: str) -> LintFinding:
-    """Distinguish a document that is not at hand from one that the policy refuses."""
+    """Distinguish a document that is not available from one that the policy refuses."""
     if problem.code == "references-missing":
-        why = f"document {name!r} was not given: until when its values count, and what is revoked, was not judged"
+        why = f"document {name!r} was not given: the expiry and the revocations of its values were not checked"
         return LintFinding(
             rule=problem.code,
             severity=Severity.WARNING,
@@ -62,7 +62,7 @@ def _not_there(problem: ConfigurationError, name: str, path: str) -> LintFinding
         severity=Severity.ERROR,
         path=path,
         why=f"{problem.message}: expected {problem.expected}, got {problem.got}",
-        remedy="give the document that is meant, with the signatures of its signers; or change what the policy accepts",
+        remedy="give the document that the policy names, with the signatures of its signers; or change the policy",
     )
 
 
@@ -74,7 +74,7 @@ def _document(document: ReferenceDocument, path: str, context: LintContext) -> I
             severity=Severity.NOTE,
             path=path,
             why=f"document {document.name!r} has no end: {end.reason}",
-            remedy="have its author add expires",
+            remedy="ask its author to add 'expires'",
         )
     else:
         yield from context.expiry("references", path, end, f"take a newer version of document {document.name!r}")
@@ -83,8 +83,8 @@ def _document(document: ReferenceDocument, path: str, context: LintContext) -> I
             rule="references-not-issued",
             severity=Severity.WARNING,
             path=path,
-            why=f"document {document.name!r} says that it is issued {rfc3339_text(document.issued)}, which is to come",
-            remedy="ask its author; a service does not take it in before that",
+            why=f"document {document.name!r} is issued {rfc3339_text(document.issued)}, which is in the future",
+            remedy="ask its author; a service does not accept it before that time",
         )
     yield from _names(document, path, context)
 
@@ -99,8 +99,8 @@ def _names(document: ReferenceDocument, path: str, context: LintContext) -> Iter
             rule="references-unused",
             severity=Severity.WARNING if every and not document.revoked else Severity.NOTE,
             path=path,
-            why=f"no demand speaks of {'any name' if every else ', '.join(unused)} of document {document.name!r}",
-            remedy="name it where it is to count" + (", or leave the document out" if every else ""),
+            why=f"no demand refers to {'any name' if every else ', '.join(unused)} of document {document.name!r}",
+            remedy="name it in the demand that it is for" + (", or leave the document out" if every else ""),
         )
     whole = document.expires.value
     for name, entry in document.entries.items():
@@ -124,7 +124,7 @@ def _revoked(accepted: list[ReferenceDocument], context: LintContext) -> Iterato
                 severity=Severity.ERROR if every and name in used else Severity.WARNING,
                 path=_place(name, reference),
                 why=f"document {document!r} revokes {value.hex()}: {reason}"
-                + (f"; nothing of {name} is left, and the policy will not load" if every else ""),
+                + (f"; no value of {name} is left, so the policy does not load" if every else ""),
                 remedy="remove it, and measure a current build",
             )
 

@@ -18,7 +18,7 @@ def dstack_findings(dstack: DstackDemands, path: str, context: LintContext) -> I
             rule="compose-not-demanded",
             severity=context.in_production(Severity.ERROR),
             path=path,
-            why="any app-compose is accepted: an update keeps the app's id, and an image starts whatever it is given",
+            why="any app-compose is accepted: an update keeps the app's id, and an image starts any app-compose",
             remedy="demand compose_hashes",
         )
     providers: tuple[AcceptedKeyProvider, ...] = stated(dstack.key_providers) or ()
@@ -28,6 +28,6 @@ def dstack_findings(dstack: DstackDemands, path: str, context: LintContext) -> I
                 rule="over-broad",
                 severity=context.in_production(Severity.WARNING),
                 path=f"{path}.key_providers[{index}]",
-                why="every KMS is accepted, and one that you do not know can give the app's keys to any machine",
+                why="every KMS is accepted, and an unknown KMS can give the app's keys to any machine",
                 remedy="add the id: the public key of the KMS's root CA, as 'attest verify --json' shows it",
             )

@@ -91,7 +91,7 @@ class LintContext:
                 rule=f"{what}-expired",
                 severity=Severity.ERROR,
                 path=f"{path}.expires",
-                why=f"it counts until {when}, which is over",
+                why=f"it expired at {when}",
                 remedy=f"{remedy}, or remove it",
             )
         elif end - self.at <= SOON:
@@ -99,7 +99,7 @@ class LintContext:
                 rule=f"{what}-expires-soon",
                 severity=Severity.WARNING,
                 path=f"{path}.expires",
-                why=f"it counts until {when}, {(end - self.at).days} days from now",
+                why=f"it expires at {when}, in {(end - self.at).days} days",
                 remedy=remedy,
             )
 

@@ -70,7 +70,7 @@ def _gpu(gpu: GpuDemands, path: str, context: LintContext, table: FirmwareTable)
 
 
 def _accepts(one: VersionRange, entry: FirmwareEntry) -> bool:
-    """Return True if a range has a version that the entry speaks of and that lacks its fix."""
+    """Return True if a range has a version that the entry covers and that lacks its fix."""
     level: Version = entry.demand.value
     ((low, high),) = spans([one])
     since = () if entry.since is None else entry.since.value.components

@@ -30,9 +30,9 @@ def identity_findings(
             rule="self-chosen-claim" if chosen else "identity-not-demanded",
             severity=context.in_production(Severity.ERROR),
             path=f"{start}{kind}",
-            why=f"only {', '.join(chosen)} says what runs, which the guest or its host chooses freely"
+            why=f"only {', '.join(chosen)} identifies the software, and the guest or its host chooses it freely"
             if chosen
-            else "nothing says what runs: any software is accepted",
+            else "no demand identifies the software: any software is accepted",
             remedy="demand the measurement, or a key that signed the guest",
         )
 

@@ -29,8 +29,8 @@ def reference_findings(context: LintContext) -> Iterator[LintFinding]:
                 rule="reference-unused",
                 severity=Severity.WARNING,
                 path=path,
-                why="no demand speaks of it",
-                remedy="remove it, or name it where it is to count",
+                why="no demand refers to it",
+                remedy="remove it, or name it in the demand that it is for",
             )
         elif own:
             yield from _end(reference, path, context)
@@ -45,7 +45,7 @@ def _end(reference: ReferenceValues, path: str, context: LintContext) -> Iterato
             rule="reference-without-end",
             severity=Severity.NOTE,
             path=path,
-            why="it counts for ever, though its image will have known flaws one day",
+            why="it never expires, although flaws of its image become known in time",
             remedy="add expires",
         )
     else:
@@ -74,6 +74,6 @@ def _same_digest(name: str, reference: ReferenceValues, path: str, seen: dict[by
                 rule="value-repeated",
                 severity=Severity.WARNING,
                 path=f"{path}.values[{index}]",
-                why=f"{value.hex()} stands in {other} already",
-                remedy="keep it in one place: removed there, it would go on counting here",
+                why=f"{value.hex()} is already listed in {other}",
+                remedy="keep it in one place: if you remove it there, it is still accepted here",
             )

@@ -95,7 +95,7 @@ def _zeros(values: tuple[object, ...], path: str) -> Iterator[LintFinding]:
                 rule="value-of-zeros",
                 severity=Severity.ERROR,
                 path=f"{path}[{index}]",
-                why="nothing has a value of zeros here",
+                why="a value of zeros never occurs here",
                 remedy="put the value of your machine here, or remove it",
             )
 
@@ -132,8 +132,11 @@ def _requesters(snp: SnpDemands, path: str) -> Iterator[LintFinding]:
             rule="over-broad",
             severity=Severity.WARNING,
             path=f"{path}.vmpl",
-            why="every privilege level may ask, so software that a paravisor is to confine speaks for the guest",
-            remedy="name the level of the kernel that you measured, mostly 0",
+            why=(
+                "every privilege level may request a report, so software that a paravisor "
+                "confines can attest as the guest"
+            ),
+            remedy="name the level of the kernel that you measured, usually 0",
         )
     if _stated(snp.csp_ids) and set(_stated(snp.signing_key)) == {"vcek"}:
         yield LintFinding(
@@ -152,10 +155,10 @@ def _products(products: tuple[object, ...], path: str, context: LintContext) -> 
             rule="product-known-broken",
             severity=context.in_production(Severity.WARNING if acknowledged else Severity.ERROR),
             path=f"{path}.products",
-            why="software extracts the keys of Milan's reports (2026): reports of any firmware can be forged",
+            why="software can extract the report keys of Milan (2026): reports of any firmware can be forged",
             remedy="remove Milan"
             if acknowledged
-            else "remove Milan; or say in the description why Milan is accepted all the same",
+            else "remove Milan; or state in the description why Milan is accepted",
         )
     if set(products) == set(map(str, SnpProduct)):
         yield LintFinding(
@@ -174,8 +177,8 @@ def _no_key(values: tuple[object, ...], path: str) -> Iterator[LintFinding]:
                 rule="over-broad",
                 severity=Severity.WARNING,
                 path=f"{path}[{index}]",
-                why="zeros are what every guest has that no key signed",
-                remedy="put the digest of a key here, or leave the demand out",
+                why="every guest without a key signature has zeros here",
+                remedy="put the digest of a key here, or remove the demand",
             )
 
 
@@ -192,7 +195,7 @@ def _azure(azure: AzureDemands, path: str, context: LintContext) -> Iterator[Lin
         rule="boot-not-demanded",
         severity=context.in_production(Severity.WARNING),
         path=path,
-        why="any boot loader is accepted, and it is the boot loader that measures what event_log speaks of"
+        why="any boot loader is accepted, and the boot loader measures the events that event_log lists"
         if loader
         else "these registers measure the firmware and its settings; any kernel that it boots is accepted",
         remedy="demand Secure Boot (secure_boot), or pcr4"
@@ -208,7 +211,7 @@ def _resettable(demanded: set[int], path: str) -> Iterator[LintFinding]:
             rule="self-chosen-claim",
             severity=Severity.WARNING,
             path=f"{path}.pcr{index}",
-            why="the guest can set this register back, so it says what the guest wants it to",
+            why="the guest can reset this register, so the guest chooses its value",
             remedy="demand the registers that its firmware and boot loader extend: 4, 7, 8, 9, 11",
         )
 
@@ -232,7 +235,7 @@ def _tdx(tdx: TdxDemands, path: str, context: LintContext, *, boot: bool) -> Ite
             rule="boot-not-demanded",
             severity=context.in_production(Severity.WARNING),
             path=path,
-            why="MRTD is the firmware alone; any kernel that it boots is accepted",
+            why="MRTD measures the firmware alone; any kernel that it boots is accepted",
             remedy="demand rtmr1 and rtmr2, or the boot loader's events under event_log",
         )
     if not (_stated(tdx.rtmrs["rtmr0"]) or context.judges_firmware(tdx.event_log)):
@@ -252,8 +255,10 @@ def _service_td(tdx: TdxDemands, path: str) -> Iterator[LintFinding]:
             rule="contradictory",
             severity=Severity.ERROR,
             path=f"{path}.mr_service_td",
-            why="service_td demands that none is bound",
-            remedy="remove service_td: what mr_service_td names must be bound, and nothing else may",
+            why="service_td demands that no service TD is bound",
+            remedy=(
+                "remove service_td: mr_service_td names the only service TDs that may be bound, and they must be bound"
+            ),
         )
 
 
@@ -267,8 +272,8 @@ def _sgx(sgx: SgxDemands, path: str, context: LintContext) -> Iterator[LintFindi
     if _stated(sgx.mr_enclave) or not _stated(sgx.mr_signer):
         return
     for name, missing, why in (
-        ("isv_prod_id", not _stated(sgx.isv_prod_id), "every enclave of the signer is accepted, whatever it is for"),
-        ("minimum_isv_svn", sgx.minimum_isv_svn is None, "every enclave of the signer is accepted, however old"),
+        ("isv_prod_id", not _stated(sgx.isv_prod_id), "every enclave of the signer is accepted, for any purpose"),
+        ("minimum_isv_svn", sgx.minimum_isv_svn is None, "every enclave of the signer is accepted, of any age"),
     ):
         if missing:
             yield LintFinding(
@@ -287,7 +292,7 @@ def _tcb(tcb: TcbDemands, path: str, context: LintContext) -> Iterator[LintFindi
     if not isinstance(advisories, RelaxedDemand):
         for name, accepted in advisories.items():
             place = f"{path}.accepted_advisories.{name}"
-            yield from context.expiry("advisory", place, accepted.expires, "look at the advisory again")
+            yield from context.expiry("advisory", place, accepted.expires, "review the advisory again")
     yield from _bounds(tcb, path, context)
     ppids = _stated(tcb.ppids)
     yield from _refused(ppids, tcb.denied_ppids, path, ("ppids", "denied_ppids"))
@@ -302,8 +307,8 @@ def _bounds(tcb: TcbDemands, path: str, context: LintContext) -> Iterator[LintFi
             rule="never-matches",
             severity=Severity.ERROR,
             path=f"{path}.minimum_tcb_evaluation_data_number",
-            why=f"Intel's evaluations have not come to {number}, and will not for decades",
-            remedy="take the number of the collateral that you have ('attest verify --verbose')",
+            why=f"{number} is decades ahead of Intel's evaluations",
+            remedy="use the number of the collateral that you have ('attest verify --verbose')",
         )
     first = None if tcb.minimum_tcb_date is None else tcb.minimum_tcb_date.value
     if isinstance(first, datetime) and first > context.at:
@@ -312,7 +317,7 @@ def _bounds(tcb: TcbDemands, path: str, context: LintContext) -> Iterator[LintFi
             severity=Severity.ERROR,
             path=f"{path}.minimum_tcb_date",
             why="no platform reaches a TCB of the future",
-            remedy="take the date of a TCB level that Intel has published",
+            remedy="use the date of a TCB level that Intel has published",
         )
 
 
@@ -323,6 +328,6 @@ def _statuses(statuses: frozenset[str], path: str, context: LintContext) -> Iter
             rule="over-broad",
             severity=context.in_production(Severity.ERROR if everything else Severity.WARNING),
             path=path,
-            why="every status is accepted" if everything else "firmware with known and mended flaws is accepted",
-            remedy="accept OutOfDate on no machine; for a while, accept the advisories that you have looked at",
+            why="every status is accepted" if everything else "firmware with known and fixed flaws is accepted",
+            remedy="do not accept OutOfDate; accept the advisories that you have reviewed, with an expiry date",
         )

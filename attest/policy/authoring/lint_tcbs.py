@@ -62,8 +62,8 @@ def _levels(exact: ExactTcbs, minimums: TcbMinimums, path: str, minimum: str) ->
                 rule="over-broad",
                 severity=Severity.WARNING,
                 path=f"{path}.{line}",
-                why=f"{len(tcbs)} levels are accepted at once; a roll-out has two",
-                remedy=f"remove those that no host has any more, or demand {minimum}",
+                why=f"{len(tcbs)} levels are accepted at once; a roll-out needs two",
+                remedy=f"remove the levels that no host has, or demand {minimum}",
             )
 
 

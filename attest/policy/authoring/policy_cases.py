@@ -29,7 +29,7 @@ from attest.policy.document import placed, read_document
 
 SCHEMA = "attest.policy-tests/1"
 SUFFIX = ".tests.yaml"
-"""``my-policy.tests.yaml`` stands beside ``my-policy.yaml``."""
+"""Ending of a file of cases: ``my-policy.tests.yaml`` is beside ``my-policy.yaml``."""
 AFFIRMED, NOT_AFFIRMED, REFUSED = "affirmed", "not-affirmed", "refused"
 _LONGEST_NONCE = 64
 
@@ -118,7 +118,7 @@ class CaseResult:
 
 
 def policy_name_of(tests_name: str) -> str:
-    """Return the name of the policy that a file of cases stands beside.
+    """Return the name of the policy that a file of cases belongs to.
 
     Raises:
         ConfigurationError: ``policy-invalid``: the name has no such ending.

@@ -160,11 +160,9 @@ def _verifiers(old: PolicyDocument, new: PolicyDocument) -> Iterator[PolicyChang
     for issuer in dict.fromkeys((*before, *after)):
         path = f"verifiers.{issuer}"
         if issuer not in before:
-            yield PolicyChange(
-                path=path, effect=Effect.LOOSER, text="its tokens are taken in the place of evidence now"
-            )
+            yield PolicyChange(path=path, effect=Effect.LOOSER, text="its tokens are now accepted instead of evidence")
         elif issuer not in after:
-            yield PolicyChange(path=path, effect=Effect.STRICTER, text="its tokens are not taken any more")
+            yield PolicyChange(path=path, effect=Effect.STRICTER, text="its tokens are no longer accepted")
         else:
             ages = maximum(before[issuer].maximum_age, after[issuer].maximum_age)
             yield from _changes(f"{path}.maximum_age", ages)
@@ -196,7 +194,7 @@ def _reference_labels(old: PolicyDocument, new: PolicyDocument) -> Iterator[Poli
         if name not in before or name not in after:
             if name not in used:
                 word = "removed" if name in before else "added"
-                yield PolicyChange(path=path, effect=Effect.LABEL, text=f"{word}; no demand speaks of it")
+                yield PolicyChange(path=path, effect=Effect.LABEL, text=f"{word}; no demand refers to it")
         elif before[name].origin != after[name].origin:
             text = f"origin {before[name].origin!r}, now {after[name].origin!r}"
             yield PolicyChange(path=path, effect=Effect.LABEL, text=text)
@@ -236,9 +234,9 @@ class _Walk:
         added = getattr(old, name) is None
         effect = self._section_effect(name, old, new, self.old_kinds if added else self.new_kinds, inner=bool(path))
         if effect is Effect.LOOSER:
-            text = f"evidence of this kind is {'accepted now, under the demands here' if added else 'refused now'}"
+            text = f"evidence of this kind is {'now accepted, under the demands here' if added else 'now refused'}"
         else:
-            text = "demanded now" if added else "not demanded any more"
+            text = "now demanded" if added else "no longer demanded"
         return PolicyChange(path=join(path, name), effect=effect if added else effect.reverse, text=text)
 
     def _section_effect(
@@ -250,7 +248,7 @@ class _Walk:
         if name == "azure":
             return Effect.CHANGED  # the sections of the CPU beside it judge another kind of evidence from then on
         if name in _CPUS and _cpus(old) and _cpus(new):
-            return Effect.LOOSER  # one of several kinds of CPU has to come along: another kind is another way
+            return Effect.LOOSER  # one of several kinds of CPU is required: a further kind is an alternative
         if name in others:
             return Effect.STRICTER
         return Effect.CHANGED if inner or (self.branching and name in _CPUS) else Effect.LOOSER
@@ -261,7 +259,7 @@ class _Walk:
             return
         before, after = bool(_cpus(old)), bool(_cpus(new))
         if before is not after:
-            text = "a CPU must come along" if after else "a CPU need not come along any more"
+            text = "a CPU is now required" if after else "a CPU is no longer required"
             effect = Effect.STRICTER if after else Effect.LOOSER
             yield PolicyChange(path=join(path, "devices.cpu"), effect=effect, text=text)
 
@@ -290,7 +288,7 @@ class _Walk:
     # -- branches
 
     def _choice(self, old: tuple[PolicyBody, ...], new: tuple[PolicyBody, ...], path: str) -> Iterator[PolicyChange]:
-        """Compare branches of which one has to hold: another branch is another way to be accepted."""
+        """Compare branches, one of which must hold: another branch is another way to be accepted."""
         if bool(old) is not bool(new):
             yield self._combinator(old or new, path, added=bool(new))
         else:
@@ -312,7 +310,7 @@ class _Walk:
         others = self.old_kinds if added else self.new_kinds
         kinds = frozenset[str]().union(*map(kinds_in, branches))
         effect = Effect.STRICTER if kinds <= others else Effect.CHANGED
-        word = "demanded now" if added else "not demanded any more"
+        word = "now demanded" if added else "no longer demanded"
         return PolicyChange(path=path, effect=effect if added else effect.reverse, text=f"{word}: {_names(branches)}")
 
     def _matched(

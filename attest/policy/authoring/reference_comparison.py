@@ -37,9 +37,9 @@ def _row(old: AcceptedDocument, new: AcceptedDocument) -> Iterator[Compared]:
         if old.sha256 != new.sha256:
             yield Compared(effect=Effect.LABEL, text=f"digest {old.sha256.hex()}, now {new.sha256.hex()}")
     elif old.sha256 is not None:
-        yield Compared(effect=Effect.LOOSER, text="whatever its signers sign, before: one digest")
+        yield Compared(effect=Effect.LOOSER, text="any document that its signers sign, before: one digest")
     elif new.sha256 is not None:
-        yield Compared(effect=Effect.STRICTER, text="one digest, before: whatever its signers sign")
+        yield Compared(effect=Effect.STRICTER, text="one digest, before: any document that its signers sign")
     else:
         yield from _signers(old, new)
     yield from _number("minimum_version", old.minimum_version, new.minimum_version)

@@ -85,8 +85,8 @@ def _contradiction(demand: _Placed, other: _Placed) -> LintFinding:
         rule="contradictory",
         severity=Severity.ERROR,
         path=demand.path,
-        why=f"{shown(demand.value)} is demanded here, and {shown(other.value)} by {other.path}: nothing meets both",
-        remedy="let them have something in common, or make them alternatives (any_of)",
+        why=f"{shown(demand.value)} is demanded here, and {shown(other.value)} by {other.path}: no evidence meets both",
+        remedy="change one so that both can be met, or make them alternatives (any_of)",
     )
 
 

@@ -109,12 +109,12 @@ def accepted_losses(losses: Iterable[Loss], accept: Mapping[str, str]) -> tuple[
     names = sorted({loss.name for loss in found})
     for name, reason in accept.items():
         if name not in names or not reason.strip():
-            problem = f"{name!r} names nothing that is lost" if name not in names else f"{name}: a reason is needed"
+            problem = f"{name!r} is not the name of a loss" if name not in names else f"{name}: a reason is needed"
             raise ConfigurationError(
                 f"accepted loss: {problem}",
                 code="loss-unknown",
                 field=name,
-                expected=", ".join(names) or "nothing: everything is carried",
+                expected=", ".join(names) or "nothing: the conversion carries every demand",
                 hint="accept a loss by the name under which it is listed, with a reason",
             )
     return tuple(replace(loss, accepted=accept.get(loss.name)) for loss in found)

@@ -74,27 +74,27 @@ def _chain(chain: str, target: str, claims_version: str) -> dict[tuple[str, ...]
     }
 
 
-_TOKEN = ("it is about the token, and our policies judge evidence", "check it where the token is checked")
+_TOKEN = ("it concerns the token, and attest policies appraise evidence", "check it where the token is checked")
 _LOST: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "hwmodel": (
-            "our policies name no models",
+            "attest policies have no key for models",
             "state architectures (GH100 is hopper, GB100 blackwell) or projects",
         ),
         "ueid": ("it changes with the firmware and names no device", "state device_identities"),
-        "oemid": ("verification demands NVIDIA's own chain of certificates", "nothing: leave it out of the source"),
-        "eat_nonce": ("a nonce is good for one question", "state the nonce when the evidence is verified"),
-        "iss": ("our own verification takes the place of that Verifier", "appraise the evidence itself"),
+        "oemid": ("verification demands NVIDIA's own chain of certificates", "nothing: remove it from the source"),
+        "eat_nonce": ("a nonce is valid for one exchange", "state the nonce when the evidence is verified"),
+        "iss": ("attest verifies the evidence itself, in place of that Verifier", "appraise the evidence itself"),
         **dict.fromkeys(("sub", "iat", "nbf", "exp", "jti", "x-nvidia-ver", "submods"), _TOKEN),
         "x-nvidia-gpu-claims-version": _TOKEN,
-        "x-nvidia-attestation-warning": ("our verification writes no such text", "read the checks of a result"),
+        "x-nvidia-attestation-warning": ("attest has no such text", "read the checks of a result"),
         "x-nvidia-switch-attestation-report-cert-chain-fwid-match": (
             "a switch's report need not state its firmware id; verification refuses one that differs",
             "state fwids",
         ),
     }
 )
-_UNKNOWN = ("no claim of ours corresponds to it", "find out who determines it, and demand that fact")
+_UNKNOWN = ("no claim of attest corresponds to it", "find out which component determines it, and demand that fact")
 
 
 def convert_nvidia(policy: NvidiaPolicy, *, name: str, accept: Mapping[str, str] = MappingProxyType({})) -> Conversion:
@@ -182,7 +182,7 @@ def _detached(names: tuple[str, ...], wanted: JsonValue, kind: str, claims_versi
     value, target = known
     if type(wanted) is not type(value) or wanted != value:
         raise CannotCarryError(
-            f"our policies demand {value!r} of it and nothing else", "accept devices that verify, or leave it out"
+            f"attest policies can demand only {value!r} of it", "accept devices that verify, or leave it out"
         )
     return target, _strict_keys(kind, target)
 
@@ -205,7 +205,7 @@ def _version(known: tuple[str, Numbering], wanted: JsonValue, kind: str) -> _Cha
 
 def _why_lost(names: tuple[str, ...]) -> tuple[str, str]:
     if names[-1] == "x-nvidia-cert-expiration-date":
-        return "verification demands that a chain is valid now", "nothing: leave it out of the source"
+        return "verification demands that a chain is valid now", "nothing: remove it from the source"
     if names[-1] == "x-nvidia-cert-ocsp-nonce-matches":
-        return "our verification asks without a nonce and bounds the age of an answer", "leave revocation checked"
+        return "attest requests it without a nonce and limits the age of an answer", "leave revocation checked"
     return _LOST.get(names[0], _UNKNOWN)

@@ -77,12 +77,12 @@ def _chosen(policy: SkrPolicy, authority: str | None) -> tuple[SkrAuthority, ...
     """Choose the authorities whose conditions are converted."""
     chosen = tuple(one for one in policy.authorities if authority is None or one.issuer == normalised_issuer(authority))
     if not chosen:
-        raise impossible(f"{authority} is no authority of it", "name one of its authorities")
+        raise impossible(f"{authority} is not one of its authorities", "name one of its authorities")
     return chosen
 
 
 def _conditions(policy: SkrPolicy, chosen: Iterable[SkrAuthority]) -> Iterator[tuple[str, AllOf | AnyOf]]:
-    """Yield conditions with their places, those that differ: a choice between equal ones is none."""
+    """Yield conditions with their places, those that differ: equal ones are not a choice."""
     forms: dict[bytes, SkrAuthority] = {}
     for one in chosen:
         without_url = SkrAuthority(url="https://any.example", conditions=one.conditions)
@@ -96,20 +96,20 @@ def _issuers(policy: SkrPolicy, chosen: tuple[SkrAuthority, ...]) -> Iterator[Lo
     yield Loss(
         name="authority",
         demand=f"a token of {' or '.join(dict.fromkeys(one.issuer for one in chosen))}"[:1000],
-        why="our policies judge evidence, not tokens: our own verification takes the place of that issuer",
+        why="attest policies appraise evidence, not tokens: attest verifies the evidence in place of that issuer",
         remedy="appraise the evidence itself; what the issuer's own policy demands is not in this document",
     )
     if len(tuple(_conditions(policy, chosen))) > 1:
         yield Loss(
             name="authorities",
             demand="of each issuer's tokens its own conditions",
-            why="our policies know no issuers: the conditions of any one of them are enough",
+            why="attest policies have no issuers: the conditions of any one of them are enough",
             remedy="choose one with --authority; the outcome then accepts its machines only",
         )
 
 
 def _never(problem: NeverHoldsError) -> ConfigurationError:
-    return impossible(f"{problem}: the source never holds", "correct the source first")
+    return impossible(f"{problem}: the source can never be met", "correct the source first")
 
 
 # -- the outcome
@@ -139,7 +139,8 @@ class _Drafts:
         if not drafts and left_out:
             paths = ", ".join(one.path for one in left_out)
             raise impossible(
-                f"{reasons[0]}: nothing that can be carried ever holds", f"our policies cannot say {paths}"
+                (f"{reasons[0]}: the demands that can be carried can never be met"),
+                f"attest policies cannot express {paths}",
             )
         if not drafts:
             raise _never(reasons[0])
@@ -182,7 +183,7 @@ class _Outcome:
         paths = dict.fromkeys(one.path for never in (*factors.never, *self.never) for one in never.wanted)
         for path in paths:
             if path not in known:
-                yield Carried(source=path, target="refused: what is demanded beside it never holds with it")
+                yield Carried(source=path, target="refused: the demands beside it can never be met together with it")
 
     def lost(self, factors: Factors) -> Iterator[Loss]:
         """Yield the losses, also those in alternatives that are left out."""
@@ -210,7 +211,7 @@ class _Outcome:
         for group, bits in draft.bits.get(kind, {}).items():
             section[group] = dict(bits)
         if inner:
-            reason: JsonValue = {"unchecked": "demanded by the branches of any_of, one of which has to hold too"}
+            reason: JsonValue = {"unchecked": "demanded by the branches of any_of, one of which must hold too"}
             section.setdefault(_WITH_DEFAULT[kind], reason)
         if "minimum_guest_svn" in draft.minimums:
             section["minimum_guest_svn"] = draft.minimums["minimum_guest_svn"]
@@ -252,4 +253,4 @@ def _required(kind: str) -> dict[str, JsonValue]:
 
 def _left_out(factors: Factors) -> Iterator[str]:
     for one in factors.left_out:
-        yield f"{one.path}: an alternative of which nothing can be carried is left out: nothing meets it"
+        yield f"{one.path}: an alternative without a demand that can be carried is left out: no evidence meets it"

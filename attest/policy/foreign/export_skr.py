@@ -36,7 +36,7 @@ from attest.policy.snp import SnpDemands
 from attest.policy.snp_tcb import ExactTcbs, TcbMinimums
 
 GuestLayout = Literal["cvm", "container"]
-"""Where Azure's tokens have the facts of a report: below ``x-ms-isolation-tee``, or at the top."""
+"""Place of a report's facts in Azure's tokens: below ``x-ms-isolation-tee``, or at the top."""
 _PREFIXES: Mapping[str, str] = MappingProxyType({"cvm": TEE_PREFIX, "container": ""})
 _KINDS = {"snp": "sevsnpvm", "tdx": "tdxvm"}
 
@@ -113,12 +113,12 @@ def _lose_head(draft: _Draft, policy: PolicyDocument) -> None:
     if not any(entry.check == "freshness" for entry in policy.unchecked):
         draft.lose(
             "freshness",
-            "evidence for this very question",
-            "a token of Azure's has no audience and counts for hours, for every key and vault whose policy it meets",
+            "evidence for this exchange",
+            "an Azure token has no audience and is valid for hours, for every key and vault whose policy it meets",
             "release to a key that the evidence commits to, and only once",
         )
     for row in policy.references:
-        why = "a release policy has values and no documents: what they say today would count for ever"
+        why = "a release policy has values and no documents: the values of today would never expire"
         name = f"references.{row.document}"
         draft.lose(name, f"the document {row.document!r}", why, "export again whenever the document has a new version")
 
@@ -169,7 +169,7 @@ def _choice(draft: _Draft, branches: tuple[PolicyBody, ...], count: int, path: s
         return
     for one, place in zip(written, places, strict=True):
         if one is None:
-            draft.stricter.append(f"{place}: it is about nothing that Azure's tokens have, and is left out")
+            draft.stricter.append(f"{place}: Azure's tokens have no claims for it; it is left out")
     yield _some([_every(several) for several in combinations(found, count)])
 
 
@@ -184,7 +184,7 @@ def _some(parts: Sequence[Condition]) -> Condition:
     return AnyOf(conditions=tuple(flat)) if len(parts) > 1 else parts[0]
 
 
-_SAY_NOTHING = {"azure": "a release policy judges the CPU's report, and no register of the virtual TPM"}
+_SAY_NOTHING = {"azure": "a release policy covers the CPU's report, and no register of the virtual TPM"}
 
 
 def _lose_the_rest(draft: _Draft, body: PolicyBody) -> None:
@@ -193,8 +193,8 @@ def _lose_the_rest(draft: _Draft, body: PolicyBody) -> None:
         value = getattr(body, one.name)
         if one.name in _HEAD or one.name in _KINDS or one.name in _COMBINATORS or value in (None, (), {}):
             continue
-        why = _SAY_NOTHING.get(one.name, "Azure's tokens say nothing of such a device")
-        draft.lose(one.name, f"the key {one.name}", why, "appraise it with our own policy beside Azure's")
+        why = _SAY_NOTHING.get(one.name, "Azure's tokens have no claims about such a device")
+        draft.lose(one.name, f"the key {one.name}", why, "appraise it with an attest policy as well")
 
 
 # -- demands
@@ -224,7 +224,7 @@ def _lose_product_lines(draft: _Draft, demands: SnpDemands) -> None:
         if levels is not None and len(levels) < len(SnpProduct):
             lines = ", ".join(levels)
             why = f"snp.{key} refuses every product line but {lines}, and no claim of Azure's names the line"
-            draft.lose("snp.products", lines, why, "appraise the evidence with our own policy")
+            draft.lose("snp.products", lines, why, "appraise the evidence with an attest policy")
 
 
 def _demands(path: str, demands: object) -> Iterator[tuple[str, Any]]:  # Any: the demand's own type
@@ -232,7 +232,7 @@ def _demands(path: str, demands: object) -> Iterator[tuple[str, Any]]:  # Any: t
     for one in fields(cast("Any", demands)):
         value = getattr(demands, one.name)
         if isinstance(value, TcbDemands):
-            yield from _demands(path, value)  # its keys stand beside the others
+            yield from _demands(path, value)  # its keys are beside the others
         elif isinstance(value, Mapping):
             members = cast("Mapping[str, Any]", value)
             start = path if one.name == "rtmrs" else f"{path}.{one.name}"
@@ -262,7 +262,7 @@ def _condition(draft: _Draft, name: str, value: Any) -> Iterator[Condition]:  # 
     elif name in _VALUES:
         yield _one_of(draft, name, value)
     else:
-        raise CannotCarryError("no claim of Azure's tokens says it", "appraise the evidence with our own policy")
+        raise CannotCarryError("Azure's tokens have no claim for it", "appraise the evidence with an attest policy")
 
 
 def _one_of(draft: _Draft, name: str, value: Any) -> Condition:  # noqa: ANN401  a value, or a tuple of values
@@ -282,7 +282,7 @@ def _one_of(draft: _Draft, name: str, value: Any) -> Condition:  # noqa: ANN401 
 def _digests(draft: _Draft, name: str, reference: str) -> tuple[bytes, ...]:
     found = draft.references[reference]
     if found.expires is not None:
-        why = "a release policy has no dates: the values would count for ever"
+        why = "a release policy has no dates: the values would never expire"
         until = f"{name} until {rfc3339_text(found.expires)}"
         draft.lose(f"reference_values.{reference}.expires", until, why, "replace the policy in time")
     return found.values
@@ -291,7 +291,9 @@ def _digests(draft: _Draft, name: str, reference: str) -> tuple[bytes, ...]:
 def _minimum(draft: _Draft, name: str, claim: str, value: int) -> Condition:
     """Demand a minimum, where the service that will read it has such an operator."""
     if not draft.extended:
-        raise CannotCarryError("Azure's service knows equals only", "judge it with our own policy, beside Azure's")
+        raise CannotCarryError(
+            ("Azure's service has only the operator equals"), "appraise it with an attest policy as well"
+        )
     path = draft.prefix + claim
     draft.carried.append(Carried(source=name, target=path))
     return ClaimTest(path=path, operator=Operator.GREATER_OR_EQUALS, value=value)

@@ -29,7 +29,7 @@ from attest.policy.foreign.skr_claims import (
 MAX_EXACT_TCBS = 64
 """Exact TCBs that are listed, as the combinations of the parts that a source accepts."""
 _MINIMUM = {Operator.EQUALS: 0, Operator.GREATER_OR_EQUALS: 0, Operator.GREATER: 1}
-"""Operators that a minimum can stand for, and what they add to it."""
+"""Operators that a minimum can express, and their offset to it."""
 _LOWER_HEX = frozenset("0123456789abcdef")
 _KINDS = {"sevsnpvm": "snp", "tdxvm": "tdx"}
 _TDX_PROFILE = "https://aka.ms/maa-eat-profile-tdxvm"
@@ -67,7 +67,9 @@ class WantedClaim:
     def equals(self) -> tuple[SkrValue, ...]:
         """Return the values of which the claim must equal one."""
         if self.operator is not Operator.EQUALS:
-            raise CannotCarryError(f"our policies have no {self.operator} for it", "list the values that are accepted")
+            raise CannotCarryError(
+                (f"attest policies have no {self.operator} for it"), "list the values that are accepted"
+            )
         return self.values
 
     @property
@@ -146,7 +148,7 @@ class SkrDraft:
         """Demand a bit."""
         known = self.bits.setdefault(kind, {}).setdefault(group, {})
         if known.setdefault(bit, wanted) is not wanted:
-            raise NeverHoldsError(f"{kind}.{group}.{bit} is demanded both ways")
+            raise NeverHoldsError(f"{kind}.{group}.{bit} is demanded true and false")
         return f"{kind}.{group}.{bit}"
 
     def raise_to(self, name: str, minimum: int) -> None:
@@ -200,7 +202,7 @@ def _hex_values(wanted: WantedClaim, size: int) -> list[JsonValue]:
     values = wanted.equals()
     for value in values:
         if not isinstance(value, str) or len(value) != 2 * size or not _LOWER_HEX.issuperset(value):
-            why = f"{value!r} is not {2 * size} lower-case hex digits, as Azure writes them: it never holds there"
+            why = f"{value!r} is not {2 * size} lower-case hex digits, as Azure writes them: it can never be met there"
             raise CannotCarryError(why, "correct the value in the source")
     return list(values)
 
@@ -217,7 +219,7 @@ def _bit(kind: str, group: str, bit: str, *, only: bool | None) -> _Carrier:
         for truth in (True, False):
             if all(values_equal(value, truth) for value in values):
                 if only is not None and only is not truth:
-                    why = f"our policies never demand {str(truth).lower()} of it"
+                    why = f"attest policies never demand {str(truth).lower()} of it"
                     raise CannotCarryError(why, f"{kind}.{group}.{bit}: {{unchecked: reason}} accepts both")
                 return draft.switch(kind, group, bit, wanted=truth)
         raise CannotCarryError("both truth values, or none, are accepted", "demand one of true and false")
@@ -235,7 +237,7 @@ def _vmpl(draft: SkrDraft, wanted: WantedClaim) -> str:
 def _status(draft: SkrDraft, wanted: WantedClaim) -> str:
     values = wanted.equals()
     if not set(values) <= set(_STATUSES):
-        raise CannotCarryError("no policy of ours accepts such a status", f"name some of {', '.join(_STATUSES)}")
+        raise CannotCarryError("no attest policy accepts such a status", f"name some of {', '.join(_STATUSES)}")
     return draft.narrow("tdx", "tcb_status", list(values))
 
 
@@ -245,13 +247,15 @@ def _at_least(name: str, highest: int) -> _Carrier:
     def carry(draft: SkrDraft, wanted: WantedClaim) -> str:
         numbers = [integer_of(value) for value in wanted.values]
         if wanted.operator not in _MINIMUM:
-            raise CannotCarryError(f"our policies demand a minimum, and have no {wanted.operator}", "state a minimum")
+            raise CannotCarryError(
+                (f"attest policies demand a minimum, and have no {wanted.operator}"), "state a minimum"
+            )
         lowest = min(-1 if number is None else number for number in numbers) + _MINIMUM[wanted.operator]
         if not 0 <= lowest <= highest or None in numbers:
             raise CannotCarryError(f"such a number is from 0 to {highest}", "correct the value in the source")
         draft.raise_to(name, lowest)
         if wanted.operator is Operator.EQUALS:
-            why = f"our policies demand a minimum, not an exact number: carried as at least {lowest}"
+            why = f"attest policies demand a minimum, not an exact number: carried as at least {lowest}"
             draft.lose(wanted.path, str(wanted), why, "accept that newer levels pass too")
         return f"snp.{name}"
 
@@ -272,7 +276,7 @@ def _kind(draft: SkrDraft, wanted: WantedClaim) -> str:
     values = wanted.equals()
     if len(values) != 1 or values[0] not in _KINDS:
         raise CannotCarryError(
-            "our policies know machines by the hardware that signs: " + ", ".join(_KINDS), "demand one of these"
+            "attest policies identify machines by the hardware that signs: " + ", ".join(_KINDS), "demand one of these"
         )
     kind = _KINDS[str(values[0])]
     draft.kinds.add(kind)

@@ -136,7 +136,7 @@ class Factors:
             Loss(
                 name=path,
                 demand=f"one of {count} conditions on {claims}"[:1000],
-                why=f"written out, its alternatives are more than the {MAX_BRANCHES} branches that our policies have",
+                why=f"written out, its alternatives are more than the {MAX_BRANCHES} branches that a policy may have",
                 remedy="split the source, and give the policies one after another",
             )
         )
@@ -176,7 +176,7 @@ class Factors:
         return (Alternative(path=path, wanted=(wanted,)),)
 
     def _together(self, member: AllOf, path: str) -> tuple[Alternative, ...]:
-        """Combine what has to hold together; combinations that contradict themselves are none."""
+        """Combine conditions that must hold together; contradictory combinations are left out."""
         combined: tuple[Alternative, ...] = (Alternative(path=path, wanted=()),)
         for index, below in enumerate(member.conditions):
             found = self._alternatives(below, f"{path}.allOf[{index}]")

@@ -1,4 +1,4 @@
-"""Claims of Azure's tokens: the keys of our policies for them, or why there is none (azure-skr.md, 12)."""
+"""Claims of Azure's tokens: their keys in attest policies, or the reason for their absence (azure-skr.md, 12)."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ _TOKEN = frozenset(
     {"iss", "iat", "nbf", "exp", "jti", "aud", "sub", "x-ms-ver", "x-ms-policy-hash", "x-ms-policy-signer"}
 )
 _REPORT_DATA = (
-    "it is what the guest had signed, which differs with every question",
+    "the guest chooses this data, and it differs in every exchange",
     "state the nonce when the evidence is verified, or bind a key to it",
 )
-_RAW_BITS = ("our policies name bits, not whole words", "demand bits of td_attributes; unknown ones are refused")
+_RAW_BITS = ("attest policies name bits, not whole words", "demand bits of td_attributes; unknown ones are refused")
 _MODULE = ("verification compares it with Intel's identity of the module", "demand mr_seam for a certain module")
 _FACTS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -67,15 +67,15 @@ _FACTS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "demand a chip_id, or what the guest runs",
         ),
         "x-ms-compliance-status": (
-            "it is a judgement of Azure's Verifier by rules of its own",
-            "name what complies: measurement, minimum_tcb, tcb_status",
+            "it is a judgement of Azure's Verifier under its own rules",
+            "demand the facts that comply: measurement, minimum_tcb, tcb_status",
         ),
         "tdx_mrsignerseam": _MODULE,
         "tdx_seamsvn": ("each version of the TDX module counts its own SVNs", "state minimum_tdx_module_svn"),
-        "tdx_tee_tcb_svn": ("Intel's collateral judges it, as tcb_status", "state tcb_status"),
+        "tdx_tee_tcb_svn": ("Intel's collateral evaluates it, as tcb_status", "state tcb_status"),
         "tdx_td_attributes": _RAW_BITS,
         "tdx_seam_attributes": _MODULE,
-        "tdx_xfam": ("our policies judge whether all bits are known", "leave unknown_xfam strict"),
+        "tdx_xfam": ("attest policies check that all bits are known", "leave unknown_xfam strict"),
         "dbgstat": ("it is a summary by Azure's Verifier", "demand guest_policy.debug or td_attributes.debug false"),
     }
 )
@@ -84,19 +84,21 @@ _FACTS: Mapping[str, tuple[str, str]] = MappingProxyType(
 def why_lost(path: str) -> tuple[str, str]:
     """Return the reason why a claim cannot be carried, and the alternative."""
     if is_guest_chosen(path):
-        return "the guest chooses it freely, so that it authorises nothing", "bind what matters to the report's data"
+        return "the guest chooses it freely, so it authorises nothing", "bind what matters to the report's data"
     if is_init_time(path):
         return "the host chose it at launch; only HOSTDATA fixes it", "demand host_data"
     bare = path.removeprefix(TEE_PREFIX)
     if bare in _FACTS:
         return _FACTS[bare]
     if path in _TOKEN:
-        return "it is about the token, and our policies judge evidence", "check it where the token is checked"
+        return "it concerns the token, and attest policies appraise evidence", "check it where the token is checked"
     if bare.startswith("x-ms-runtime."):
-        return "the paravisor says it; our policies judge the hardware's word", "demand the paravisor's measurement"
+        return (
+            "the paravisor states it; attest policies appraise claims that the hardware signed"
+        ), "demand the paravisor's measurement"
     if path == "secureboot" or path.startswith("x-ms-azurevm-"):
         return (
-            "Azure's Verifier reads it from the log of the virtual TPM, which need not come along here",
+            "Azure's Verifier reads it from the log of the virtual TPM, which is optional here",
             "demand that log (azure.event_log); of a TD elsewhere, its event log (tdx.event_log)",
         )
-    return "no claim of ours corresponds to it", "find out who determines it, and demand that fact"
+    return "no claim of attest corresponds to it", "find out which component determines it, and demand that fact"

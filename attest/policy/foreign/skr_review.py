@@ -57,10 +57,10 @@ def _findings(policy: SkrPolicy) -> Iterator[SkrFinding]:
         for test in tests:
             yield from _about(test)
         if any(is_init_time(test.path) for test in tests) and not _demands_host_data(authority.conditions):
-            text = "init-time data counts only beside a demand on HOSTDATA, which alone fixes it"
+            text = "init-time data counts only with a demand on HOSTDATA, which alone covers it"
             yield SkrFinding(kind="unbound-init-data", path=f"anyOf[{index}]", message=text)
         if all(is_guest_chosen(test.path) for test in tests):
-            text = "every condition is on what the guest says about itself: any machine meets it"
+            text = "every condition is on claims that the guest makes about itself: any machine meets it"
             yield SkrFinding(kind="no-evidence", path=f"anyOf[{index}]", message=text)
     yield from _contradictions(policy)
 
@@ -73,7 +73,7 @@ def _about(test: ClaimTest) -> Iterator[SkrFinding]:
         text = "the guest chooses it freely: it authorises nothing"
         yield SkrFinding(kind="guest-chosen", path=test.path, message=text)
     if test.operator in _ORDERED and integer_of(test.value) is None:
-        text = "only integers and their decimal digits have an order: it never holds"
+        text = "only integers and their decimal digits have an order: it can never be met"
         yield SkrFinding(kind="never-holds", path=test.path, message=text)
 
 
@@ -95,7 +95,7 @@ def _contradictions(policy: SkrPolicy) -> Iterator[SkrFinding]:
                     continue
                 first = wanted.setdefault(test.path, test)
                 if not values_equal(first.value, test.value):
-                    text = "two different values are demanded at once: it never holds"
+                    text = "two different values are demanded at once: it can never be met"
                     yield SkrFinding(kind="never-holds", path=test.path, message=text)
 
 

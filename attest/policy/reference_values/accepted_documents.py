@@ -65,7 +65,7 @@ def merge_at_hand(
     accepted: Iterable[AcceptedDocument],
     documents: Mapping[str, ReferenceDocument],
 ) -> IncompleteReferences:
-    """Return the values of a policy as far as its documents are at hand, to look at; arguments as ``merge_references``.
+    """Return the values of a policy from its available documents, for inspection; arguments as ``merge_references``.
 
     Missing and unaccepted documents are left out. Revoked values stay, so that they can be reported.
 
@@ -88,7 +88,7 @@ def _together(
     for document in taken:
         for name, entry in document.entries.items():
             if name in merged:
-                raise _refused("collide", f"{name!r} stands in {origins[name]} and in document {document.name!r}")
+                raise _refused("collide", f"{name!r} is defined in {origins[name]} and in document {document.name!r}")
             origins[name] = f"document {document.name!r}"
             merged[name] = ReferenceValues(
                 values=entry.values,
@@ -110,11 +110,11 @@ def accept_document(row: AcceptedDocument, documents: Mapping[str, ReferenceDocu
     if document is None:
         raise _refused("missing", f"the policy needs document {row.document!r}, which was not given")
     if document.name != row.document:
-        raise _refused("missing", f"what was given as {row.document!r} calls itself {document.name!r}")
+        raise _refused("missing", f"the document given as {row.document!r} has the name {document.name!r}")
     if row.sha256 is not None and row.sha256 != document.digest:
         raise _refused(
             "not-accepted",
-            f"document {row.document!r} is another one",
+            f"document {row.document!r} is not the one that the policy names",
             expected=row.sha256.hex(),
             got=document.digest.hex(),
         )
@@ -122,7 +122,7 @@ def accept_document(row: AcceptedDocument, documents: Mapping[str, ReferenceDocu
     if row.sha256 is None and len(held) < row.at_least:
         raise _refused(
             "not-accepted",
-            f"document {row.document!r} is not signed by whom the policy names",
+            f"document {row.document!r} is not signed by the signers that the policy names",
             expected=f"{row.at_least} of {len(set(row.signers))} signers",
             got=", ".join(sorted(one.hex() for one in held)) or "none of them",
         )

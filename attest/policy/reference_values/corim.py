@@ -135,7 +135,7 @@ def _comids(tags: tuple[TaggedValue, ...]) -> tuple[tuple[CorimMap, ...], list[s
         if not isinstance(content, Tagged):
             raise malformed(place, "a tagged item", "an item without a tag")
         if content.tag != _TAG_COMID:
-            others.append(f"{place}: tag {content.tag}, which is no CoMID (506)")
+            others.append(f"{place}: tag {content.tag}, which is not a CoMID (506)")
             continue
         inner = content.value
         comids.append(require_map(read_tagged(inner, what=place) if isinstance(inner, bytes) else inner, place))

@@ -29,7 +29,7 @@ INTEL_PROFILE = bytes.fromhex("6086480186f84d011001")
 """OID 2.16.840.1.113741.1.16.1."""
 _SHA256_NUMBER, _SHA384_NUMBER = 1, 7
 _DIGEST_BYTES = {_SHA256_NUMBER: 32, _SHA384_NUMBER: 48}
-"""By number in IANA's registry of named information, which is what CoMID takes for a digest's algorithm."""
+"""Digest sizes of CoMID by algorithm: numbers in IANA's registry of named information."""
 _TAG_BYTES = 560
 _AMD_MEASUREMENT = 641
 _DIGESTS, _RAW_VALUE, _MASK, _REGISTERS, _MR_TEE, _MR_SIGNER = 2, 4, 5, 14, -83, -84
@@ -93,7 +93,7 @@ def references_from_corim(
         version=version,
         origin=", ".join(part for part in (f"CoRIM {parsed.id}", signer_note, how) if part is not None),
         issued=parsed.not_before or at,
-        expires=parsed.not_after or RelaxedDemand(reason="the CoRIM names no end"),
+        expires=parsed.not_after or RelaxedDemand(reason="the CoRIM has no expiry"),
         entries={
             name: ReferenceEntry(kind=kind, values=tuple(values)) for name, (kind, values) in carried.entries.items()
         },
@@ -103,7 +103,7 @@ def references_from_corim(
 
 def _empty(name: str, left_out: str) -> EvidenceError:
     return EvidenceError(
-        f"nothing of CoRIM {name!r} can be carried over: {left_out or 'it has no triples'}",
+        f"CoRIM {name!r} has no value that can be imported: {left_out or 'it has no triples'}",
         code="corim-empty",
         expected="digests under AMD's or Intel's profile",
         got=left_out or "no reference triples",
@@ -165,7 +165,7 @@ def _read_triple(triple: TaggedValue, path: str, label: str, carried: _Carried) 
         )
         if problem is not None:
             # All of a triple must match, so that one part that never does makes the whole never match.
-            carried.left_out.append(f"{place}: {problem}; nothing of this triple is carried over")
+            carried.left_out.append(f"{place}: {problem}; this triple is not imported")
             return
     carried.left_out += notes
     for kind, value in found:
@@ -217,7 +217,7 @@ def _amd(key: TaggedValue, values: CorimMap) -> _Taken:
     raw = values.get(_RAW_VALUE)
     if isinstance(raw, Tagged) and raw.tag == _TAG_BYTES and _MASK not in values:
         if not isinstance(raw.value, bytes) or len(raw.value) != _DIGEST_BYTES[_SHA384_NUMBER]:
-            raise _NeverMatchesError("a measurement that has not 48 bytes")
+            raise _NeverMatchesError("a measurement that does not have 48 bytes")
         taken[_RAW_VALUE] = [("snp-measurement", raw.value)]
     if len(taken) == 2 and taken[_DIGESTS] != taken[_RAW_VALUE]:
         raise _NeverMatchesError("two different measurements at once")

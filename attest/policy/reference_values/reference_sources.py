@@ -54,10 +54,10 @@ def _entries(
 ) -> dict[str, ReferenceEntry]:
     if not found:
         raise ConfigurationError(
-            "there is no measured value to write down",
+            "the evidence has no measured value to write",
             code="references-empty",
-            expected="evidence of SEV-SNP, TDX, SGX or an NVIDIA GPU with values of the kinds that were asked for",
-            hint="ask for other kinds, or for all of them; 'attest inspect' shows what the evidence says",
+            expected="evidence of SEV-SNP, TDX, SGX or an NVIDIA GPU with values of the requested kinds",
+            hint="request other kinds, or all of them; 'attest inspect' prints the claims of the evidence",
         )
     return {
         name: ReferenceEntry(kind=kind, values=tuple(values), origin=(origins or {}).get(name))

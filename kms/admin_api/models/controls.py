@@ -26,7 +26,7 @@ class FreezeListModel(Edge):
     """Freezes in force."""
 
     freezes: list[dict[str, Any]]  # Any: as 'kms freeze list --json' has it
-    thaw: Annotated[ThawMode, Field(description="Who can lift a freeze: quorum, one (by a setting), or none.")]
+    thaw: Annotated[ThawMode, Field(description="Power to lift a freeze: quorum, one (by a setting), or none.")]
 
 
 class BreakGlassListModel(Edge):

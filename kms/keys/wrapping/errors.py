@@ -27,7 +27,7 @@ def refused(where: str, problem: str) -> UnavailableError:
 
 def replaced(where: str, kek_id: bytes) -> UnavailableError:
     """Return the error for a back-end whose key was replaced."""
-    problem = f"its key is not {kek_id.hex()[:16]}; restore that one, which alone can unwrap the keys under it"
+    problem = f"its key is not {kek_id.hex()[:16]}; restore that key: no other one can unwrap the keys under it"
     text = "the key-encryption key was replaced by a different one"
     return _error(where, problem, text, code="kek-replaced", hint=_MORE)
 

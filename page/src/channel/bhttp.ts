@@ -42,7 +42,7 @@ export function requestHead(method: string, authority: string, path: string, fie
   return concat(varint(2), ...texts.map((text) => prefixed(utf8(text))), varint(0));
 }
 
-/** What ends content and trailers. */
+/** End of content and trailers. */
 export const REQUEST_END: Bytes = Uint8Array.of(0, 0);
 
 // -- reading

@@ -55,7 +55,7 @@ export interface Way {
   readonly kems?: readonly number[];
 }
 
-/** What a service answered, verified and not yet appraised by anybody's policy. */
+/** Answer of a service, verified but not yet appraised by a policy. */
 export interface Offer {
   readonly result: Result;
   /** As received, for download. */
@@ -103,7 +103,7 @@ async function offerOf(answer: Response): Promise<{ evidence: object; keys: stri
 export interface ChannelRecord {
   readonly key: KeyConfig;
   readonly digest: string;
-  /** What a request names, so that the service knows what its client believes. */
+  /** Record that a request names, so that the service knows which one its client relies on. */
   readonly proof: string;
   readonly begins: number;
   readonly ends: number;
@@ -155,7 +155,7 @@ export class Channel {
 
   /**
    * @param gateway address of the gateway, without its path
-   * @param renew asks and appraises anew, when the service says inside the encryption that what was believed is stale;
+   * @param renew attests again, when the service reports inside the encryption that the client's record is stale;
    *   undefined where the machine is not trusted any more
    */
   constructor(
@@ -198,7 +198,7 @@ export class Channel {
 
   private async once(request: ChannelRequest, date: number): Promise<ChannelAnswer> {
     const record = this.current();
-    need(record, "verification", "channel-record-expired", "verified keys that count now", "none");
+    need(record, "verification", "channel-record-expired", "verified keys that are current", "none");
     const { body, context, enc } = await sealRequest(record, this.way.authority, request, date);
     const headers = { "content-type": REQUEST_TYPE, incremental: "?1" };
     const answer = await this.way.fetch(`${this.gateway}${GATEWAY_PATH}`, {
@@ -210,7 +210,7 @@ export class Channel {
     requireAnswer(answer, () => this.hold(undefined));
     const events = openAnswer(answer, context, enc);
     const head = (await events.next()).value;
-    // What comes first is the head, or else a refusal.
+    // The head comes first, or a refusal.
     return {
       ...(head as ResponseHead),
       content: events as AsyncGenerator<Bytes, void, void>,
@@ -255,7 +255,7 @@ async function* message(head: Bytes, content: Blob | Bytes | undefined): AsyncGe
   yield REQUEST_END;
 }
 
-/** What says no in the clear could be anybody: it is not shown, and never a reason to send anything again. */
+/** A refusal in the clear is unauthenticated: it is not shown, and never causes a retry. */
 function requireAnswer({ status, headers }: Response, doubt: () => void): void {
   const type = headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
   if (status === 422) doubt();

@@ -14,7 +14,7 @@ export function varint(number: number): Bytes {
 
 /** Every method waits for what it needs; `what` names it where the bytes end before. */
 export interface Cursor {
-  /** How many bytes were taken. */
+  /** Number of bytes taken. */
   readonly taken: () => number;
   readonly isOver: () => Promise<boolean>;
   readonly take: (size: number, what?: string) => Promise<Bytes>;

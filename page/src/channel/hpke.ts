@@ -85,7 +85,7 @@ export interface Encapsulated {
   readonly enc: Bytes;
 }
 
-/** Make a shared secret for whoever has the private half: `channel-key-invalid`, `channel-keys-unsupported`. */
+/** Make a shared secret for the holder of the private half: `channel-key-invalid`, `channel-keys-unsupported`. */
 export async function encapsulate(kem: number, publicKey: Bytes): Promise<Encapsulated> {
   need(
     publicKey.length === PUBLIC_BYTES[kem],

@@ -1,10 +1,10 @@
 /**
- * Key configurations: which keys of a service may be sealed to, and how (RFC 9458, section 3).
+ * Key configurations: the keys of a service, and their algorithms (RFC 9458, section 3).
  *
  *     KeyConfig   key_id (1) ‖ kem_id (2) ‖ public key ‖ n (2) ‖ { kdf_id (2) ‖ aead_id (2) } * n/4       big-endian
  *     document    { length (2) ‖ KeyConfig }*
  *
- * Evidence commits to the whole document, so a service that was verified can be neither weakened nor joined by anybody.
+ * Evidence commits to the whole document, so no intermediary can remove or add a key of a verified service.
  */
 
 import { type Bytes, NO_BYTES, concat, hex, utf8 } from "../verifier/bytes";
@@ -26,7 +26,7 @@ export interface KeyConfig {
   readonly pairs: readonly (readonly [number, number])[];
 }
 
-/** What a binding of context `channel/v1` carries as its key, 32 bytes. */
+/** Key in a binding of context `channel/v1`, 32 bytes. */
 export function documentDigest(document: Bytes): Promise<Bytes> {
   return sha256(concat(utf8("attest ohttp keys v1\0"), document));
 }

@@ -1,4 +1,4 @@
-/** Is verified evidence acceptable? Policy in, a result with every check out; as `attest.appraisal` judges. */
+/** Appraise verified evidence by a policy, and return a result with every check, as `attest.appraisal` does. */
 
 import type { Result } from "../verifier/api";
 import { notUnderstood } from "../verifier/warnings";
@@ -21,7 +21,7 @@ export function appraise(result: Result, policy: Policy, at: number): Attestatio
   const walk: Walk = { items, sets: deviceSets(result), at, reasons, checks: [], aside: new Set() };
   const { kinds } = policy.judge(walk);
   const checks = [
-    // What was refused has no items, and by a policy of branches alone nothing might be asked of it.
+    // Refused evidence has no items, and a policy of branches alone might demand nothing of it.
     ...(outcome === "verified" ? [] : [whole("evidence.verified", false, "verified evidence", error?.code ?? outcome)]),
     whole("freshness", freshness === "matched", "matched", freshness, reasons.get("freshness")),
     whole("policy.not_simulated", !simulated, "hardware", simulated ? "SIMULATED" : "hardware", policy.simulated),

@@ -49,7 +49,7 @@ const branchName = like(`(?!\\d+$)${NAME}`);
 const MAX_DEPTH = 3;
 const MAX_BRANCHES = 64;
 
-/** What a policy judges by, and what verification is to tolerate. */
+/** Rules of a policy, and the tolerances that verification needs. */
 export interface ReadBodies {
   readonly judge: Judge;
   readonly tolerances: Readonly<Record<"gpus" | "switches", Tolerated>> & {
@@ -68,14 +68,14 @@ interface Body {
   readonly at_least: Judge | undefined;
 }
 
-/** Where a body stands. */
+/** Place of a body. */
 interface Place {
   /** In the document. */
   readonly at: string;
   /** The name that its checks carry. */
   readonly path: string;
   readonly depth: number;
-  /** What else may stand there. */
+  /** Other members that are permitted there. */
   readonly beside: Table;
 }
 

@@ -1,5 +1,5 @@
 /**
- * What a policy demands of CPUs: the sections `snp`, `tdx` and `sgx` (docs/policy.md), and the rules that they become.
+ * Demands of a policy on CPUs: the sections `snp`, `tdx` and `sgx` (docs/policy.md), and the rules that they become.
  */
 
 import type { ClaimJson } from "../verifier/api";
@@ -206,7 +206,7 @@ export const tdxRows =
   (value, ...place) =>
     section({
       mr_td: measured(references, 48),
-      // What is demanded of a TD's own debug bit is demanded of all that make its memory readable.
+      // A demand on a TD's debug bit applies to every bit that makes its memory readable.
       td_attributes: (...given) =>
         attributes(...given).flatMap((bit) =>
           !bit.id.endsWith(".debug")

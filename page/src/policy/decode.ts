@@ -84,14 +84,14 @@ export const listOf =
       ? value.map((member, i) => read(member, `${path}[${i}]`, name))
       : refuse(path, "a list with members", value);
 
-/** What may be left out, and then says this. */
+/** Reader of an optional member with a default. */
 export function maybe<T>(read: Reader<T>): Reader<T | undefined>;
 export function maybe<T>(read: Reader<T>, left: T): Reader<T>;
 export function maybe<T>(read: Reader<T>, left?: T): Reader<T | undefined> {
   return (value, path, name) => (value === undefined ? left : read(value, path, name));
 }
 
-/** What another reader looks at. */
+/** Reader that leaves a member to another reader. */
 export const anything: Reader<Json> = (value) => value;
 
 /** A value of which this holds. */

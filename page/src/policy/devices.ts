@@ -1,5 +1,5 @@
 /**
- * What a policy demands of an Azure VM around its CPU's report, of each GPU and NVSwitch, and of all devices together.
+ * Demands of a policy on an Azure VM around its CPU's report, on each GPU and NVSwitch, and on all devices together.
  */
 
 import { isObject } from "../verifier/json";
@@ -127,7 +127,7 @@ function versions(base: number, claim: string): Row {
 
 const NVDEC_WAIVER = "waived by NVIDIA's rule: NVDEC0 is disabled";
 
-/** What verification has to be told to tolerate, with the author's reasons. */
+/** Tolerances that verification needs, with the author's reasons. */
 export interface Tolerated {
   readonly waivedMeasurements: Readonly<Record<string, string>>;
   readonly acceptedOpaque: Readonly<Record<string, string>>;

@@ -31,11 +31,11 @@ export interface Policy extends ReadBodies {
   readonly digest: string;
   /** Why the simulator's evidence is accepted, where it is. */
   readonly simulated: string | undefined;
-  /** What verification is to leave unchecked. */
+  /** Checks that verification leaves out. */
   readonly unchecked: readonly { readonly check: string; readonly reason: string }[];
   /** The document itself. */
   readonly document: JsonObject;
-  /** What came with it: documents of reference values, their signatures, and keys. */
+  /** Files that came with it: documents of reference values, their signatures, and keys. */
   readonly files: readonly string[];
 }
 

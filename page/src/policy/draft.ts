@@ -1,7 +1,7 @@
 /**
  * A policy out of what a machine reports: one row of the table is one demand, and is written as the person chose.
  *
- * What no row speaks of is demanded in its strict form; where the machine does not meet that, a row of its own says so.
+ * Demands without a row keep their strict form; if the machine does not meet one, it has its own row.
  */
 
 import type { ClaimJson, ItemResult, Result } from "../verifier/api";
@@ -13,12 +13,12 @@ import { type Policy, loadPolicy } from "./document";
 import { together } from "./kept";
 import { type Claims, type PolicyCheck, claimOf } from "./rules";
 
-/** How a row is accepted: exactly this, or this and newer ones. */
+/** Choice for a row: exactly this, or this and newer ones. */
 export type Choice = "exact" | "newer";
 
 /** A row of the table "reported now, your policy, result". */
 export interface Row {
-  /** What a choice names; of a row that only a check speaks of, the check's id. */
+  /** Name of a choice; the check's id for a row that only a check refers to. */
   readonly id: string;
   /** For people; empty where the id says it. */
   readonly label: string;
@@ -26,7 +26,7 @@ export interface Row {
   /** Empty where no policy demands anything. */
   readonly demanded: string;
   readonly outcome: "pass" | "fail" | "warning" | "not evaluated";
-  /** How it may be accepted. */
+  /** Permitted choices. */
   readonly kinds: readonly Choice[];
 }
 
@@ -35,7 +35,7 @@ type Draft = Record<string, unknown>;
 export type Choices = Readonly<Record<string, Choice>>;
 
 interface Fact extends Omit<Row, "demanded" | "outcome"> {
-  /** What is written to which place of the policy, where undefined clears; the checks of those places judge it. */
+  /** Values to write into the policy by place, where undefined clears; the checks of those places evaluate it. */
   readonly write: (choice: Choice, at: string) => Readonly<Record<string, unknown>>;
 }
 
@@ -70,7 +70,7 @@ function measured(id: string, label: string, value: ClaimJson | undefined, kinds
     label,
     value,
     (choice, at) =>
-      choice === "exact" ? exactly(at) : { [id]: { unchecked: "the signer vouches for newer versions" } },
+      choice === "exact" ? exactly(at) : { [id]: { unchecked: "the signer identifies newer versions" } },
     kinds,
   );
 }
@@ -112,7 +112,7 @@ function tdxFacts(claims: Claims, registers: readonly string[]): Fact[] {
   ];
 }
 
-/** What dstack measured into RTMR3: which app-compose it started, of which image and app, and who gives it keys. */
+/** Measurements of dstack in RTMR3: the app-compose that it started, its image and app, and its key provider. */
 function dstackFacts(claims: Claims): Fact[] {
   const { compose_hash, os_image_hash, app_id, key_provider } = (claimOf(claims, "eventlog.dstack") ?? {}) as Claims;
   const { name, id } = (key_provider ?? {}) as Claims;
@@ -184,7 +184,7 @@ function deviceFacts(items: readonly ItemResult[], kind: string, key: string, co
 
 const SIMULATED = fact(
   "not_simulated",
-  "A simulated machine, whose keys everybody has",
+  "A simulated machine, whose keys are public",
   "yes",
   (_, at) => ({ simulated: { unchecked: `${RELAXED} ${at}` } }),
   ["exact"],
@@ -325,7 +325,7 @@ function putAll(draft: Draft, values: Readonly<Record<string, unknown>>): void {
   for (const [path, value] of Object.entries(values)) put(draft, path, value);
 }
 
-/** What a log tells is listed; everything else that is accepted by its id is a relaxation. */
+/** Facts of a log are listed; anything else that is accepted by its id is a relaxation. */
 function accepted(id: string, place: string, open: readonly PolicyCheck[]): readonly unknown[] | undefined {
   if (!/event_log\.(?!app)/.test(place)) return undefined;
   const found = open.find((check) => rowId(check) === id)?.found;

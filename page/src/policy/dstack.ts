@@ -1,5 +1,5 @@
 /**
- * What a policy demands of the events of dstack: the section `dstack`, beside `tdx` with RTMR1 and RTMR2. The events
+ * Demands of a policy on the events of dstack: the section `dstack`, beside `tdx` with RTMR1 and RTMR2. The events
  * are only as good as the code that extends the register.
  */
 

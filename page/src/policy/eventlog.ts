@@ -1,9 +1,9 @@
 /**
- * What a policy demands of an event log that replays to registers: `event_log` of `tdx` and `azure`.
+ * Demands of a policy on an event log that replays to registers: `event_log` of `tdx` and `azure`.
  *
- * No digest covers the type of an event: whoever carries a log can file a digest under another kind. So the lists of
- * the boot loader's registers hold or fall together, and so do those of the firmware's and of the runtime's: once one
- * is stated, those that are left out accept nothing.
+ * No digest covers the type of an event: a party that forwards a log can put a digest under another kind. So the lists
+ * of the boot loader's registers apply together, and so do those of the firmware's and of the runtime's: if one is
+ * stated, the omitted ones accept nothing.
  */
 
 import type { ClaimJson } from "../verifier/api";
@@ -68,10 +68,10 @@ const facts =
 /** A member of a fact, which is empty where it is absent. */
 const textOf = (value: ClaimJson | undefined): string => (value === undefined || value === null ? "" : told(value));
 
-/** What firmware measures of its boot variables, ACPI tables and all else in the same registers. */
+/** Events of the firmware: its boot variables, ACPI tables and all else in the same registers. */
 const FIRMWARE = ["boot_variables", "other_firmware_events"];
 export const LOADER = ["kernel_command_lines", "grub_commands", "load_options", "initrds", "other_loader_events"];
-/** What the guest's software measures; the log of a TPM ends before. */
+/** Events of the guest's software; the log of a TPM ends before them. */
 export const RUNTIME = ["application_events", "other_runtime_events"];
 
 /** @param size of a digest of the log's bank */

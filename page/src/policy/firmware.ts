@@ -18,7 +18,7 @@ export interface OldFirmware {
 type Cpuid = Readonly<Record<"model" | "stepping", number>>;
 type Level = readonly [product: string, component: string, level: string, cpuid?: Cpuid | undefined];
 
-/** What compares as the levels of a component do; undefined for a text that is no level. */
+/** Sort key of a component's level; undefined for a text that is not a level. */
 function rank(component: string, level: string): string | number | undefined {
   if (component === "driver") return ordinal(level, 10);
   if (component === "vbios") return ordinal(level, 16);

@@ -108,7 +108,7 @@ const documentOf = record({
 
 interface Document extends ReturnType<typeof documentOf> {
   readonly digest: string;
-  /** What a signature is over. */
+  /** Signed content. */
   readonly signed: Bytes;
 }
 
@@ -120,7 +120,7 @@ async function readDocument(value: Json): Promise<Document> {
   return { ...found, digest: hex(await sha256(bytes)), signed: concat(utf8("attest references v1\0"), bytes) };
 }
 
-/** Which documents a policy accepts: this very one, or whatever enough of these keys have signed. */
+/** Documents that a policy accepts: one digest, or any document that enough of these keys signed. */
 const row = record({
   document: text,
   sha256: maybe(hexOf(32)),
@@ -220,7 +220,7 @@ async function signersOf({ name, version, digest, signed }: Document, { signatur
   for (const signature of signatures) {
     const key = keys.get(signature.key_id);
     const isOver = signature.name === name && signature.version === version && signature.digest === digest;
-    // A stranger's signature counts for nothing, nor does one over something else.
+    // A signature by an unknown key, or over another document, has no effect.
     if (!key || !isOver) continue;
     const isValid = await holds(signature, key, signed).catch(() => false);
     if (!isValid) refused("references-not-accepted", "a signature", signature.key_id);

@@ -25,12 +25,12 @@ export type Claim = (claims: Claims) => Found;
 export interface Rule {
   /** Stable dotted name of the check (`policy.snp.measurement`). */
   readonly id: string;
-  /** Where the demand stands, and `{unchecked: reason}` may; undefined where it may not. */
+  /** Place of the demand, where `{unchecked: reason}` is permitted; undefined if it is not. */
   readonly path: string | undefined;
   readonly claim: Claim;
   readonly expected: string;
   readonly holds: (found: ClaimJson, at: number) => boolean;
-  /** How a test that does not hold counts, if not as a failure. */
+  /** Outcome of a test that does not hold, if it is not a failure. */
   readonly otherwise?: "warning";
   /** Why the test is not made, where the policy's author decided so. */
   readonly relaxed: string | undefined;
@@ -47,7 +47,7 @@ export interface PolicyCheck {
   /** The branch of the policy that the check stands in. */
   readonly branch?: string | undefined;
   readonly path?: string | undefined;
-  /** What was judged, as it is. */
+  /** Evaluated value, unchanged. */
   readonly found?: Found;
 }
 
@@ -201,7 +201,7 @@ export const mustBe =
 
 export const is: Test<boolean | string> = ["", (found, wanted) => found === wanted];
 
-/** A switch with one strict value, which is demanded even when nobody mentions it. */
+/** A switch with one strict value, which is demanded even if the policy does not mention it. */
 export const flag = (strict: boolean, claim?: string, last?: string, test: Test<boolean> = is): Row =>
   ask(mustBe(strict), test, claim, strict, last);
 
@@ -211,7 +211,7 @@ export const filled =
   (value, path, name) =>
     value && !Object.keys(value).length ? refuse(path, "members", value) : row(value, path, name);
 
-/** Named bits that must be set or clear; the strict ones even when nobody mentions them. */
+/** Named bits that must be set or clear; the strict ones even if the policy does not mention them. */
 export const bits = (names: readonly string[], strict: Readonly<Record<string, boolean>> = {}, claims?: string): Row =>
   filled((value = {}, path, key) => {
     const rows = names.map((name): [string, Row] => {

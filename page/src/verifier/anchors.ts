@@ -12,7 +12,7 @@ import { type Curve, ecSpki } from "./crypto";
 import { tlv } from "./der";
 import type { Issuer } from "./x509";
 
-/** What an anchor may vouch for. */
+/** Roles of an anchor. */
 export type AnchorRole = "amd-ark" | "intel-sgx-root" | "nvidia-device-root" | "nvidia-rim-root";
 
 export interface Anchor {
@@ -31,7 +31,7 @@ export interface Anchor {
   readonly simulated: boolean;
 }
 
-/** A set of anchors. The empty set accepts nobody. */
+/** A set of anchors. The empty set accepts no root. */
 export type TrustAnchors = readonly Anchor[];
 
 export function anchorsOf(anchors: TrustAnchors, role: AnchorRole): TrustAnchors {
@@ -74,7 +74,7 @@ interface VendorRoot {
   readonly notBefore: string;
   readonly notAfter: string;
   readonly subject: Name;
-  /** Where the key is held here: the point without its leading 04, base64. */
+  /** Key, if it is built in: the point without its leading 04, base64. */
   readonly key?: { readonly curve: Curve; readonly point: string };
 }
 

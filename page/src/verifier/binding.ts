@@ -1,5 +1,5 @@
 /**
- * What a proof commits to: purpose, roles, nonce, key and every device, in one hash (DESIGN 7).
+ * Content of a binding: purpose, roles, nonce, key and every device, in one hash (DESIGN 7).
  *
  *     REPORT_DATA (64 bytes) = SHA-512( "attest binding v1\0" ‖ canonical CBOR of the binding )
  *     GPU nonce   (32 bytes) = SHA-256( "attest gpu nonce v1\0" ‖ canonical CBOR of (context, audience, nonce) )
@@ -30,7 +30,7 @@ export interface Binding {
   readonly raw: Bytes;
 }
 
-/** What a Relying Party demands of a binding; it knows all of this before the evidence arrives. */
+/** Demands of a Relying Party on a binding; it knows all of them before the evidence arrives. */
 export interface ExpectedBinding {
   readonly context: string;
   readonly role: string;
@@ -39,7 +39,7 @@ export interface ExpectedBinding {
   readonly key?: Bytes | undefined;
 }
 
-/** What a binding is made of, and the code where it is another one. */
+/** Members of a binding, and the code of a member that differs. */
 const DEMANDED = {
   context: "binding-context-mismatch",
   role: "binding-role-mismatch",

@@ -4,7 +4,7 @@ export type Bytes = Uint8Array<ArrayBuffer>;
 
 export const NO_BYTES: Bytes = new Uint8Array();
 
-/** Copy whatever a caller calls bytes, so that nobody changes them while they are verified. */
+/** Copy the caller's bytes, so that they do not change while they are verified. */
 export const copyOf = (data: Uint8Array): Bytes => new Uint8Array(data);
 
 export function concat(...parts: readonly Uint8Array[]): Bytes {

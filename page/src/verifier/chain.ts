@@ -29,7 +29,7 @@ export async function bestCandidate<T>(
   return tried[passed.indexOf(Math.max(...passed))];
 }
 
-/** How many checks in a row accept a candidate. */
+/** Number of consecutive checks that accept a candidate. */
 async function passedChecks<T>(candidate: T, checks: readonly ((candidate: T) => unknown)[]): Promise<number> {
   for (const [passed, check] of checks.entries()) {
     if ((await refusalOf(() => check(candidate))) instanceof AttestError) return passed;
@@ -124,7 +124,7 @@ export async function requireIssued(
   need(holds, "chain", "certificate-signature-invalid", `a signature by ${issuer.name}`, "another", { field });
 }
 
-/** What has a name and dates: a certificate, or a root that is held as a bare key. */
+/** Holder of a name and dates: a certificate, or a root that is built in as a bare key. */
 export interface Dated {
   readonly name: string;
   readonly notBefore: number;

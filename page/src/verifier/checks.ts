@@ -1,4 +1,4 @@
-/** What was examined, and how it came out. */
+/** Checks and their outcomes. */
 
 import { type Shown, shown } from "./shown";
 

@@ -3,7 +3,7 @@
 import { hex } from "./bytes";
 import type { JsonFloat } from "./json";
 
-/** What is absent (undefined) stays absent. */
+/** Drop absent (undefined) members. */
 export type ClaimValue =
   undefined | boolean | number | bigint | string | Uint8Array | JsonFloat | null | readonly ClaimValue[] | ClaimTree;
 
@@ -14,7 +14,7 @@ export interface ClaimTree {
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 export type Claims = Readonly<Record<string, Json>>;
 
-/** What JSON has no form for: an integer that a number cannot hold exactly is written as text. */
+/** Convert a value that JSON cannot hold: an integer that a number cannot hold exactly is written as text. */
 function plain(value: ClaimValue): unknown {
   if (typeof value === "bigint") return Number.isSafeInteger(Number(value)) ? Number(value) : `${value}`;
   if (value instanceof Uint8Array) return hex(value);

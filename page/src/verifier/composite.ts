@@ -1,7 +1,7 @@
 /**
- * What holds the items of one Attester together: the binding, the challenge, and the devices that it names. A CPU
- * report commits to the binding, the binding lists every other device, and each of those was asked under a nonce that
- * only this challenge gives. (DESIGN 7; must-check.md 1, 2 and 11.)
+ * Connection of the items of one Attester: the binding, the challenge, and the devices that it names. A CPU
+ * report commits to the binding, the binding lists every other device, and each of those answers a nonce
+ * that is derived from this challenge. (DESIGN 7; must-check.md 1, 2 and 11.)
  */
 
 import { type Binding, type ExpectedBinding, bindingGpuNonce, bindingReportData, requireBinding } from "./binding";
@@ -17,14 +17,14 @@ const EXTRA_DATA_BYTES = 48;
 
 export type Freshness = "matched" | "mismatched" | "not evaluated";
 
-/** What makes the evidence an answer to this question: a nonce, report data, or a whole binding. */
+/** Freshness values that the evidence must contain: a nonce, report data, or a whole binding. */
 export interface Expected {
   readonly nonce?: Bytes | undefined;
   readonly reportData?: Bytes | undefined;
   readonly binding?: ExpectedBinding | undefined;
 }
 
-/** What was presented, as far as it concerns the whole. */
+/** Presented parts that concern the evidence as a whole. */
 export interface Presented {
   /** The CPU report's 64 bytes; undefined without CPU evidence. */
   readonly reportData: Bytes | undefined;

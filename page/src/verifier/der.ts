@@ -34,7 +34,7 @@ export function defect(what: string): never {
   throw new DerError(what);
 }
 
-/** What `read` gives; `otherwise` where the bytes have a defect. Any other exception goes on. */
+/** Return the result of `read`, or `otherwise` if the bytes are malformed. Other exceptions propagate. */
 export function unlessDefect<T, U>(read: () => T, otherwise: (problem: string) => U): T | U {
   try {
     return read();

@@ -62,7 +62,7 @@ export function itemOf(name: string, mediaType: string, value: Bytes): Item {
   return { name, essence: ALIASES[essence] ?? essence, value };
 }
 
-/** What a binding lists for this device: SHA-384 of the canonical CBOR of name, media type and bytes. */
+/** Entry of a binding for this device: SHA-384 of the canonical CBOR of name, media type and bytes. */
 export function itemDigest({ name, essence, value }: Item): Promise<Bytes> {
   return sha384(cborBytes([name, essence, value]));
 }

@@ -3,14 +3,14 @@
 import type { Check } from "./checks";
 import { type Shown, shown } from "./shown";
 
-/** Who must act: the evidence is unreadable, it does not hold, or an endorsement is missing. */
+/** Kinds of errors: the evidence is unreadable, it does not verify, or an endorsement is missing. */
 export type Kind =
   "malformed" | "unsupported" | "verification" | "signature" | "chain" | "revoked" | "binding" | "endorsement";
 
 /** The order of exit codes decides which of several refusals speaks for all; for whatever does not hold it is 4. */
 const EXIT_CODES: Partial<Record<Kind, number>> = { malformed: 3, unsupported: 3, endorsement: 5 };
 
-/** What is known beside the text; the long hints stand in docs/errors.md, under the code. */
+/** Details beside the text; the long hints are in docs/errors.md, under the code. */
 export interface Facts {
   check?: string | undefined;
   field?: string | undefined;
@@ -101,7 +101,7 @@ export async function refusalOf<T>(attempt: () => T | Promise<T>): Promise<T | A
 }
 
 /**
- * Await an outcome that is remembered. A refusal is thrown as a new one each time: whoever it stops adds checks to it,
+ * Await an outcome that is remembered. Each caller gets a new error object: callers add checks to it,
  * and two verifications may wait for the same outcome.
  */
 export async function afresh<T>(remembered: Promise<T>): Promise<T> {

@@ -10,7 +10,7 @@ import type { TdReport } from "./tdx/structure";
 import type { NamedValues } from "./unknown_values";
 import type { Certificate, Issuer } from "./x509";
 
-/** What a Verifier Owner lets pass by name in devices of one kind; shown in the result. */
+/** Named tolerances of a Verifier Owner for devices of one kind; shown in the result. */
 export interface Tolerances {
   /** Reasons by RIM index for mismatches that are only shown. */
   readonly waived: ReadonlyMap<number, string>;
@@ -19,7 +19,7 @@ export interface Tolerances {
   readonly heldRimSigners: string | undefined;
 }
 
-/** What every procedure is given. */
+/** Inputs of every procedure. */
 export interface Given {
   readonly endorsements: Endorsements;
   readonly anchors: TrustAnchors;
@@ -58,7 +58,7 @@ export interface ParsedCpu {
   /** The field of its own in which such evidence carries the nonce; absent where it stands in the report data. */
   readonly nonce?: Bytes;
   readonly registers?: Registers;
-  /** What attachments of an SNP report are compared with; absent in every other kind. */
+  /** Values that attachments of an SNP report are compared with; absent in every other kind. */
   readonly snp?: { readonly measurement: Bytes; readonly host_data: Bytes };
   /** The report that dstack's log and statements are compared with. */
   readonly td?: TdReport;
@@ -66,7 +66,7 @@ export interface ParsedCpu {
   verify(given: Given): Promise<Verified>;
 }
 
-/** Evidence of a device beside the CPU, likewise. */
+/** Evidence of a device, in the same form. */
 export interface ParsedDevice {
   /** The request nonce, 32 bytes. */
   readonly nonce: Bytes;

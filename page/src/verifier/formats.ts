@@ -27,7 +27,7 @@ export const CPU_FORMATS: ReadonlyMap<string, Load<ParsedCpu>> = new Map<string,
   [MEDIA.azureCvm, async () => (await part(import("./azure/azure"))).readAzure],
 ]);
 
-/** Evidence of devices beside the CPU, likewise. */
+/** Evidence of devices, in the same form. */
 export const DEVICE_FORMATS: ReadonlyMap<string, Load<ParsedDevice>> = new Map<string, Load<ParsedDevice>>([
   [MEDIA.nvidiaReport, async () => (await part(import("./gpu/gpu"))).parseGpuReport],
   [MEDIA.nvidiaDevice, async () => (await part(import("./gpu/gpu"))).parseGpuDevice],

@@ -1,4 +1,4 @@
-/** What the bundle `verifier.js` offers. */
+/** Public names of the bundle `verifier.js`. */
 
 export { verifyEvidence } from "./verify_evidence";
 export type * from "./api";

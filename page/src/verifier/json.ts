@@ -52,7 +52,7 @@ function valueOf(tokens: IterableIterator<string>, token: string, depth: number)
     const members = Object.create(null) as JsonObject;
     for (let member = next(); member !== "}"; member = next()) {
       const name = textOf(member);
-      if (name in members) defect(`member ${name.slice(0, 80)} stands twice`);
+      if (name in members) defect(`member ${name.slice(0, 80)} occurs twice`);
       members[name] = valueOf(tokens, next(), depth + 1);
     }
     return members;

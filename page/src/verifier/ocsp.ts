@@ -1,5 +1,5 @@
 /**
- * Whether a certificate is revoked, by OCSP answers and revocation lists, as `attest.endorsements.ocsp` weighs them.
+ * Revocation of a certificate by OCSP answers and revocation lists, as in `attest.endorsements.ocsp`.
  *
  * An answer is signed by the issuer of the certificate itself, or by a responder that this very issuer certified for
  * the purpose. Nobody else's word counts.
@@ -26,22 +26,22 @@ const KEY_USAGE = "2.5.29.15";
 const EXTENDED_KEY_USAGE = "2.5.29.37";
 const OCSP_SIGNING = "1.3.6.1.5.5.7.3.9";
 const DIGITAL_SIGNATURE = 0;
-/** All of NVIDIA's authorities have such keys, which was required of them before anybody asks here. */
+/** Key type of all of NVIDIA's authorities, which was required of them before this is called. */
 const P384_POINT_BYTES = 97;
 /** The reason certificateHold. */
 const HOLD = 6;
 /** Of two answers of one moment the worse one counts. */
 const SEVERITY: readonly string[] = ["good", "unknown", "revoked"];
 
-/** What shows that a certificate is not revoked: an answer, or a list, which has no status. */
+/** Proof that a certificate is not revoked: an answer, or a list, which has no status. */
 export type Status = Pick<OcspAnswer, "thisUpdate"> & Partial<OcspAnswer>;
 
-/** An answer that somebody signed who may, and from when to when it may be used; `ends` is excluded. */
+/** An answer with a signature of an authorised responder, and its validity; `ends` is exclusive. */
 interface Genuine extends OcspAnswer {
   readonly begins: number;
 }
 
-/** What to judge by. */
+/** Inputs of the evaluation. */
 export interface Weighed {
   readonly answers: readonly OcspAnswer[];
   readonly crls: readonly Crl[];
@@ -52,7 +52,7 @@ export interface Weighed {
 }
 
 /**
- * Return the genuine answer or list that shows that a certificate is not revoked. Nonces are not looked at: whoever
+ * Return the genuine answer or list that shows that a certificate is not revoked. Nonces are ignored: a party that
  * asked has compared them, and a stored answer is judged by its dates.
  *
  * Refuses with `certificate-revoked`; `certificate-status-unknown`, `ocsp-signature-invalid` or
@@ -86,7 +86,7 @@ export async function requireNotRevoked(certificate: Certificate, issuer: Issuer
 interface Answers {
   /** Those that name the certificate. */
   readonly named: readonly OcspAnswer[];
-  /** Of these the ones that somebody signed who may, the oldest first; of one moment the worst last. */
+  /** Those with a signature of an authorised responder, oldest first; of one moment the worst last. */
   readonly genuine: readonly Genuine[];
 }
 

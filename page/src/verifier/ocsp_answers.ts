@@ -9,13 +9,14 @@ import { type Certificate, commonNameOf, readCertificate, readExtensions } from 
 const MAX_OCSP_BYTES = 16 * 1024;
 /** In one answer: the responder's, and perhaps its issuers. Each one costs a signature check or two. */
 const MAX_CERTIFICATES = 4;
-/** How long an answer without nextUpdate counts, in milliseconds: a day, as in `attest.endorsements.ocsp_answers`. */
+/** Validity of an answer without nextUpdate, in milliseconds: a day, as in `attest.endorsements.ocsp_answers`. */
 const MAX_AGE = 24 * 60 * 60 * 1000;
 
 const BASIC_RESPONSE = "1.3.6.1.5.5.7.48.1.1";
 const NONCE = "1.3.6.1.5.5.7.48.1.2";
 /**
- * What responders name issuers with. SHA-1 secures nothing here: the signature is checked with the issuer's own key.
+ * Hashes by which responders identify issuers. Nothing depends on the security of SHA-1: the signature
+ * is checked with the issuer's own key.
  */
 const HASHES: Readonly<Record<string, OcspHash>> = {
   "1.3.14.3.2.26": "SHA-1",
@@ -28,7 +29,7 @@ const STATUSES: Readonly<Record<number, OcspStatus>> = { 0x80: "good", 0x82: "un
 export type OcspHash = "SHA-1" | "SHA-256" | "SHA-384";
 export type OcspStatus = "good" | "revoked" | "unknown";
 
-/** One answer about one certificate as presented: a stranger's word until its signature is verified. */
+/** One answer about one certificate as presented: untrusted until its signature is verified. */
 export interface OcspAnswer {
   readonly der: Bytes;
   readonly tbs: Bytes;

@@ -1,4 +1,4 @@
-/** Everything at hand that vendors say. Being in the pool gives nothing any trust. */
+/** Pool of available endorsements. A member of the pool is not trusted. */
 
 import { type Bytes, concat, equal, latin1 } from "./bytes";
 import type { Crl } from "./crl";
@@ -7,7 +7,7 @@ import type { OcspAnswer } from "./ocsp_answers";
 import type { RimDocument } from "./rims";
 import type { Certificate } from "./x509";
 
-/** What vendors say, as presented: from files, caches, services or beside the evidence; in the order of their bytes. */
+/** Endorsements as presented: from files, caches, services or the evidence; in the order of their bytes. */
 export interface Endorsements {
   readonly certificates: readonly Certificate[];
   readonly crls: readonly Crl[];

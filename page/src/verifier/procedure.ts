@@ -29,7 +29,7 @@ import { type Shown, shown } from "./shown";
 /** Every step of a procedure, in order: the name in the code, and the id and clause of its check. */
 export type Steps = Readonly<Record<string, readonly [id: string, clause: string]>>;
 
-/** How success is told: what was demanded, what was found, and the outcome when it is not `pass`. */
+/** Texts of a success: the demand, the finding, and the outcome if it is not `pass`. */
 export type Told = readonly [expected: Shown, got?: Shown, outcome?: Outcome];
 
 /** A step that is being taken. */
@@ -142,7 +142,7 @@ export class Procedure<S extends Steps> {
   private hold(name: string, failure: AttestError): void {
     this.refuse(name, failure);
     this.held.push(failure);
-    // What was missing before does not keep what is plainly false from ending the procedure.
+    // A refusal ends the procedure even if something was missing before.
     if (!this.isIndependent && failure.kind !== "endorsement") throw this.refusal(failure);
   }
 

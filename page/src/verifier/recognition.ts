@@ -1,6 +1,6 @@
 /**
- * What came: a service shows an envelope, and hands out bundles. The code for every other form of evidence and of
- * endorsements is loaded when one is met.
+ * Recognition of the input: a service presents an envelope and endorsement bundles. The code for every other form of
+ * evidence and of endorsements is loaded when it is needed.
  */
 
 import { hex } from "./bytes";

@@ -19,7 +19,7 @@ const SWID = new RegExp(
 );
 const ID = /^NV_[A-Za-z0-9_.-]{1,125}$/;
 
-/** A RIM as presented: a stranger's word until its signature and its signers are verified. */
+/** A RIM as presented: untrusted until its signature and its signers are verified. */
 export interface RimDocument {
   /** The SWID document, exactly as it was served and signed; `der` as everything in a pool calls its bytes. */
   readonly der: Bytes;

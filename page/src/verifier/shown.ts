@@ -2,7 +2,7 @@
 
 import { hex } from "./bytes";
 
-/** What can be told as it is: bytes as hex, the rest as text. */
+/** Values that can be shown: bytes as hex, the rest as text. */
 export type Shown = string | number | bigint | boolean | null | undefined | Uint8Array | readonly unknown[];
 
 export function shown(value: Shown): string {

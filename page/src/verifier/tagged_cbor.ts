@@ -1,6 +1,6 @@
 /**
  * Tagged CBOR of foreign encoders: any order of keys, long heads, indefinite lengths. Duplicate keys, floats, unknown
- * simple values, text that is no UTF-8 and bytes left over are refused: `cbor-invalid`.
+ * simple values, text that is not UTF-8 and bytes left over are refused: `cbor-invalid`.
  */
 
 import { type Bytes, concat, hex, utf8Text } from "./bytes";
@@ -51,7 +51,7 @@ class TaggedReader {
     return major === 6 ? new Tagged(size, this.item(depth + 1)) : this.content(major, size, depth);
   }
 
-  /** What follows the head of a string, an array or a map; undefined is an indefinite length. */
+  /** Length after the head of a string, an array or a map; undefined is an indefinite length. */
   private content(major: number, size: bigint | undefined, depth: number): TaggedValue {
     if (major === 2) return this.string(2, size);
     if (major === 3) return utf8Text(this.string(3, size)) ?? defect("UTF-8");

@@ -2,7 +2,7 @@
 
 import { need } from "./errors";
 
-/** The years 1 to 9999: dates of four digits, as everybody can write them again. */
+/** The years 1 to 9999: dates of four digits, which every program can write. */
 const FIRST = -62135596800000;
 const LAST = 253402300799999;
 

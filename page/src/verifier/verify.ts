@@ -79,7 +79,7 @@ export async function verify(evidence: Evidence, given: Given, expected: Expecte
   return { ...verified, evidence_digest: shown(await evidenceDigest(evidence)), ignored_items: [] };
 }
 
-/** Verify the evidence of one machine, likewise. */
+/** Verify the evidence of one machine, in the same way. */
 async function verifyMachine(evidence: Evidence, given: Given, expected: Expected): Promise<VerifiedEvidence> {
   // (1) Read everything before anything is judged. What vendors say and came with it is a candidate like all others.
   const read = await readAll(evidence);
@@ -278,7 +278,7 @@ async function judgeSets(
       const known = members.flatMap(([name, member]) => (member ? [[name, member] as const] : []));
       const strangers = members.filter(([, member]) => !member).map(([name]) => name);
       // They may be what is missing.
-      const reason = `not judged, as signature or chain do not hold: ${strangers.join(", ")}`;
+      const reason = `not evaluated, because signature or chain do not verify: ${strangers.join(", ")}`;
       const more: readonly Unchecked[] = strangers.length ? [{ check: "topology", reason }] : [];
       return judgeSet(known, [...given.unchecked, ...more]);
     }),

@@ -96,7 +96,7 @@ function refused(
   };
 }
 
-/** How fresh refused evidence is, as far as its checks say. */
+/** Freshness of refused evidence, as far as its checks show it. */
 function freshnessOf(checks: readonly MadeCheck[]): Result["freshness"] {
   const has = (outcome: Outcome, ...ids: readonly string[]): boolean =>
     checks.some((each) => each.outcome === outcome && ids.includes(each.id));

@@ -5,11 +5,11 @@ import type { Caution, ItemResult, Result } from "./api";
 const PRODUCTS_WITH_PUBLIC_KEYS: readonly string[] = ["Milan"];
 const NO_FRESHNESS = {
   code: "freshness-not-evaluated",
-  message: "no nonce was compared: the evidence may be of any age, or sent a second time",
+  message: "no nonce was compared: the evidence may be of any age, or replayed",
 };
 const NO_POLICY = {
   code: "policy-not-judged",
-  message: "no policy was applied: the evidence is genuine; whether its machine is acceptable is not judged",
+  message: "no policy was applied: the evidence is genuine, but its machine was not appraised",
 };
 
 /** The warnings of verified evidence, each code once: that of a document names its machines. */
@@ -48,6 +48,6 @@ function ofItem({ claims }: ItemResult): Caution[] {
   const isNested = typeof inner === "object" && inner !== null && "product" in inner;
   const product = isNested ? inner.product : claims.product;
   if (typeof product !== "string" || !PRODUCTS_WITH_PUBLIC_KEYS.includes(product)) return [];
-  const what = `report keys of ${product} were extracted in public, by software (arXiv 2605.12990)`;
-  return [{ code: "report-keys-extracted", message: `${what}: any report of it may be forged` }];
+  const what = `report keys of ${product} were extracted by software, as published (arXiv 2605.12990)`;
+  return [{ code: "report-keys-extracted", message: `${what}: any of its reports may be forged` }];
 }

@@ -24,11 +24,11 @@ import {
 export interface Extension {
   readonly oid: string;
   readonly critical: boolean;
-  /** What the OCTET STRING holds. */
+  /** Content of the OCTET STRING. */
   readonly value: Bytes;
 }
 
-/** Who may have signed: a name and a key. An anchor that is held as a bare key is one too. */
+/** Possible signer: a name and a key. An anchor that is built in as a bare key is one too. */
 export interface Issuer {
   readonly name: string;
   /** DER Name. */
@@ -37,7 +37,7 @@ export interface Issuer {
   readonly spki: Bytes;
 }
 
-/** An X.509 v3 certificate as presented: a stranger's word until its chain is verified. It is an `Issuer` too. */
+/** An X.509 v3 certificate as presented: untrusted until its chain is verified. It is an `Issuer` too. */
 export interface Certificate extends Issuer {
   readonly der: Bytes;
   readonly tbs: Bytes;
@@ -56,7 +56,7 @@ export interface Certificate extends Issuer {
   readonly extensions: readonly Extension[];
 }
 
-/** What a certificate, a revocation list and an OCSP answer are alike: something signed, an algorithm, a signature. */
+/** Common form of a certificate, a revocation list and an OCSP answer: signed bytes, an algorithm, a signature. */
 export interface Signed {
   readonly tbs: Bytes;
   readonly inside: DerReader;
@@ -155,5 +155,5 @@ export function readCertificate(der: Bytes): Certificate {
 export const extensionOf = ({ extensions }: Certificate, wanted: string): Extension | undefined =>
   extensions.find(({ oid }) => oid === wanted);
 
-/** What anchors are pinned by: hex of the SHA-256 of the SubjectPublicKeyInfo. */
+/** Pin of an anchor: hex of the SHA-256 of the SubjectPublicKeyInfo. */
 export const spkiPin = async ({ spki }: Issuer): Promise<string> => hex(await sha256(spki));

@@ -111,7 +111,7 @@ class Child:
             wire.END: wire.NUMBER.size,
         }
         if kind not in allowed or size > allowed[kind] or (kind in {wire.TOTAL, wire.END} and size != allowed[kind]):
-            raise misbehaved("a frame of no kind, or of a length that it cannot have")
+            raise misbehaved("a frame of an unknown kind, or of an impossible length")
         return kind, self._take(size)
 
     def finish(self) -> None:

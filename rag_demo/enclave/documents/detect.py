@@ -63,7 +63,7 @@ def _marked(data: bytes) -> DocumentKind | None:
     if data.startswith(_OLE):
         if _ENCRYPTED_PACKAGE in data:
             raise UnreadableDocumentError("encrypted", "an encrypted Office document")
-        raise UnreadableDocumentError("type-unknown", "a document of an old Office")
+        raise UnreadableDocumentError("type-unknown", "a document of an old version of Office")
     for mark, name in _OTHERS:
         if data.startswith(mark) and not (mark == b"MZ" and _looks_like_text(data)):
             raise UnreadableDocumentError("type-unknown", name)

@@ -17,7 +17,7 @@ from rag_demo.enclave.errors import DocumentError, DocumentLimitError
 from rag_demo.enclave.interfaces import Page
 
 MAX_NAME_BYTES = 255
-"""As for a file's name on Linux."""
+"""Maximum length of a name, as for a file on Linux."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +170,7 @@ class Reading(ClosedOnExit, Iterator[Page]):
             raise self._problem(payload)
         known = {one.value.encode(): one for one in DocumentKind}
         if kind != wire.KIND or payload not in known or self._promised not in {known[payload], None}:
-            raise misbehaved("no kind, or another than was declared")
+            raise misbehaved("no kind, or not the declared one")
         self.kind = known[payload]
 
     def _problem(self, payload: bytes) -> DocumentError:
@@ -185,7 +185,7 @@ class Reading(ClosedOnExit, Iterator[Page]):
     def _page(self, payload: bytes) -> Page | None:
         number = self.progress.pages + 1
         if number > (self.progress.of or self._limits.max_pages):
-            raise misbehaved("more pages than there are")
+            raise misbehaved("more pages than it declared")
         try:
             text = payload.decode()
         except UnicodeDecodeError as exc:
@@ -199,7 +199,7 @@ class Reading(ClosedOnExit, Iterator[Page]):
     def _end(self, payload: bytes) -> None:
         (pages,) = wire.NUMBER.unpack(payload)
         if pages != self.progress.pages or pages != (self.progress.of or pages):
-            raise misbehaved("another number of pages than pages")
+            raise misbehaved("a number of pages that differs from its pages")
         self._child.finish()
         if not self._characters:
             raise DocumentError(

@@ -40,7 +40,7 @@ class Offers:
     """Maker of offers. Safe to use from any thread.
 
     Args:
-        vendors: returns endorsements; None hands out evidence alone.
+        vendors: returns endorsements; None returns evidence alone.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ def _items(files: Mapping[str, bytes]) -> Iterable[EvidenceItem]:
 
 
 def files_of(paths: tuple[Path, ...]) -> Vendors:
-    """Return what reads files and folders anew each time.
+    """Return a reader of files and folders that reads them each time.
 
     Raises:
         ConfigurationError: ``file-unreadable``, at the first call.

@@ -70,7 +70,7 @@ def _passages(pages: Iterator[Page], embedder: Embedder) -> Iterator[IndexedPass
 
 
 PASSAGE_TOKENS: Final = 200
-"""As the labelled questions were answered best (docs/rag-store.md)."""
+"""Size with the best answers to the labelled questions (docs/rag-store.md)."""
 
 
 def _answerer(settings: EnclaveSettings) -> Answerer:

@@ -26,8 +26,8 @@ def take_turn(limit: ConcurrencyLimit, user: bytes, what: str) -> Callable[[], N
     """
     if not limit.acquire(user):
         if limit.of(user) >= limit.each:
-            raise busy(f"{limit.each} {what} of yours are in progress")
-        raise busy(f"{limit.total} {what} are under way")
+            raise busy(f"{limit.each} of your {what} are in progress")
+        raise busy(f"{limit.total} {what} are in progress")
     given_back = False
 
     def give_back() -> None:

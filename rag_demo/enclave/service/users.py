@@ -54,5 +54,5 @@ def _refused(expected: str, got: str) -> RefusedError:
         field="authorization",
         expected=expected,
         got=got,
-        hint="send 'Bearer' and base64url of 32 random bytes that only you have; your documents belong to their holder",
+        hint="send 'Bearer' and base64url of 32 random bytes that only you have; their holder can read your documents",
     )

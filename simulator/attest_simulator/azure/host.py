@@ -31,7 +31,7 @@ _GUEST_SVN = 10
 _FAMILY_ID = bytes.fromhex("02212000").ljust(16, b"\0")
 _IMAGE_ID = bytes.fromhex("02").ljust(16, b"\0")
 _XFAM = 0x618E7
-"""As on the one known VM."""
+"""Value in the one known VM."""
 _CACHE_SECONDS: Final = 86400
 _SNP, _TDX = 2, 4
 _SNP_REPORT_VERSION = 3
@@ -108,7 +108,7 @@ class AzureHost(ABC):
         """Return the paravisor's report, the content of NV index 0x01400001.
 
         Args:
-            ak_public: signing key of the virtual TPM's quotes; the CPU's report vouches for it.
+            ak_public: signing key of the virtual TPM's quotes; the CPU's report authenticates it.
             ek_public: its decryption key.
             user_data: 64 bytes of NV index 0x01400002.
             configuration: settings of the VM; None is an ordinary one.

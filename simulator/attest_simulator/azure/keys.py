@@ -1,7 +1,7 @@
 """The keys of simulated virtual TPMs. Every private key here is public by design.
 
 The keys are neither secret nor proof of anything: the primes are numbers that SHAKE256
-expands from public labels. No vendor's root is above these keys; only the CPU's report vouches for them, and
+expands from public labels. No vendor's root is above these keys; only the CPU's report authenticates them, and
 the verifier separates them by its root (``TrustAnchors.simulation()``).
 """
 
@@ -55,7 +55,7 @@ def tpm_key(*labels: str) -> rsa.RSAPrivateKey:
 
 @lru_cache(maxsize=8)
 def rsa_key(*labels: str) -> SimulatedRsaKey:
-    """Return a key likewise, which signs with RSASSA-PSS and SHA-384, deterministically."""
+    """Return such a key, which signs with RSASSA-PSS and SHA-384, deterministically."""
     p, q = (_prime(f"RSA-{KEY_BITS}", *labels, half) for half in "pq")
     return SimulatedRsaKey(label=" ".join(labels), p=p, q=q)
 

@@ -46,7 +46,13 @@ def chip_options(command: Callable[..., Any]) -> Callable[..., Any]:  # Any: the
         click.option(
             "--tcb", type=_Tcb(), metavar="PART=LEVEL,...", help="Firmware levels; all parts. Default: recent ones."
         ),
-        click.option("--chip", metavar="NAME", default="chip 0", show_default=True, help="Another name, another chip."),
+        click.option(
+            "--chip",
+            metavar="NAME",
+            default="chip 0",
+            show_default=True,
+            help="Name of the chip; another name gives another chip.",
+        ),
         click.option(
             "--report-version",
             type=click.IntRange(2, 5),
@@ -75,10 +81,12 @@ def chip_options(command: Callable[..., Any]) -> Callable[..., Any]:  # Any: the
 @click.option("--measurement", type=hex_of(48), metavar="HEX", help="Launch digest, 48 bytes.")
 @nonce_options
 @click.option("--host-data", type=hex_of(32), metavar="HEX", help="HOST_DATA, 32 bytes.")
-@click.option("--vmpl", type=click.IntRange(0, 3), default=0, show_default=True, help="Privilege level of who asks.")
+@click.option(
+    "--vmpl", type=click.IntRange(0, 3), default=0, show_default=True, help="Privilege level that requests the report."
+)
 @click.option("--debug", is_flag=True, help="A guest that the host may debug.")
 @click.option("--vlek", metavar="CSP", help="Signed with the VLEK of this cloud provider instead of the chip's VCEK.")
-@click.option("--no-crl", is_flag=True, help="Leave the revocation list out of what comes with the report.")
+@click.option("--no-crl", is_flag=True, help="Omit the revocation list from the endorsements with the report.")
 @click.option("--at", "moment", type=utc, metavar="TIME", help="The revocation list covers this year. Default: now.")
 @click.option(
     "--form",
@@ -88,8 +96,8 @@ def chip_options(command: Callable[..., Any]) -> Callable[..., Any]:  # Any: the
     help="Report with its certificates, report alone, or envelope.",
 )
 @device_options(gpus=0)
-@click.option("-o", "--output", metavar="FILE", required=True, help="File to write; '-' is standard output.")
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.option("-o", "--output", metavar="FILE", required=True, help="Output file; '-' is standard output.")
+@click.option("--force", is_flag=True, help="Replace an existing FILE.")
 def evidence(
     *,
     product: str,
@@ -150,10 +158,10 @@ def evidence(
     ),
 )
 @chip_options
-@click.option("--at", "moment", type=utc, metavar="TIME", help="Moment from which it may be used. Default: now.")
-@click.option("--days", type=click.IntRange(1, 366), default=30, show_default=True, help="How long it may be used.")
+@click.option("--at", "moment", type=utc, metavar="TIME", help="Start of its validity. Default: now.")
+@click.option("--days", type=click.IntRange(1, 366), default=30, show_default=True, help="Validity of the bundle.")
 @click.option("-o", "--output", metavar="FILE", required=True, help="Bundle to write; '-' is standard output.")
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.option("--force", is_flag=True, help="Replace an existing FILE.")
 def endorsements(
     *,
     product: str,
@@ -184,7 +192,7 @@ def endorsements(
         "attest verify report.bin --allow-simulated --kds http://127.0.0.1:8751",
     ),
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=8751, show_default=True, help="0 takes any free port.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8751, show_default=True, help="Port; 0 for any.")
 def kds(port: int) -> int:
     """Serve a simulated key distribution service on 127.0.0.1, until interrupted. Prints its address first."""
     from attest_simulator.cli.services import serve_kds

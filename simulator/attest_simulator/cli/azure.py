@@ -41,7 +41,13 @@ class _Pcr(click.ParamType):  # type: ignore[type-arg]  # generic only in newer 
 
 def _host_options(command: _Command) -> _Command:
     for option in (
-        click.option("--host", metavar="NAME", default="host 0", show_default=True, help="Another name, another host."),
+        click.option(
+            "--host",
+            metavar="NAME",
+            default="host 0",
+            show_default=True,
+            help="Name of the host; another name gives another host.",
+        ),
         click.option(
             "--product", type=click.Choice(PRODUCTS), default="Genoa", show_default=True, help="Of an SNP host."
         ),
@@ -68,7 +74,7 @@ def _vm_options(command: _Command) -> _Command:
         **options: object,
     ) -> object:
         if out_of_date and tee != "tdx":
-            raise click.UsageError("--out-of-date: it is Intel that calls firmware so; add --tee tdx")
+            raise click.UsageError("--out-of-date: only Intel has this status; add --tee tdx")
         values = dict(pcrs)
         if len(values) != len(pcrs):
             raise click.UsageError("--pcr: a register is named twice")
@@ -78,10 +84,16 @@ def _vm_options(command: _Command) -> _Command:
     found: _Command = run
     for option in reversed(
         (
-            click.option("--vm", metavar="NAME", default="VM 0", show_default=True, help="Another name, another VM."),
+            click.option(
+                "--vm",
+                metavar="NAME",
+                default="VM 0",
+                show_default=True,
+                help="Name of the VM; another name gives another VM.",
+            ),
             click.option("--vm-id", metavar="TEXT", help="vmUniqueId. Default: a UUID of the name."),
             click.option("--measurement", type=hex_of(48), metavar="HEX", help="Of the paravisor, 48 bytes."),
-            click.option("--out-of-date", is_flag=True, help="TDX: on a host that Intel calls OutOfDate."),
+            click.option("--out-of-date", is_flag=True, help="TDX: on a host whose TCB status is OutOfDate."),
             click.option("--no-secure-boot", is_flag=True, help="Booted without Secure Boot, also in PCR 7."),
             click.option("--no-console", is_flag=True, help="The host has no console of the VM."),
             click.option(
@@ -114,11 +126,11 @@ def _vm_options(command: _Command) -> _Command:
     "--nonce",
     type=hex_of(longest=MAX_EXTRA_BYTES),
     metavar="HEX",
-    help="What the virtual TPM is asked under (extraData).",
+    help="Nonce of the virtual TPM's quote (extraData).",
 )
 @click.option("--nonce-text", type=nonce_text, metavar="TEXT", help="The same, as text.")
 @click.option("--report-data", type=hex_of(64), metavar="HEX", help="User data among the runtime claims, 64 bytes.")
-@click.option("--at", "moment", type=utc, metavar="TIME", help="Moment of which the endorsements are. Default: now.")
+@click.option("--at", "moment", type=utc, metavar="TIME", help="Time of the endorsements. Default: now.")
 @click.option(
     "--form",
     type=click.Choice(["coco-v0", "coco-v1", "coco-v2", "attestation-rs", "envelope"]),
@@ -126,12 +138,16 @@ def _vm_options(command: _Command) -> _Command:
     show_default=True,
     help="JSON of Trustee or attestation-rs, or envelope.",
 )
-@click.option("--endorsements-out", metavar="FILE", help="Write what AMD or Intel say of the host.")
-@click.option("--eventlog-out", metavar="FILE", help="Write the log of the boot, and quote the registers it leads to.")
+@click.option("--endorsements-out", metavar="FILE", help="Write the endorsements of AMD or Intel for the host.")
+@click.option(
+    "--eventlog-out",
+    metavar="FILE",
+    help="Write the event log of the boot, and quote the registers that it replays to.",
+)
 @click.option("--command-line", metavar="TEXT", help="With --eventlog-out: the kernel's command line in the log.")
 @device_options(gpus=0)
-@click.option("-o", "--output", metavar="FILE", required=True, help="File to write; '-' is standard output.")
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.option("-o", "--output", metavar="FILE", required=True, help="Output file; '-' is standard output.")
+@click.option("--force", is_flag=True, help="Replace an existing FILE.")
 def azure(
     *,
     host: HostChoice,
@@ -177,7 +193,9 @@ def azure(
         devices.require_usable_with(form, report_data)
         made = with_devices(devices, asked, machine.items)
     elif asked is not None and len(asked) > MAX_EXTRA_BYTES:
-        raise click.UsageError(f"--nonce: a TPM is asked under at most {MAX_EXTRA_BYTES} bytes, got {len(asked)}")
+        raise click.UsageError(
+            f"--nonce: the nonce of a TPM's quote has at most {MAX_EXTRA_BYTES} bytes, got {len(asked)}"
+        )
     else:
         made = vm_evidence(machine, form=form, nonce=asked or b"", user_data=report_data)
     shout()
@@ -204,14 +222,14 @@ def azure(
     "--busy",
     type=click.Choice(["429", "500", "503"]),
     multiple=True,
-    help="Answer the first request so, and the next ones by the next of these; repeatable.",
+    help="Answer the first request with this status, and the next ones with the next of them. Repeatable.",
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=DEFAULT_IMDS_PORT,
     show_default=True,
-    help="0 takes any free port.",
+    help="Port; 0 for any.",
 )
 def imds(*, tee: str, product: str, host: str, busy: tuple[str, ...], port: int) -> int:
     """Serve the host's VCEK, or quotes for its TDREPORTs, on 127.0.0.1, until interrupted. Prints its address first."""

@@ -36,7 +36,7 @@ class DeviceChoice:
 
     @property
     def any(self) -> bool:
-        """Whether there is any device."""
+        """True if there is a device."""
         return bool(self.gpus or self.switches)
 
     def require_usable_with(self, form: str, report_data: bytes | None) -> None:

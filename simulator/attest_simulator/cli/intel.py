@@ -30,7 +30,11 @@ if TYPE_CHECKING:
     ),
 )
 @click.option(
-    "--platform", metavar="NAME", default="platform 0", show_default=True, help="Another name, another machine."
+    "--platform",
+    metavar="NAME",
+    default="platform 0",
+    show_default=True,
+    help="Name of the machine; another name gives another machine.",
 )
 @click.option(
     "--quote-version",
@@ -44,7 +48,7 @@ if TYPE_CHECKING:
 @click.option("--command-line", metavar="TEXT", help="The kernel's command line, in the log and in RTMR2.")
 @click.option("--no-secure-boot", is_flag=True, help="Booted without Secure Boot.")
 @click.option("--debug", is_flag=True, help="A TD that the host may debug.")
-@click.option("--out-of-date", "old", is_flag=True, help="On a platform that Intel calls OutOfDate.")
+@click.option("--out-of-date", "old", is_flag=True, help="On a platform whose TCB status is OutOfDate.")
 @click.option("--at", "moment", type=utc, metavar="TIME", help="Time of Intel's collateral. Default: now.")
 @click.option(
     "--form",
@@ -53,11 +57,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="Quote alone, or envelope with quote and event log.",
 )
-@click.option("--collateral-out", metavar="FILE", help="Write what Intel says of the machine, a JSON bundle.")
+@click.option("--collateral-out", metavar="FILE", help="Write Intel's endorsements of the machine, a JSON bundle.")
 @click.option("--eventlog-out", metavar="FILE", help="Write the event log of the boot (CCEL).")
 @device_options(gpus=0)
-@click.option("-o", "--output", metavar="FILE", required=True, help="File to write; '-' is standard output.")
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.option("-o", "--output", metavar="FILE", required=True, help="Output file; '-' is standard output.")
+@click.option("--force", is_flag=True, help="Replace an existing FILE.")
 def td(
     *,
     platform: str,
@@ -115,22 +119,26 @@ def td(
 
 @click.command(
     cls=ExampleCommand,
-    short_help="Make what Intel says of a simulated machine.",
+    short_help="Make Intel's endorsements of a simulated machine.",
     examples=(
         "attest simulate collateral -o intel.json",
         "attest verify quote.bin --allow-simulated --endorsements intel.json --offline",
     ),
 )
 @click.option(
-    "--platform", metavar="NAME", default="platform 0", show_default=True, help="Whose; they all have one FMSPC."
+    "--platform",
+    metavar="NAME",
+    default="platform 0",
+    show_default=True,
+    help="Name of the machine; all have one FMSPC.",
 )
 @click.option(
     "--tee", type=click.Choice(["tdx", "sgx"]), default="tdx", show_default=True, help="For TDX or for SGX quotes."
 )
 @click.option("--revoke", is_flag=True, help="The revocation list names the machine's certificate.")
 @click.option("--at", "moment", type=utc, metavar="TIME", help="Current from the first of this month. Default: now.")
-@click.option("-o", "--output", metavar="FILE", required=True, help="File to write; '-' is standard output.")
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.option("-o", "--output", metavar="FILE", required=True, help="Output file; '-' is standard output.")
+@click.option("--force", is_flag=True, help="Replace an existing FILE.")
 def collateral(*, platform: str, tee: str, revoke: bool, moment: datetime | None, output: str, force: bool) -> int:
     """Make TCB info, QE identity and revocation lists, in one JSON bundle (QuoteCollateralV3), current for 45 days."""
     from attest.cli.files import write_output
@@ -153,8 +161,10 @@ def collateral(*, platform: str, tee: str, revoke: bool, moment: datetime | None
         "attest verify quote.bin --allow-simulated --pcs http://127.0.0.1:8752",
     ),
 )
-@click.option("--platform", metavar="NAME", default="platform 0", show_default=True, help="The machine that it knows.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8752, show_default=True, help="0 takes any free port.")
+@click.option(
+    "--platform", metavar="NAME", default="platform 0", show_default=True, help="Name of the machine that it serves."
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=8752, show_default=True, help="Port; 0 for any.")
 def pcs(platform: str, port: int) -> int:
     """Serve TCB info, QE identities and revocation lists of this month on 127.0.0.1, as the PCCS of a data centre does.
 

@@ -84,14 +84,14 @@ def _options(gpus: int) -> tuple[Callable[[_Command], _Command], ...]:
             type=click.IntRange(0, MAX_GPUS),
             default=gpus,
             show_default=True,
-            help="How many NVIDIA GPUs there are.",
+            help="Number of NVIDIA GPUs.",
         ),
         click.option(
             "--switches",
             type=click.IntRange(0, MAX_SWITCHES),
             default=0,
             show_default=True,
-            help="How many NVSwitches; with any, the GPUs are behind protected PCIe.",
+            help="Number of NVSwitches; with any, the GPUs are behind protected PCIe.",
         ),
         click.option(
             "--architecture",
@@ -109,20 +109,24 @@ def _options(gpus: int) -> tuple[Callable[[_Command], _Command], ...]:
             help="Version of NVIDIA's driver.",
         ),
         click.option(
-            "--board", metavar="NAME", default="board 0", show_default=True, help="Another name, other devices."
+            "--board",
+            metavar="NAME",
+            default="board 0",
+            show_default=True,
+            help="Name of the devices; another name gives other devices.",
         ),
-        click.option("--dev-tools", is_flag=True, help="NVML says that developer tools may look into the GPUs."),
+        click.option("--dev-tools", is_flag=True, help="NVML reports that developer tools can read the GPUs' memory."),
         click.option(
             "--device-endorsements-out",
             metavar="FILE",
-            help="Write what NVIDIA says of the devices, RIMs and OCSP answers, a bundle.",
+            help="Write NVIDIA's endorsements of the devices, RIMs and OCSP answers, as a bundle.",
         ),
         click.option(
             "--device-days",
             type=click.IntRange(1, 366),
             default=7,
             show_default=True,
-            help="How long the OCSP answers in it are current.",
+            help="Validity of the OCSP answers in it.",
         ),
     )
 
@@ -166,9 +170,9 @@ def write_endorsements(devices: DeviceChoice, *, at: datetime, force: bool) -> N
 )
 @device_options(gpus=1)
 @click.option("--nonce", type=hex_of(NONCE_BYTES), metavar="HEX", help="The verifier's challenge, 32 bytes.")
-@click.option("--at", "moment", type=utc, metavar="TIME", help="Moment of which the endorsements are. Default: now.")
-@click.option("-o", "--output", metavar="FILE", required=True, help="File to write; '-' is standard output.")
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.option("--at", "moment", type=utc, metavar="TIME", help="Time of the endorsements. Default: now.")
+@click.option("-o", "--output", metavar="FILE", required=True, help="Output file; '-' is standard output.")
+@click.option("--force", is_flag=True, help="Replace an existing FILE.")
 def gpu(*, devices: DeviceChoice, nonce: bytes | None, moment: datetime | None, output: str, force: bool) -> int:
     """Make evidence of simulated devices, as 'attest collect gpu' writes it. The same options give the same bytes."""
     from attest.cli.files import write_output
@@ -191,7 +195,7 @@ def gpu(*, devices: DeviceChoice, nonce: bytes | None, moment: datetime | None, 
         "attest verify gpu.json --allow-simulated --rim-url http://127.0.0.1:8753 --ocsp-url http://127.0.0.1:8753",
     ),
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=8753, show_default=True, help="0 takes any free port.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8753, show_default=True, help="Port; 0 for any.")
 def nvidia(port: int) -> int:
     """Serve RIMs and OCSP answers of today on 127.0.0.1, until interrupted. Prints its address first."""
     from attest_simulator.cli.nvidia_devices import serve_nvidia

@@ -105,7 +105,7 @@ def serve_handler(port: int, handler: type[BaseHTTPRequestHandler]) -> int:
         raise ConfigurationError(
             f"cannot listen on 127.0.0.1 port {port}: {exc.strerror}",
             code="address-in-use",
-            hint="take another port, or --port 0 for any",
+            hint="choose another port, or --port 0 for any",
         ) from exc
     with server:
         click.echo(f"http://127.0.0.1:{server.server_port}")

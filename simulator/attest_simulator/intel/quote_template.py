@@ -20,7 +20,7 @@ from attest_simulator.intel.structure import HEADER_V3, HEADER_V4, SGX_REPORT
 
 INTEL_QE_VENDOR_ID: Final = bytes.fromhex("939a7233f79c4ca9940a0db3957f0607")
 QE_AUTH_DATA: Final = bytes(range(32))
-"""As in all known quotes."""
+"""Value in all known quotes."""
 
 _ECDSA_P256 = 2
 _TEE_TYPE_TDX = 0x81

@@ -22,7 +22,7 @@ TD_DEBUG: Final = 1 << 0
 SEPT_VE_DISABLE: Final = 1 << 28
 
 _XFAM = 0x602E7
-"""As in most real TDs."""
+"""Value in most real TDs."""
 _ENCLAVE_ATTRIBUTES = bytes.fromhex("0500000000000000e700000000000000")
 """INIT and MODE64BIT; XFRM 0xE7."""
 _SGX_BODY = 1

@@ -72,7 +72,7 @@ class Product:
 
     @property
     def is_switch(self) -> bool:
-        """Whether it is an NVSwitch."""
+        """True if it is an NVSwitch."""
         return self.architecture == "ls10"
 
     @property

@@ -88,9 +88,9 @@ def test_a_configuration_of_version_2_without_app_or_provider_counts_them_as_emp
     assert judged(version_2(0, b"", app_id=b""), facts)[0] is Outcome.PASS
 
 
-def test_a_configuration_of_version_3_covers_a_document_that_is_not_at_hand() -> None:
+def test_a_configuration_of_version_3_covers_a_document_that_is_not_available() -> None:
     outcome, _, got = judged(b"\3" + bytes(46) + b"\1")
-    assert (outcome, "not at hand" in got) == (Outcome.PASS, True)
+    assert (outcome, "not available" in got) == (Outcome.PASS, True)
 
 
 def test_a_configuration_of_no_known_version_is_refused_by_name() -> None:

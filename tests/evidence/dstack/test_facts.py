@@ -86,7 +86,7 @@ def test_an_event_that_stands_twice_is_refused(name: str) -> None:
     if name == "system-ready":
         assert facts(GUEST.with_event(place(name), again)) == facts(GUEST)
     else:
-        assert "again" in (refused(GUEST.with_event(place(name) + 1, again)).got or "")
+        assert "twice" in (refused(GUEST.with_event(place(name) + 1, again)).got or "")
 
 
 @pytest.mark.parametrize(

@@ -199,10 +199,10 @@ def topology(devices: Set) -> str:
 
 def test_what_is_wrong_with_a_board_is_told() -> None:
     board, whole = simulated(), "of a protected board of 8 GPUs and 4 NVSwitches"
-    assert topology(board[1:]) == f"{whole} 7 GPUs and 4 NVSwitches are there"
-    assert topology(board[:1]) == f"gpu-0 is 1 GPU {whole}, and no other device is there"
-    assert topology(board[8:9]) == f"nvswitch-0 is 1 NVSwitch {whole}, and no other device is there"
-    assert topology([*board, ("more", alone())]) == f"{whole} 9 GPUs and 4 NVSwitches are there"
+    assert topology(board[1:]) == f"{whole} 7 GPUs and 4 NVSwitches are present"
+    assert topology(board[:1]) == f"gpu-0 is 1 GPU {whole}, and no other device is present"
+    assert topology(board[8:9]) == f"nvswitch-0 is 1 NVSwitch {whole}, and no other device is present"
+    assert topology([*board, ("more", alone())]) == f"{whole} 9 GPUs and 4 NVSwitches are present"
     assert topology(with_edit(board, 3, t22=bytes(144))) == "gpu-3 names other NVSwitches than gpu-0"
     assert topology(with_edit(board, 9, t26=board_gpus(board, 7))) == "nvswitch-1 names other GPUs than nvswitch-0"
     assert topology(with_edit(board, 0, 22)) == "gpu-0 names no NVSwitches"

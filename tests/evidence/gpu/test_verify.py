@@ -134,7 +134,7 @@ def test_an_honest_gpu_passes_every_check() -> None:
     assert [check.id for check in verified.checks] == [step.id for step in GpuSteps()]
     assert set(outcomes(verified).values()) == {Outcome.PASS}
     assert all(check.expected and check.got and check.clause for check in verified.checks)
-    assert told(verified, "nvidia.format")[1] == "64 measurements; opaque data types of no known meaning: none"
+    assert told(verified, "nvidia.format")[1] == "64 measurements; opaque data types without a known meaning: none"
     assert (verified.kind, verified.architecture, verified.simulated) == ("nvidia-gpu", "hopper", True)
     assert (verified.nonce, verified.fwid_matched, verified.unchecked) == (NONCE, True, ())
     assert (verified.driver_version, verified.vbios_version) == (GPU.driver, GPU.vbios)
@@ -277,7 +277,7 @@ def test_a_device_of_no_known_kind_under_nvidias_root_is_unsupported() -> None:
         verify(replace(device, key=STRANGER_KEY).evidence())
     assert (refusal.value.code, refusal.value.exit_code) == ("gpu-device-unsupported", 3)
     assert failed(refusal.value) == {"nvidia.arch", "nvidia.signature"}
-    assert told(refusal.value, "nvidia.vbios_rim") == (Outcome.NOT_EVALUATED, "it is not known what device this is")
+    assert told(refusal.value, "nvidia.vbios_rim") == (Outcome.NOT_EVALUATED, "the device is not known")
 
 
 def test_a_device_of_no_known_kind_under_no_pinned_root_is_a_forgery() -> None:
@@ -371,7 +371,7 @@ def test_without_any_rim_nothing_is_compared() -> None:
     pool = replace(POOL, rims=())
     error = refused(GPU, pool)
     assert failed(error) == {"nvidia.driver_rim", "nvidia.vbios_rim"}
-    assert told(error, "nvidia.measurements")[1] == "there is no RIM that could be compared"
+    assert told(error, "nvidia.measurements")[1] == "there is no RIM to compare with"
     verified = judge(GPU, pool, NO_RIMS)
     assert verified.measurements is None
     assert told(verified, "nvidia.measurements") == (Outcome.NOT_EVALUATED, "unchecked: no RIMs here")
@@ -402,9 +402,9 @@ def test_a_mismatch_is_refused_with_what_to_do() -> None:
     assert "measurement 22 differs from the driver RIM" in error.message
     assert "so do" not in error.message
     hint = there(error.hint)
-    assert "fetch the present issue of the driver's RIM" in hint
+    assert "fetch the current issue of the driver's RIM" in hint
     assert "waived_measurements" in hint
-    assert "is good for" not in hint
+    assert "is valid for" not in hint
     firmware = SimulatedGpu.of(changed={2: b"\xee" * 48})
     hint = there(refused(firmware, firmware.endorsements(at=AT)).hint)
     assert "RIM of the VBIOS or BIOS" in hint
@@ -420,7 +420,7 @@ def mixed_versions() -> tuple[SimulatedGpu, RimTemplate]:
 def test_a_mismatch_names_the_versions_for_which_its_value_is_good() -> None:
     device, other = mixed_versions()
     pool = device.endorsements(at=AT)
-    known = "the value of 22 is good for GH100 590.12"
+    known = "the value of 22 is valid for GH100 590.12"
     for rims in ((*rims_of(pool), other.document()), (other.document(), *rims_of(pool))):
         error = refused(device, replace(pool, rims=rims))
         assert error.code == "gpu-measurement-mismatch"
@@ -500,7 +500,7 @@ def test_a_value_of_no_known_meaning_passes_only_where_its_exact_bytes_are_named
     assert [one.value for one in verified.accepted] == [name]
     assert told(verified, "nvidia.format") == (
         Outcome.WARNING,
-        f"64 measurements; opaque data types of no known meaning: none; not understood, and accepted: {name} (reason)",
+        f"64 measurements; opaque data types without a known meaning: none; not understood, and accepted: {name} (reason)",
     )
 
 
@@ -677,7 +677,7 @@ def test_a_report_that_states_no_version_fits_no_rim() -> None:
     verified = verify(MadeDevice(entries=made.opaque(entries)).evidence(), replace(POOL, certificates=()))
     assert (verified.driver_version, verified.vbios_version) == (None, None)
     assert (verified.driver_rim, verified.vbios_rim) == (None, None)
-    assert "no stated version" in next(c.expected for c in verified.checks if c.id == "nvidia.driver_rim")
+    assert "without a stated version" in next(c.expected for c in verified.checks if c.id == "nvidia.driver_rim")
 
 
 def test_a_library_that_is_missing_hides_no_forgery(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,7 +161,7 @@ def test_a_family_and_model_of_the_table_has_a_product_line(
     [(0x19, 0x20), (0x19, 0x9F), (0x19, 0xB0), (0x1A, 0x12), (0x1A, 0x50), (0x1A, 0xC0), (0x17, 0x31), (0, 0)],
 )
 def test_a_family_and_model_outside_the_table_is_not_guessed(family: int, model: int) -> None:
-    with pytest.raises(UnsupportedError, match="of no known product line") as caught:
+    with pytest.raises(UnsupportedError, match="of an unknown product line") as caught:
         product_of_cpuid(family, model)
     assert (caught.value.code, caught.value.exit_code) == ("snp-product-unknown", 3)
     assert caught.value.got == f"family {family:#04x} model {model:#04x}"

@@ -52,7 +52,7 @@ def _only_one(connection: sa.Connection) -> bytes | None:
     for table in _WRAPPED:
         if connection.execute(sa.text(f"SELECT count(*) FROM {table}")).scalar_one():  # noqa: S608  no input
             raise ConfigurationError(
-                "the database does not say which key-encryption key it was made with",
+                "the database does not record its key-encryption key",
                 code="database-not-initialised",
                 field="database",
                 hint="it was altered or damaged; restore it from a backup",

@@ -1,11 +1,11 @@
-/** What a verified Azure VM states, beside the claims of its CPU's report. */
+/** Claims of a verified Azure VM, in addition to those of its CPU's report. */
 
 import { type Claims, nestedClaims } from "../claims";
 import type { PcrValues, TpmQuote } from "../tpm/quote";
 import type { RuntimeClaims } from "./runtime";
 import type { HclReport } from "./structure";
 
-/** What the CPU's report vouches for. */
+/** Facts that the CPU's report authenticates. */
 export interface VerifiedMachine {
   readonly hcl: HclReport;
   readonly runtime: RuntimeClaims;

@@ -22,7 +22,7 @@ export interface AzureEvidence {
   /** 0, 1 or 2; from 2 on the user data repeats the quote's extraData. */
   readonly version: number;
   readonly hcl: HclReport;
-  /** What the CPU made: the SNP report in the HCL report with its certificates; or the TD quote beside it. */
+  /** Evidence of the CPU: the SNP report in the HCL report with its certificates, or the TD quote beside it. */
   readonly cpu: ParsedCpu;
   /** Of the SNP report. */
   readonly vmpl?: number;

@@ -56,13 +56,13 @@ const ONLY = {
 /** A paravisor's report as presented; nothing of it is trusted. */
 export interface HclReport {
   readonly version: number;
-  /** Whose report it holds. */
+  /** Kind of the report in it. */
   readonly tee: "snp" | "tdx";
   /** 1,184 bytes: an SNP report, or a TDREPORT (1,024) and zeros. */
   readonly hardwareReport: Bytes;
   /** The runtime claims, JSON text, exactly the bytes that were hashed. */
   readonly runtimeData: Bytes;
-  /** What REPORT_DATA must be: the digest of the runtime claims, left-aligned, 64 bytes. */
+  /** Required REPORT_DATA: the digest of the runtime claims, left-aligned, 64 bytes. */
   runtimeDigest(): Promise<Bytes>;
 }
 

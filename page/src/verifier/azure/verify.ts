@@ -1,9 +1,9 @@
 /**
- * Is this evidence of an Azure confidential VM genuine? Checks A01 to A08 of azure-cvm.md, but for the nonce.
+ * Verification that evidence of an Azure confidential VM is genuine. A01 to A08 of azure-cvm.md, except the nonce.
  *
  *     nonce, PCR values ── TPM quote ── AK in the runtime claims ── REPORT_DATA of the CPU's report ── AMD or Intel
  *
- * The chain is walked from its anchor outwards, and no link is used before the one that vouches for it was found to
+ * The chain is walked from its anchor outwards, and no link is used before the one that authenticates it was found to
  * hold. A missing endorsement of the CPU's report alone does not end the walk, so that evidence that is plainly false
  * is called false; nothing is verified then all the same.
  */
@@ -37,7 +37,7 @@ type AzureProcedure = Procedure<typeof AZURE_STEPS>;
 
 /** The TPM signs with RSA and SHA-256. */
 const TPM_SCHEME = "RSASSA-PKCS1-v1_5";
-/** Where TDATTRIBUTES stands in a quote, by its version (intel-tdx-sgx.md 3). */
+/** Offset of TDATTRIBUTES in a quote, by its version (intel-tdx-sgx.md 3). */
 const TD_INFO_OFFSETS: Readonly<Record<number, number>> = { 4: 168, 5: 174 };
 const USER_DATA_BYTES = 64;
 
@@ -61,7 +61,7 @@ export async function readAzure(value: Bytes): Promise<ParsedCpu> {
   };
 }
 
-/** Verify the CPU's report, then what it vouches for; the refusal carries every check. */
+/** Verify the CPU's report, then the data that it authenticates; a refusal has every check. */
 async function verifyAzure(evidence: AzureEvidence, given: Given): Promise<Verified> {
   const { hcl } = evidence;
   // (1) A08: the CPU's report.
@@ -72,7 +72,7 @@ async function verifyAzure(evidence: AzureEvidence, given: Given): Promise<Verif
   ];
   const steps = stepsFor(evidence);
   const isFalse = cpu instanceof AttestError && cpu.kind !== "endorsement";
-  // (2) A03, A02, A04, A05, A07: what it vouches for. Each step stands on the one before.
+  // (2) A03, A02, A04, A05, A07: the authenticated data. Each step relies on the previous one.
   const found = isFalse ? undefined : await refusalOf(() => judgeMachine(steps, evidence));
   if (found instanceof AttestError) throw Object.assign(found, { checks: [...before, ...found.checks] });
   // (3) What is missing counts when nothing is false.

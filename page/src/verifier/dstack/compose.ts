@@ -51,7 +51,7 @@ function requireConfigId(configId: Bytes, composeHash: Bytes, facts: DstackFacts
   const [version = 0] = configId;
   const field = "MRCONFIGID";
   if (isZero(configId)) return "the event in RTMR3; MRCONFIGID is not set";
-  if (version === 3) return "the event in RTMR3; MRCONFIGID of version 3 covers a document that is not at hand";
+  if (version === 3) return "the event in RTMR3; MRCONFIGID of version 3 covers a document that is not available";
   if (version !== 1 && version !== 2) {
     return refuse("verification", "dstack-config-id-unknown", "version 1, 2 or 3", `${version}`, { field });
   }

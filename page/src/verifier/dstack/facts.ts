@@ -65,7 +65,7 @@ interface Named {
   readonly initScripts: readonly Bytes[];
 }
 
-/** Read the facts: `dstack-event-invalid` of an event that stands twice, in the wrong place, or has another size. */
+/** Read the facts: `dstack-event-invalid` of an event that is duplicated, misplaced, or of another size. */
 export async function readFacts(log: DstackLog): Promise<DstackFacts> {
   const { events, initScripts } = namedEvents(log);
   const provider = events.get("key-provider");
@@ -92,7 +92,7 @@ function namedEvents(log: DstackLog): Named {
     const sizes = PAYLOAD_BYTES.get(name);
     if (sizes?.includes(payload.length) === false) invalid(event, `${sizes.join(" or ")} bytes`, `${payload.length}`);
     if (name === INIT_SCRIPT) initScripts.push(payload);
-    else if (events.has(name)) invalid(event, "each event once", "the same name again");
+    else if (events.has(name)) invalid(event, "each event once", "the same name twice");
     else if (name === COMPOSE_HASH && events.has(BOOT_DONE)) invalid(event, "in front of boot-mr-done", "behind it");
     else events.set(name, event);
   }

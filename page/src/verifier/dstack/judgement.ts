@@ -25,7 +25,7 @@ const DSTACK_STEPS = {
   statements: ["dstack.statements", "dstack, Info and GetQuote"],
 } as const;
 
-const NO_LOG = "no event log came along";
+const NO_LOG = "no event log was given";
 const EARLIER = "an earlier check failed";
 
 /** The outcome, and what a log that replays states. */

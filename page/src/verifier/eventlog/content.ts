@@ -1,8 +1,8 @@
 /**
- * What the data of an event says, and how far its digest vouches for it.
+ * Statements of an event's data, and the part that its digest authenticates.
  *
  * A log is not signed. A replay proves the digests, their register and their order. It proves neither the data nor the
- * type: whoever carries the log can write another type beside a digest. Data counts only where it is what was hashed.
+ * type: a party that forwards the log can write another type beside a digest. Only data that was hashed counts.
  */
 
 import { type Bytes, equal, hex, latin1, unsignedLittle, utf8Text } from "../bytes";
@@ -120,7 +120,7 @@ function grubParts({
   return { isCommandLine: !prefix[1], from, text: data.slice(from, nul < 0 ? data.length : nul) };
 }
 
-/** Read an EV_IPL event of GRUB; undefined for others and for text that is no UTF-8. */
+/** Read an EV_IPL event of GRUB; undefined for others and for text that is not UTF-8. */
 export function grubText(event: LogEvent, isCommandLine: boolean): string | undefined {
   const parts = grubParts(event);
   return parts?.isCommandLine === isCommandLine ? utf8Text(parts.text) : undefined;

@@ -1,4 +1,4 @@
-/** What is loaded once an event log is met beside evidence whose registers a boot is measured into. */
+/** Module that is loaded for an event log of evidence with boot registers. */
 
 import "../shared";
 import type { Bytes } from "../bytes";
@@ -9,10 +9,10 @@ import { CCEL, TCG2_SHA256 } from "./kinds";
 import { verifyEventLog } from "./replay";
 import { parseEventLog } from "./structure";
 
-/** What a log that replays states. */
+/** Statements of a log that replays. */
 export interface ReplayedLog {
   readonly events: number;
-  /** Registers that could not be judged, as somebody tolerates. */
+  /** Registers that were not compared, under a tolerance. */
   readonly unjudged: readonly string[];
   readonly claims: Claims;
 }

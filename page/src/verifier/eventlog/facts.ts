@@ -1,9 +1,9 @@
 /**
- * What a verified log states about the boot, as `claims.eventlog` has it; docs/event-logs.md explains each name.
+ * Facts of a verified log about the boot, as `claims.eventlog` has it; docs/event-logs.md explains each name.
  *
  * A type is not covered by any digest, so each fact is read only from the registers in which it is measured. The
  * variables of Secure Boot count only in front of the first separator of their register: until then nothing but the
- * measured firmware extends it. The separator is found by its digest, which nobody can relabel.
+ * measured firmware extends it. The separator is found by its digest, which cannot be relabelled.
  *
  * A text is given only where it was hashed. Otherwise the digest is the fact, and says that it is unverified. A list is
  * absent, and not empty, when a register that it is read from was not proven: it might have had events.
@@ -28,7 +28,7 @@ import {
 import type { LogKind } from "./kinds";
 import type { Proven, VerifiedEventLog } from "./replay";
 
-/** What the hashed data of an event says; undefined for an event of another kind. */
+/** Statement of an event's hashed data; undefined for an event of another kind. */
 type Read = (event: Proven) => ClaimTree | undefined | Promise<ClaimTree | undefined>;
 
 const GLOBAL = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
@@ -36,7 +36,7 @@ const IMAGE_SECURITY = "d719b2cb-3d3a-4596-a3bc-dad00e67656f";
 const STORES = { PK: GLOBAL, KEK: GLOBAL, db: IMAGE_SECURITY, dbx: IMAGE_SECURITY };
 const STUB_INITRD = 0x8f3b22ec;
 const STUB_LOAD_OPTIONS = 0x8f3b22ed;
-/** What a separator may hold; the last one means that the firmware failed. */
+/** Permitted values of a separator; the last one means that the firmware failed. */
 const SEPARATORS = ["00000000", "ffffffff", "01000000"];
 const SECURE_BOOT: Readonly<Record<string, boolean>> = { "": false, "00": false, "01": true };
 
@@ -89,7 +89,7 @@ export async function factsDocument({ kind, count, proven, events }: VerifiedEve
     other_firmware_events: await all(bootVariables, (event) => (bootVariable(event) ? undefined : {})),
     boot_applications: await all(applications, ({ type }) => (type === EV_BOOT_APPLICATION ? {} : undefined)),
     ...texts,
-    // What the other lists leave out, so that together they hold the whole of these registers.
+    // All events that the other lists omit, so that together they cover these registers completely.
     other_loader_events: await all(loader, ({ number }) => (named.has(number) ? undefined : {})),
     application_events: await all(runtime, applicationEvent),
     other_runtime_events: await all(runtime, (event) => (applicationEvent(event) ? undefined : {})),

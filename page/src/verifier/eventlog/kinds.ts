@@ -1,6 +1,6 @@
 /**
- * Whose log it is: which registers its indices mean, from which values they start, which digest counts, and what is
- * measured where. The kind is chosen by who calls, from the evidence that the log came with, and never by the log.
+ * Kind of a log: the registers of its indices, their initial values, the digest that counts, and the events of each
+ * register. The caller chooses the kind by the evidence that the log came with. The log never chooses it.
  */
 
 import type { Bytes } from "../bytes";
@@ -10,8 +10,8 @@ export interface Register {
   /** Its value before the first event; absent for one that no event extends. */
   readonly initial?: Bytes;
   /**
-   * What may extend it once the log has ended: nothing, unless said; the operating system, so that the log cannot judge
-   * a difference; or only the operating system, so that a log without events says nothing of it.
+   * Party that may extend it after the end of the log: none, unless stated; the operating system, so that the log
+   * cannot explain a difference; or only the operating system, so that a log without events does not cover it.
    */
   readonly growth?: "system" | "system alone" | undefined;
   /** Words whose hashes an operating system is known to extend it by then, in this order, as far as it has come. */
@@ -26,11 +26,11 @@ interface Places {
   readonly grub: readonly string[];
   /** Kernel command lines that systemd's EFI stub and boot menu measured. */
   readonly stub: readonly string[];
-  /** What Linux's EFI stub measured. */
+  /** Events of Linux's EFI stub. */
   readonly kernelStub: readonly string[];
   /** Everything that boot loaders measure, these texts included. */
   readonly loader: readonly string[];
-  /** What the guest's software measures, into the log. */
+  /** Events that the guest's software measures into the log. */
   readonly runtime: readonly string[];
 }
 
@@ -58,7 +58,7 @@ export const CCEL: LogKind = {
     bootVariables: ["RTMR0", "RTMR1"],
     applications: ["RTMR0", "RTMR1"],
     grub: ["RTMR2"],
-    stub: [], // This register is everybody's: its texts stay among the other events, by digest.
+    stub: [], // Any software extends this register: its texts stay among the other events, by digest.
     kernelStub: ["RTMR2"],
     loader: ["RTMR2"],
     runtime: ["RTMR3"],

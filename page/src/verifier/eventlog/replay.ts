@@ -1,7 +1,7 @@
 /**
- * Does a log lead to the registers that hardware signed?
+ * Replay of a log, and comparison with the registers that hardware signed.
  *
- * Two kinds of registers are not compared. One that nobody signed proves nothing. One that an operating system alone
+ * Two kinds of registers are not compared. An unsigned one proves nothing. One that an operating system alone
  * extends is left out of the firmware's log. No fact is read from either.
  *
  * Spec: TPM 2.0 Library, TPM2_PCR_Extend; intel-tdx-sgx.md 19, T13; azure-cvm.md 5.
@@ -22,11 +22,11 @@ export interface Proven extends LogEvent {
 /** A log that replays to signed registers, and whose data gives its digests wherever that can be told. */
 export interface VerifiedEventLog {
   readonly kind: LogKind;
-  /** How many the log has. */
+  /** Number of them in the log. */
   readonly count: number;
   /** Names of the registers for which the log leads to what was signed. Events of others prove nothing. */
   readonly proven: ReadonlySet<string>;
-  /** Names of those that differ and were left unjudged, as somebody decided. */
+  /** Names of those that differ and were not compared, under a tolerance. */
   readonly unjudged: readonly string[];
   /** Those that extended proven registers, in order. */
   readonly events: readonly Proven[];

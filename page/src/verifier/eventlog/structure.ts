@@ -35,13 +35,13 @@ export interface LogEvent {
   readonly type: number;
   /** The one of the bank that counts. */
   readonly digest: Bytes;
-  /** What the log says was measured. */
+  /** Measured data, as the log states it. */
   readonly data: Bytes;
   /** The log leaves the data out. */
   readonly withheld?: boolean;
 }
 
-/** A log as presented: a stranger's word until it replays to signed registers. */
+/** A log as presented: untrusted until it replays to signed registers. */
 export interface EventLog {
   readonly kind: LogKind;
   readonly events: readonly LogEvent[];
@@ -53,7 +53,7 @@ export interface EventLog {
 export const isExtended = ({ type, register }: LogEvent): boolean =>
   type !== EV_NO_ACTION && register.initial !== undefined;
 
-/** Reads a log, which refuses with the event at hand. */
+/** Parser of a log; an error names the current event. */
 class LogReader {
   private readonly reader: Reader;
   private field = "header";
@@ -90,7 +90,7 @@ class LogReader {
     return this.take(size).reduceRight((value, byte) => value * 256 + byte, 0);
   }
 
-  /** Where the records end: the zeros behind them fill up the log area. */
+  /** End of the records: zeros after it fill the log area. */
   contentEnd(): number {
     let end = this.data.length;
     while (end && !this.data[end - 1]) end--;
@@ -137,7 +137,7 @@ function readHeader(reader: LogReader): Sizes {
   // Platform class, version of the specification, and the size of a UINTN.
   reader.take(8);
   const sizes = readAlgorithms(reader);
-  // What the vendor adds.
+  // The vendor's addition.
   reader.take(reader.integer(1));
   reader.demand(reader.offset === begins + size, begins + size, reader.offset);
   return sizes;

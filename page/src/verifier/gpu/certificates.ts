@@ -1,5 +1,5 @@
 /**
- * What NVIDIA writes into the certificates of a device: the leaf's firmware id, and who the device is.
+ * NVIDIA's data in the certificates of a device: the leaf's firmware id, and the device's identity.
  *
  * L5 is the attestation key, which the device makes for the firmware that it booted. L4 names the device itself: the
  * serial number in its subject is a type byte and the id (PDI) with which GPUs and switches name each other.
@@ -36,7 +36,7 @@ export interface GpuLeaf {
   readonly deviceKey: Bytes | undefined;
 }
 
-/** What kind of device an L4 is of. */
+/** Kind of device of an L4. */
 export interface DeviceModel {
   readonly kind: DeviceKind;
   readonly architecture: Architecture;

@@ -1,5 +1,5 @@
 /**
- * What verified GPUs and NVSwitches state, by the names and in the order of `attest.evidence.gpu.claims`.
+ * Claims of verified GPUs and NVSwitches, by the names and in the order of `attest.evidence.gpu.claims`.
  *
  * A claim that the evidence does not carry is absent. Nothing in a report says whether developer tools were on: that is
  * in `nvml`, which a guest collects itself, so that it counts only through what the CPU signed for it.
@@ -16,7 +16,7 @@ import { versionOf } from "./references";
 
 const LOCKED = 1;
 const ON = 0xaa;
-/** Where a Blackwell GPU does not state its chip. */
+/** Name of a Blackwell GPU that does not state its chip. */
 const DEFAULT_BLACKWELL = "GB100";
 
 /** Return all claims, nested by their dotted names. */
@@ -68,7 +68,7 @@ function ownGpuClaims({ evidence }: GpuFacts): ClaimTree {
 function measurementClaims(facts: GpuFacts): ClaimTree {
   const { comparison } = facts;
   if (!comparison) return {};
-  // Where, in which RIM, what was expected, what is there, and why that passes.
+  // Index, RIM, expected and measured value, and the reason for the waiver.
   const shown = (result: Comparison): ClaimTree => ({ ...result, rim: rimId(facts, result.source) });
   return {
     compared: comparison.length,

@@ -10,7 +10,7 @@ import type { Comparison } from "./measurements";
 import type { PresentedDevice } from "./presented";
 import { type ParsedRim, findSigners, readRim } from "./rim";
 
-/** RIMs at hand that are searched for a value that was found. */
+/** Available RIMs that are searched for a measured value. */
 const MAX_OTHER_RIMS = 64;
 /** Names of records that name no component. */
 const NUMBER_ALONE = /^(?:Mixed|Hashed)?Measurement_\d+$/;
@@ -26,7 +26,7 @@ function differenceText({ index, source, name, got }: Comparison, rims: readonly
   const named = NUMBER_ALONE.test(name) ? "" : `, ${name}`;
   const good = rims.filter(({ referenceValues }) => got && referenceValues.get(index)?.includes(got));
   const versions = new Set(good.map(({ product, version }) => `${product} ${version}`));
-  return `${index} (${source}${named})${versions.size ? `, good for ${[...versions].join(" and ")}` : ""}`;
+  return `${index} (${source}${named})${versions.size ? `, valid for ${[...versions].join(" and ")}` : ""}`;
 }
 
 /** A RIM of the device's product that NVIDIA signed; dates do not matter here. */

@@ -2,7 +2,7 @@
  * Evidence of one NVIDIA device: its report, the chain that came with it, and what NVML said of the machine's mode.
  *
  * A raw report travels alone, and its chain lies among the endorsements. The JSON object of NVIDIA's SDK carries both;
- * what else it says is a hint that nobody signed. The member `nvml` counts for something only where a CPU's evidence
+ * anything else in it is an unsigned hint. The member `nvml` counts for something only where a CPU's evidence
  * binds it.
  *
  * Spec: specs/nvidia-gpu.md, sections 15 and 16.
@@ -22,7 +22,7 @@ const MAX_DEVICE_BYTES = 64 * 1024;
 const MAX_CHAIN_CERTIFICATES = 8;
 const NONCE_BYTES = 32;
 
-/** What a member may be: text of a pattern, or a boolean. */
+/** Permitted type of a member: text of a pattern, or a boolean. */
 type Rules = Readonly<Record<string, RegExp | "boolean">>;
 
 const WORD = /^[ -~]{1,64}$/;
@@ -38,12 +38,12 @@ const NVML: Rules = {
 const NVML_OPTIONAL: Rules = { ready: "boolean", driver_version: WORD };
 
 /**
- * What NVML said of the machine's confidential-computing mode when the report was made, member by member. Nothing of it
+ * Statements of NVML on the machine's confidential-computing mode when the report was made. No part of them
  * is signed.
  */
 export type GpuSettings = Readonly<Record<string, string | boolean | undefined>>;
 
-/** One device as presented: a stranger's word. */
+/** One device as presented: untrusted. */
 export interface ParsedGpuEvidence {
   readonly report: ParsedGpuReport;
   /** As presented, leaf first; undefined for a raw report, whose chain lies among the endorsements. */

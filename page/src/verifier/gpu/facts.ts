@@ -8,7 +8,7 @@ import type { ParsedGpuEvidence } from "./evidence";
 import type { Comparison, Source } from "./measurements";
 import type { ReliedRim } from "./references";
 
-/** What verification found of a device. Built after the last check only. */
+/** Verified facts of a device. Built only after the last check. */
 export interface GpuFacts {
   readonly evidence: ParsedGpuEvidence;
   /** L5 to L2. */
@@ -18,7 +18,7 @@ export interface GpuFacts {
   readonly leaf: GpuLeaf;
   readonly identity: string;
   readonly model: DeviceModel;
-  /** What shows that no certificate is revoked; empty where that was left unchecked. */
+  /** Proofs that no certificate is revoked; empty if that was left unchecked. */
   readonly statuses: readonly Status[];
   /** RIMs that were relied on; one that is stale, which is tolerated, is none. */
   readonly rims: Readonly<Partial<Record<Source, ReliedRim>>>;
@@ -31,7 +31,7 @@ export interface AuthenticGpu {
   readonly facts: Pick<GpuFacts, "evidence" | "identity" | "model">;
 }
 
-/** A report that an NVIDIA device signed, with everything that vouches for it. */
+/** A report that an NVIDIA device signed, with everything that authenticates it. */
 export interface VerifiedGpu extends Verified {
   readonly facts: GpuFacts;
 }

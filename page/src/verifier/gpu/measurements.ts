@@ -1,7 +1,7 @@
 /**
  * The comparison of a report's measurements with reference values.
  *
- * Every reference value of every RIM at hand is compared, and every comparison is listed. A mismatch that is waived,
+ * Every reference value of every available RIM is compared, and every comparison is listed. A mismatch that is waived,
  * by NVIDIA's rule about the video decoder or by name, is shown as such and never counts as matched.
  *
  * Spec: specs/nvidia-gpu.md, section 10.
@@ -10,7 +10,7 @@
 import type { RimContent } from "./rim_document";
 import type { ParsedGpuReport } from "./structure";
 
-/** Which RIM a reference value comes from; the BIOS of a switch counts as `vbios`. */
+/** Source RIM of a reference value; the BIOS of a switch counts as `vbios`. */
 export type Source = "driver" | "vbios";
 export const SOURCES: readonly Source[] = ["driver", "vbios"];
 
@@ -32,7 +32,7 @@ export interface Comparison {
   readonly reason: string | undefined;
 }
 
-/** RIMs whose values count; a RIM's are empty unless somebody signed them. */
+/** RIMs whose values count; those of an unsigned RIM are empty. */
 export type References = Readonly<Partial<Record<Source, RimContent | undefined>>>;
 
 /** Every comparison, by RIM (driver first) and index. Measurements that no RIM names are not judged. */
@@ -57,7 +57,7 @@ export function compare(
 
 export const isMatch = ({ expected, got }: Comparison): boolean => expected.includes(got!);
 
-/** What differs and is not waived. */
+/** Differences that are not waived. */
 export const mismatches = (results: readonly Comparison[]): Comparison[] =>
   results.filter((result) => !isMatch(result) && !result.reason);
 

@@ -23,7 +23,7 @@ const STEPS = ["fetched", "schema-validated", "signature-verified", "version-mat
 export function nvidiaClaims(facts: GpuFacts): ClaimTree {
   const { evidence, device, leaf, model, rims, comparison } = facts;
   const onSwitch = isSwitch(model);
-  // What was measured is what NVIDIA published: all of it, with every RIM at hand; a mismatch was refused.
+  // All measurements equal NVIDIA's reference values, with every RIM available; a mismatch was refused.
   const isComplete = comparison && rims.vbios && (onSwitch || rims.driver);
   return {
     hwmodel: device.commonName,
@@ -36,7 +36,7 @@ export function nvidiaClaims(facts: GpuFacts): ClaimTree {
   };
 }
 
-/** What verification established, without which there would be no verified device. */
+/** Facts that hold for every verified device. */
 function commonMembers({ evidence, certificates, statuses }: GpuFacts): ClaimTree {
   return {
     "arch-check": true,

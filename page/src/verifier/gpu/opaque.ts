@@ -1,8 +1,8 @@
 /**
  * The opaque data of an NVIDIA report: packed entries of type (u16), size (u16) and value, little-endian.
  *
- * What a device says of itself stands here: versions, firmware id, mode, neighbours. All of it is signed with the
- * report. Types that nobody knows are kept and listed, and serve no check. Whether an entry is about a GPU or a switch
+ * Statements of a device about itself: versions, firmware id, mode, neighbours. All of them are signed with the
+ * report. Unknown types are kept and listed, and affect no check. Whether an entry is about a GPU or a switch
  * follows from the device's certificate, never from the entries.
  *
  * Spec: specs/nvidia-gpu.md, section 4.
@@ -52,7 +52,7 @@ const PDI_BYTES = 8;
 const LINK_COUNT = 18;
 /** GPUs of a board. */
 const GPU_COUNT = 8;
-/** What the entries have to be that are interpreted, byte for byte. */
+/** Required forms of the interpreted entries, byte by byte. */
 const FORMS: Readonly<Record<number, RegExp>> = {
   [TYPE.DRIVER_VERSION]: TEXT,
   // A GPU writes it as numbers, a switch as text.
@@ -78,7 +78,7 @@ const FORMS: Readonly<Record<number, RegExp>> = {
 /** Types whose values are a closed set, which newer drivers may extend: a policy can name another value. */
 const CLOSED_SETS: readonly number[] = [TYPE.NVDEC0, TYPE.PROTECTED_PCIE, TYPE.FEATURE_FLAG];
 
-/** What a device says of itself; undefined means "not present in the report". Digests and ids in hex. */
+/** Statements of a device about itself; undefined means "not present in the report". Digests and ids in hex. */
 export interface OpaqueData {
   /** Version of the driver (`550.90.07`); a switch has none. */
   readonly driverVersion: string | undefined;
@@ -110,7 +110,7 @@ export interface OpaqueData {
   readonly switchPdis: readonly string[] | undefined;
   /** The ids of the eight GPUs that a switch knows. */
   readonly gpuPdis: readonly string[] | undefined;
-  /** Whether a switch's configuration is locked: 1 locked. */
+  /** Lock status of a switch's configuration: 1 is locked. */
   readonly lockStatus: number | undefined;
   /** Types of no known meaning, in the order of the report. */
   readonly unknown: readonly number[];

@@ -15,13 +15,13 @@ export interface PresentedDevice {
   readonly leaf: GpuLeaf | AttestError | undefined;
   /** Type byte and PDI in hex. */
   readonly identity: string | AttestError | undefined;
-  /** What its L4 says; until the chain is verified it only chooses RIMs and tolerances. */
+  /** Statement of its L4; until the chain is verified, it only selects RIMs and tolerances. */
   readonly model: DeviceModel | AttestError | undefined;
 }
 
 export const isSwitch = ({ kind }: DeviceModel): boolean => kind === "nvidia-switch";
 
-/** What is let pass in a device of this kind; a device of no known kind counts as a GPU. */
+/** Tolerances for a device of this kind; a device of an unknown kind counts as a GPU. */
 export function tolerancesOf({ given, model }: PresentedDevice): Tolerances {
   const isOfSwitch = model !== undefined && "product" in model && isSwitch(model);
   return given.tolerances[isOfSwitch ? "switches" : "gpus"];

@@ -1,4 +1,4 @@
-/** Whether the device measured what NVIDIA published: the steps about RIMs, in order. */
+/** Steps about RIMs, in order: compare the device's measurements with NVIDIA's reference values. */
 
 import { rfc3339 } from "../bytes";
 import { type AttestError, need, refusal, refuse } from "../errors";

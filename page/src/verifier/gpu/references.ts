@@ -1,7 +1,7 @@
 /**
- * Which RIM speaks for a device's driver, and which for its VBIOS or BIOS; and whether it may.
+ * Selection and verification of the RIMs for a device's driver, and for its VBIOS or BIOS.
  *
- * Edition, product and version decide; names and order of files say nothing. Several issues of one id can be at hand:
+ * Edition, product and version decide; names and order of files say nothing. Several issues of one id can be available:
  * each is judged and compared as a whole, and values of two issues are never mixed.
  *
  * Spec: specs/nvidia-gpu.md, sections 8 to 10 and 12.
@@ -22,7 +22,7 @@ import { type References, type Source, compare, mismatches } from "./measurement
 import type { OpaqueData } from "./opaque";
 import { type ParsedRim, findSigners, readRim } from "./rim";
 
-/** Issues and copies of one id that are looked at: NVIDIA signs anew about every two years. */
+/** Maximum of examined issues and copies of one id: NVIDIA renews signatures about every two years. */
 const MAX_ISSUES = 32;
 /** Above every exit code of a refusal. */
 const NO_FAILURE = 9;
@@ -30,7 +30,7 @@ const NO_FAILURE = 9;
 /** From when to when, both bounds included; it may end before it begins. */
 export type Window = readonly [from: number, to: number];
 
-/** What is wrong with a RIM; nothing that is undefined. */
+/** Problem of a RIM; undefined if there is none. */
 export interface RimFailures {
   readonly signature?: AttestError | undefined;
   /** With its chain or its window. */
@@ -50,7 +50,7 @@ export interface JudgedRim {
    */
   readonly window?: Window;
   readonly failures: RimFailures;
-  /** What shows that L4, L3 and L2 are not revoked; empty when nothing does. */
+  /** Proofs that L4, L3 and L2 are not revoked; empty if there are none. */
   readonly statuses: readonly Status[];
 }
 
@@ -165,7 +165,7 @@ async function judge(parsed: ParsedRim, presented: PresentedDevice): Promise<Jud
   return { parsed, root, window, failures: { chain }, statuses: found };
 }
 
-/** Outside its window a RIM is a stale endorsement: NVIDIA issues the same id anew. */
+/** Outside its window a RIM is a stale endorsement: NVIDIA issues the same id again. */
 function outside([from, to]: Window, at: number): AttestError | undefined {
   if (from <= at && at <= to) return undefined;
   const code = at < from ? "rim-not-yet-valid" : "rim-expired";

@@ -22,7 +22,7 @@ import { type RimContent, readContent } from "./rim_document";
 
 const KEY_USAGE = "2.5.29.15";
 
-/** A readable RIM. Its text is a stranger's word: good for choosing among RIMs, not for relying on. */
+/** A readable RIM. Its text is untrusted: it only selects among RIMs. */
 export interface ParsedRim extends RimContent, Omit<SignedDocument, "root"> {
   /** Digest of the document in hex, which tells issues of one id apart. */
   readonly sha256: string;
@@ -36,7 +36,7 @@ const remembered = new Map<string, Promise<ParsedRim>>();
  * Read a RIM and verify its XML signature with the key of its first certificate: a pure function of the bytes,
  * remembered in a bounded table by their digest. Neither dates nor anchors are looked at.
  *
- * @throws AttestError `rim-malformed`; whoever asks passes such a RIM over, so nobody adds to one that is remembered.
+ * @throws AttestError `rim-malformed`; callers ignore such a RIM, so a cached one is not changed.
  */
 export async function readRim(document: RimDocument): Promise<ParsedRim> {
   const digest = hex(await sha256(document.der));

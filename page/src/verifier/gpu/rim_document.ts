@@ -1,5 +1,5 @@
 /**
- * What a RIM says: the closed reading of its SWID document. Whatever is not in the tables here refuses.
+ * Closed parser of a RIM's SWID document. Anything that is not in these tables is refused.
  *
  * Nothing is judged that is not in the document: neither the id under which a RIM is served nor "driver" or "VBIOS" is.
  *
@@ -18,7 +18,7 @@ type Patterns = Readonly<Record<string, string>>;
 
 const NAME = "[A-Za-z0-9_]{1,32}";
 const TEXT = "[ -~]{1,256}";
-/** What no document can contain, for an attribute that is not there. */
+/** Marker of an absent attribute: a text that no document can contain. */
 const ABSENT = "\0";
 const FALSE = `false|${ABSENT}`;
 const ROOT: Patterns = {

@@ -17,7 +17,7 @@ export const MAX_REPORT_BYTES = 0x2000;
 const BLOCK_COUNTS = [31, 64];
 const BLOCK_BYTES = 55;
 
-/** A report as presented: a stranger's word until its signature is verified. */
+/** A report as presented: untrusted until its signature is verified. */
 export interface ParsedGpuReport {
   /** The requester's challenge, 32 bytes. */
   readonly nonce: Bytes;
@@ -47,7 +47,7 @@ export function parseReport(data: Bytes): ParsedGpuReport {
     const got = hex(take(digits.length / 2));
     wellFormed(got === digits, `byte ${at}`, digits, got);
   };
-  // (1) Size: what NVML can hand out.
+  // (1) Size: the maximum of NVML.
   wellFormed(data.length <= MAX_REPORT_BYTES, "report", MAX_REPORT_BYTES, data.length);
   // (2) Request and head of the response: version 1.1, code and parameters; the slot is 0.
   fixed("11e001ff");

@@ -35,7 +35,7 @@ interface Device {
   readonly opaque: OpaqueData;
 }
 
-/** What does not add up. */
+/** Contradiction in the topology. */
 interface Finding {
   /** The devices contradict each other or the rule; otherwise something is only not there. */
   readonly isNegative: boolean;

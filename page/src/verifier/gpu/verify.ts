@@ -1,5 +1,5 @@
 /**
- * Is this report genuine, and of a device that runs what NVIDIA published?
+ * Verification that a report is genuine, and that its device runs firmware and a driver that NVIDIA published.
  *
  * `GPU_STEPS` is the clause list. Every check that can be made is made: a missing file must hide no forged one. A check
  * that lacks what it needs is not evaluated. Of several failures the one with the lowest exit code speaks, the first of
@@ -71,8 +71,8 @@ async function authenticateGpu(evidence: ParsedGpuEvidence, given: Given): Promi
 /**
  * Check that a device of NVIDIA signed this report, and that it measured what NVIDIA's RIMs say.
  *
- * `unchecked` may name `revocation`, which tolerates that no current answer about a certificate is at hand, and `rim`,
- * that no current RIM is. What is at hand and negative refuses all the same.
+ * `unchecked` may name `revocation`, which tolerates that no current answer about a certificate is available, and
+ * `rim`, that no current RIM is available. An available negative answer is still refused.
  *
  * @throws AttestError with all checks; the codes are those of `attest.evidence.gpu.verify`.
  */

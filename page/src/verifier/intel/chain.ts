@@ -71,7 +71,7 @@ export const currentFirst = <T>(
   }).slice(0, MAX_CANDIDATES);
 
 /**
- * T02, T03: return the PCK certificates that may speak for the quote: its own, or those at hand that are of its
+ * T02, T03: return the possible PCK certificates of the quote: its own, or the available ones of its
  * platform.
  *
  * A quote with a chain counts with the first certificate of it and no other. For certification data 1 to 3 the PCEID
@@ -141,7 +141,7 @@ export async function findPckChain(
   return { pck, issuer, ...(await rooted(issuer)) };
 }
 
-/** Require that no genuine list of the issuer names the certificate; none has to be at hand. */
+/** Require that no genuine list of the issuer names the certificate; no list is required. */
 export async function requireNotListed(
   crls: readonly Crl[],
   issuer: Issuer,

@@ -1,4 +1,4 @@
-/** What verified Intel quotes state: the claims that TDX and SGX share, and those of each. */
+/** Claims of verified Intel quotes: those that TDX and SGX share, and those of each. */
 
 import { type ClaimTree, type ClaimValue, type Claims, nestedClaims, without } from "../claims";
 import { ATTRIBUTE_BITS, type EnclaveReport } from "../sgx/structure";

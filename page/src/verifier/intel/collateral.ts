@@ -1,5 +1,5 @@
 /**
- * TCB info and QE identity at hand: which belongs, which is genuine, which is current (T08 to T10).
+ * Selection of available TCB info and QE identities: matching, genuine, current (T08 to T10).
  *
  * Several can belong: a directory holds the collateral of many platforms and dates. The best is tried first and the
  * next one when that fails, and the first failure is what is reported (intel-tdx-sgx.md 8, 14).
@@ -23,7 +23,7 @@ import { type Dated, type TcbInfo, parseTcbInfo } from "./tcb_info";
 const TCB_SIGNING = "tcb-signing";
 const TCB_SIGNING_NAME = "Intel SGX TCB Signing";
 
-/** Everything at hand, the root that the PCK chain reached, and the moment. */
+/** All available endorsements, the root that the PCK chain reached, and the moment. */
 export interface AtHand {
   readonly endorsements: Endorsements;
   readonly root: Issuer;
@@ -64,7 +64,7 @@ async function best<Content extends Dated>(
   const found: { document: IntelDocument; content: Content }[] = [];
   for (const document of endorsements.documents.filter((each) => each.kind === kind)) {
     const content = await refusalOf(() => read(document.body));
-    // One that cannot be read is nobody's, and is passed over.
+    // An unreadable one is ignored.
     if (!(content instanceof AttestError)) found.push({ document, content });
   }
   const belonging = found.filter(({ content }) => titleOf(content) === wanted);

@@ -2,7 +2,7 @@
  * Signed documents of Intel: TCB info and QE identity, as the exact bytes that were signed.
  *
  * Intel signs the text of a JSON value, not its meaning: one blank more breaks the signature. So a document is the
- * slice of the answer that its signature covers, and never written anew (intel-tdx-sgx.md 8, 17).
+ * slice of the answer that its signature covers, and never serialised again (intel-tdx-sgx.md 8, 17).
  */
 
 import { type Bytes, trimmedEnd, utf8, utf8Text } from "../bytes";
@@ -14,9 +14,9 @@ const KINDS = { tcbInfo: "tcb-info", enclaveIdentity: "qe-identity" } as const;
 
 export type DocumentKind = (typeof KINDS)[keyof typeof KINDS];
 
-/** A TCB info or QE identity as presented: a stranger's word until its signature is verified. */
+/** A TCB info or QE identity as presented: untrusted until its signature is verified. */
 export interface IntelDocument {
-  /** What it says it is, by the member that held it. */
+  /** Its kind, by the member that contains it. */
   readonly kind: DocumentKind;
   /** The JSON value, exactly as it was served and signed. */
   readonly body: Bytes;
@@ -42,7 +42,7 @@ export function parsePcsAnswer(data: Bytes): IntelDocument {
 
 /** Texts, and the characters that give JSON its structure. */
 const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\]:,]/gs;
-/** What each of them does to the depth. */
+/** Change of the depth for each of them. */
 const DEPTH: Readonly<Record<string, number>> = { "{": 1, "[": 1, "}": -1, "]": -1 };
 
 /** Cut a member's value out of the outermost object, in a text that was read before and has this member. */

@@ -1,5 +1,5 @@
 /**
- * What Intel's documents say about one platform: TCB level, TDX module, quoting enclave, and all three together.
+ * Evaluation of one platform by Intel's documents: TCB level, TDX module, quoting enclave, and all three together.
  *
  * Pure functions of values that were verified before, in the order of intel-tdx-sgx.md 11. A platform that no level
  * covers, and one that is revoked, fail here: no policy can allow them. Every other status is a result.
@@ -114,7 +114,7 @@ function moduleIdentity({ tdxModuleIdentities: known = [] }: TcbInfo, major: num
 
 // -- levels, and all together (T12)
 
-/** What is known of one platform, verified. */
+/** Verified facts about one platform. */
 export interface Platform {
   readonly pck: PckCertificate;
   /** Undefined for SGX. */
@@ -232,7 +232,7 @@ async function currentStatus(info: TcbInfo, { pck, td, qeLevel }: Platform): Pro
 // -- TD relaunch (section 13)
 
 /**
- * True if a TD only has to be started anew, since its host runs a newer module by now, and is not out of date itself.
+ * True if a restart of the TD is sufficient: its host runs a newer module and is not out of date itself.
  */
 function mayRelaunch(info: TcbInfo, { td, qeLevel }: Platform, { sgx, module }: Levels, status: TcbStatus): boolean {
   const now = td?.tee_tcb_svn_2;

@@ -18,7 +18,7 @@ const MAX_ENTRIES = 256;
 /** Makes a value of a member; an absent one is undefined. */
 export type Reader<T> = (value: JsonValue | undefined, path: string) => T;
 
-/** What a table of members makes: the same names, with what their readers make. */
+/** Result of a table of members: the same names, with the results of their readers. */
 export type Read<T extends Readonly<Record<string, Reader<unknown>>>> = { readonly [K in keyof T]: ReturnType<T[K]> };
 
 /** Whoever reads collateral passes over what is refused: no word more is needed. */
@@ -79,7 +79,7 @@ export const highestFirst = <T>(items: readonly T[], numbersOf: (item: T) => rea
     );
   });
 
-/** What a reader makes, and what is made of it. */
+/** Apply a function to the result of a reader. */
 export const then =
   <T, U>(read: Reader<T>, make: (made: T) => U): Reader<U> =>
   (value, path) =>
@@ -91,7 +91,7 @@ export const optional =
   (value, path) =>
     value === undefined ? otherwise : read(value, path);
 
-/** An object with these members; what nobody asks for is ignored. */
+/** An object with these members; other members are ignored. */
 export const object =
   <T extends Readonly<Record<string, Reader<unknown>>>>(table: T): Reader<Read<T>> =>
   (value, path) =>
@@ -101,7 +101,7 @@ export const object =
         ) as Read<T>)
       : malformed(path, "object");
 
-/** Read a document that is one JSON value, of a size that somebody would sign. */
+/** Read a document that is one JSON value of a plausible size. */
 export function parsed(raw: Bytes, path: string): JsonValue {
   if (raw.length > MAX_DOCUMENT_BYTES) malformed(path, MAX_DOCUMENT_BYTES);
   return jsonValue(raw, path);

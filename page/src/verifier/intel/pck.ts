@@ -21,7 +21,7 @@ export interface PckCertificate {
   readonly pce_id: Bytes;
   readonly fmspc: Bytes;
   readonly platform: {
-    /** Which of Intel's two CAs issued it, by the issuer's CN: `platform` or `processor`. */
+    /** Intel's CA that issued it, by the issuer's CN: `platform` or `processor`. */
     readonly ca: string;
     /** This and the next three are absent where the certificate does not say (Processor CA). */
     readonly instance_id: Bytes | undefined;

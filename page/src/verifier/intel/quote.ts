@@ -4,7 +4,7 @@
  *     header 48 | descriptor 6 (version 5) | body | u32 length | signature data | padding
  *
  * Every nested part must end exactly where its container ends. Bytes behind the declared length are padding: many
- * platforms append some. They are counted and shown, and vouch for nothing.
+ * platforms append some. They are counted and shown, and authenticate nothing.
  *
  * Spec: Intel DCAP, ECDSA quote format; intel-tdx-sgx.md 2 to 4, T01.
  */
@@ -16,7 +16,7 @@ import { need } from "../errors";
 import { ENCLAVE_REPORT_BYTES, type EnclaveReport, parseEnclaveReport } from "../sgx/structure";
 import { parseTdReport, TD_REPORT_BYTES, type TdReport } from "../tdx/structure";
 
-/** Real quotes have 4,600 to 8,000 bytes with their padding; configfs hands out up to 32 KiB. */
+/** Real quotes have 4,600 to 8,000 bytes with their padding; configfs returns up to 32 KiB. */
 const MAX_QUOTE_BYTES = 64 * 1024;
 const INTEL_QE_VENDOR = "939a7233f79c4ca9940a0db3957f0607";
 /** Certification data that holds the PCK certificate and its issuers, PEM. */
@@ -36,7 +36,7 @@ const CERTIFICATION_SIZES: Readonly<Record<number, number>> = { 1: 36, 2: 276, 3
 const HEADER = { version: "u2", key_type: "u2", tee_type: "u4", reserved: 4, vendor: 16, rest: 20 } as const;
 const TYPE_AND_SIZE = { type: "u2", size: "u4" } as const;
 const LENGTH = { length: "u4" } as const;
-/** What begins the signature data of version 3; from version 4 on the QE's part has a type and a size of its own. */
+/** Beginning of the signature data of version 3; from version 4 on, the QE's part has its own type and size. */
 const KEY = { signature: 64, attestationKey: 64 } as const;
 const QE = { report: ENCLAVE_REPORT_BYTES, qeReportSignature: 64, auth_size: "u2" } as const;
 const FIXED = { ...KEY, ...QE } as const;
@@ -45,7 +45,7 @@ const WRAPPED = { ...KEY, ...TYPE_AND_SIZE, ...QE } as const;
 const SIGNATURE_DATA = "signature data";
 const CERTIFICATION_DATA = "certification data";
 
-/** A quote as presented: a stranger's word until its signatures and chain are verified. */
+/** A quote as presented: untrusted until its signatures and chain are verified. */
 export interface Quote {
   readonly version: number;
   readonly tee: Tee;

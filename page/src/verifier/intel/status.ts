@@ -1,7 +1,7 @@
 /** TCB statuses in Intel's spelling, and how several become one (intel-tdx-sgx.md 9, 12). */
 
 /**
- * What a TCB level of a platform can say; what a level of the TDX module or the quoting enclave can are three of it.
+ * Statuses of a platform's TCB level; a level of the TDX module or the quoting enclave has three of them.
  */
 export const PLATFORM_STATUSES = [
   "UpToDate",
@@ -15,7 +15,7 @@ export const PLATFORM_STATUSES = [
 export const COMPONENT_STATUSES = ["UpToDate", "OutOfDate", "Revoked"] as const;
 
 export type ComponentStatus = (typeof COMPONENT_STATUSES)[number];
-/** What a whole verification can come to. */
+/** Possible results of a whole verification. */
 export type TcbStatus =
   (typeof PLATFORM_STATUSES)[number] | "TDRelaunchAdvised" | "TDRelaunchAdvisedConfigurationNeeded";
 

@@ -25,7 +25,7 @@ import { COMPONENT_STATUSES, PLATFORM_STATUSES } from "./status";
 
 const SVN = integer(0xffff);
 
-/** What TCB info and QE identity have in common: from when until when they count, both included. */
+/** Common part of TCB info and QE identity: first and last moment of their validity, inclusive. */
 export const DATES = { issueDate: moment, nextUpdate: moment, tcbEvaluationDataNumber: integer(0xffff_ffff) };
 
 const advisoryIDs = optional(list(word, 0), []);
@@ -54,7 +54,7 @@ const LEVEL = {
   advisoryIDs,
 };
 
-/** Who must have signed the TDX module, and with which attributes. */
+/** Required signer and attributes of the TDX module. */
 const MODULE = { mrsigner: hexOf(48), attributes: hexOf(8), attributesMask: hexOf(8) };
 /** The same for one major version of it (`TDX_01`), with its levels. */
 const MODULE_IDENTITY = object({ id: then(word, (id) => id.toUpperCase()), ...MODULE, tcbLevels: COMPONENT_LEVELS });

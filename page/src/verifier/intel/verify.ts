@@ -1,5 +1,5 @@
 /**
- * Is this quote genuine: made on Intel hardware, whole, unrevoked, of a platform that Intel knows? T02 to T12.
+ * Verification that a quote is genuine: from Intel hardware, complete, unrevoked, of a known platform. T02 to T12.
  *
  * `INTEL_STEPS` is the clause list. First what needs no collateral, in an order in which a forged quote is called false
  * before anything is called missing; then what Intel's collateral says, every step of it, so that a stale document
@@ -146,7 +146,7 @@ async function judgeAuthenticity(procedure: IntelProcedure, quote: Quote, given:
   });
 }
 
-/** T04: return the PCK certificates whose key signed the QE's report; that none is at hand is reported later. */
+/** T04: return the PCK certificates whose key signed the QE's report; their absence is reported later. */
 async function certifyingPcks(
   { qeReportSignature, report }: Quote,
   candidates: readonly PckCertificate[],
@@ -186,7 +186,7 @@ async function requireQuoteSignature({ attestationKey, signature, signedBytes }:
 
 // -- T07: revocation
 
-/** What any genuine list names is revoked, however old the list; only then are the dates judged. */
+/** A serial on any genuine list is revoked, even if the list is old; the dates are compared after that. */
 async function requireNotRevoked(chain: PckChain, { endorsements, at, unchecked }: Given): Promise<Told> {
   const { pck, issuer, root } = chain;
   const { crls } = endorsements;
@@ -195,7 +195,7 @@ async function requireNotRevoked(chain: PckChain, { endorsements, at, unchecked 
   const failure = refused.find(({ kind }) => kind === "revoked") ?? refused[0];
   const lists = found.map((each) => (each instanceof AttestError ? each.code : listText(each))).join("; ");
   if (!failure) return ["not listed", lists];
-  // Only that nothing current is at hand can be tolerated; what a list says counts all the same.
+  // Only the absence of a current list can be tolerated; a revocation on any list still counts.
   return [`current CRLs, not ${lists}`, reasonsOf(tolerated(failure, unchecked, "revocation")), "not evaluated"];
 }
 

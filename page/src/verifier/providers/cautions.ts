@@ -5,33 +5,32 @@ import type { Bytes } from "../bytes";
 import { type Machine, type Presented, isBound } from "./document";
 
 const MESSAGES: Readonly<Record<string, string>> = {
-  "freshness-not-evaluated": "no nonce was given: the document may be of any age, whatever nonce it names",
+  "freshness-not-evaluated": "no nonce was given: the document may be of any age, even if it names a nonce",
   "nonce-not-carried": "this form of document carries no nonce: it may be of any age",
   "keys-not-bound":
     "without a nonce REPORT_DATA could not be computed: nothing shows that a key belongs to the machine; " +
-    "encrypt to none, and verify with the nonce of your request",
+    "do not encrypt to its keys, and verify with the nonce of your request",
   "tls-not-bound":
     "REPORT_DATA names no TLS key: TLS ends outside the machine, and only content that is encrypted to a " +
     "key in the claim binding is hidden from the service in between",
   "key-of-app":
-    "a key service gives the signing key to every machine of the application: it does not single out this " +
+    "a key service gives the signing key to every machine of the application: it does not identify this " +
     "machine, and stays the same after an update",
   "gpus-by-nonce":
-    "only an equal nonce ties the GPUs to the CPU: GPUs of another machine that answered the same nonce " +
-    "would pass",
-  "gpus-not-shown": "no GPU came with a machine that serves a model",
-  "switches-not-shown": "several GPUs came without any evidence of NVSwitches",
+    "only an equal nonce ties the GPUs to the CPU: GPUs of another machine that answer the same nonce " + "pass",
+  "gpus-not-shown": "a machine that serves a model gave no evidence of a GPU",
+  "switches-not-shown": "several GPUs were given without evidence of NVSwitches",
   "code-by-compose-hash":
-    "the compose hash covers app-compose and no values of its environment, no images without a digest, " +
-    "and nothing that containers fetch",
-  "code-reported": "the compose hash covers a manager; which containers it started is its own report",
+    "the compose hash covers app-compose, but not the values of its environment, images without a digest, " +
+    "or data that containers fetch",
+  "code-reported": "the compose hash covers a manager; the list of containers that it started is its own statement",
   "code-not-shown":
-    "the measurements have no published reference values: what runs in the machine is decided by its " + "operator",
+    "the measurements have no published reference values: the operator of the machine decides which " + "software runs",
   "measurements-not-compared": "the measurements were not compared with the signed ones of a release",
-  "weights-not-proven": "nothing measured names the weights of the model",
-  "instances-without-evidence": "keys were given for instances without evidence: nothing is known about those",
+  "weights-not-proven": "no measurement covers the weights of the model",
+  "instances-without-evidence": "keys were given for instances without evidence: these instances are not verified",
   "never-proven":
-    "no such document proves the model's name, the physical place of a machine, an answer, or that " +
+    "a document of this kind does not prove the model's name, the physical place of a machine, an answer, or that " +
     "developer tools of the GPUs are off",
 };
 

@@ -20,7 +20,7 @@ export const MAX_NAME_CHARACTERS = 48;
 /** The parts of a machine's evidence that commit to others, read and not verified. */
 export interface Presented {
   readonly reportData: Bytes;
-  /** The signed part of the CPU's report: its signature, and bytes behind it, can be written anew. */
+  /** The signed part of the CPU's report: its signature, and bytes behind it, can be changed by anyone. */
   readonly cpu: Bytes;
   /** Of each GPU and switch; the key is that of its device certificate. */
   readonly devices: readonly { readonly name: string; readonly nonce: Bytes; readonly key: Bytes | undefined }[];
@@ -62,7 +62,7 @@ export interface ProviderDocument {
   readonly cautions?: readonly string[];
 }
 
-/** Whether REPORT_DATA commits to any key. */
+/** True if REPORT_DATA commits to any key. */
 export const isBound = (keys: ClaimTree): boolean => Object.values(keys).some((key) => key !== undefined);
 
 // -- comparisons

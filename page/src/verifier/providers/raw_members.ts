@@ -2,7 +2,7 @@
 
 import { type Bytes, utf8Text } from "../bytes";
 
-/** Where the value of a member stands in the text. */
+/** Position of a member's value in the text. */
 export type Place = readonly [begin: number, end: number];
 
 /** The place of each member of an object that `jsonValue` has read. */

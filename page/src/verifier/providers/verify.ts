@@ -107,7 +107,7 @@ async function addVerified(
   const attempt = async (evidence: Evidence, prefix: string): Promise<VerifiedMachine | undefined> => {
     const verified = await refusalOf(async () => {
       const machine = await verifyMachine(evidence);
-      // Each item of a machine counts: one that nobody judged leaves something out.
+      // Each item of a machine counts: an unverified one leaves a gap.
       const { ignored_items: ignored = [] } = machine;
       need(!ignored.length, "unsupported", "evidence-unsupported", "items that are judged", ignored);
       return machine;

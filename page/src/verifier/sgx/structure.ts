@@ -40,7 +40,7 @@ export const ATTRIBUTE_BITS: Readonly<Record<string, number>> = {
   aex_notify: 10,
 };
 
-/** An enclave report as presented: a stranger's word until the signature over it is verified. */
+/** An enclave report as presented: untrusted until the signature over it is verified. */
 export type EnclaveReport = Decoded<typeof LAYOUT>;
 
 /** Read an enclave report of exactly 384 bytes. */

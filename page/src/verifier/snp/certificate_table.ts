@@ -28,7 +28,7 @@ export interface TableEntry {
   readonly data: Bytes;
 }
 
-/** Whether bytes begin with a kind of entry that is known. */
+/** True if bytes begin with a known kind of entry. */
 export const beginsTable = (data: Uint8Array): boolean => hex(data.subarray(0, 16)) in KINDS;
 
 /** Read a table with its padding; entries with an unknown GUID are skipped, as GHCB asks: `snp-table-malformed`. */

@@ -1,4 +1,4 @@
-/** What a verified SEV-SNP report states. */
+/** Claims of a verified SEV-SNP report. */
 
 import { type Bytes, isZero, padded } from "../bytes";
 import { type Claims, type ClaimValue, nestedClaims, without } from "../claims";

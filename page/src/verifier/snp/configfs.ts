@@ -1,4 +1,4 @@
-/** What configfs-tsm hands out, as clients of other projects write it down. */
+/** Output of configfs-tsm, as clients of other projects store it. */
 
 import "../shared";
 import type { Bytes } from "../bytes";

@@ -14,7 +14,7 @@ import { verifySnp } from "./verify";
 const SHORTEST_TABLE_BYTES = 24;
 
 /**
- * What is known of a report until it is verified.
+ * Facts about a report before it is verified.
  *
  * @param leaves DER of the certificates presented as VCEK or VLEK; one that cannot be read refuses
  * @param presented other certificates and lists that came along
@@ -40,7 +40,7 @@ export async function readParts(raw: Bytes, table: Bytes): Promise<ParsedCpu> {
   const { certificates, crls } = nothingFound();
   for (const { kind, data } of parseTable(table)) {
     if (kind.startsWith("V")) leaves.push(data);
-    // What cannot be read is missing.
+    // Unreadable endorsements count as missing.
     if (kind.startsWith("A")) await refusalOf(() => certificates.push(parseCertificate(data)));
     if (kind.startsWith("C")) await refusalOf(() => crls.push(parseCrl(data)));
   }

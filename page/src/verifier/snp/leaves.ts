@@ -12,7 +12,7 @@ import { type Certificate, extensionOf, parseCertificate } from "../x509";
 import type { SnpReport } from "./structure";
 import { PRODUCTS, type Product, type Tcb, partsOf, tcbBytes } from "./tcb";
 
-/** Which key signed: that of the chip (VCEK) or one that AMD lent to a cloud provider (VLEK). */
+/** Signing key: that of the chip (VCEK), or one that AMD issued to a cloud provider (VLEK). */
 export type LeafKind = "VCEK" | "VLEK";
 
 /** A leaf with its extensions decoded; not trusted until its chain is verified. */
@@ -37,7 +37,7 @@ const demand: Demand = demandsOf("chain", "snp-leaf-malformed");
 class Extensions {
   constructor(private readonly certificate: Certificate) {}
 
-  /** What an extension holds; undefined where there is none. */
+  /** Content of an extension; undefined if it is absent. */
   raw(arcs: string): Bytes | undefined {
     return extensionOf(this.certificate, `1.3.6.1.4.1.3704.1.${arcs}`)?.value;
   }
@@ -143,7 +143,7 @@ export async function candidates(
   return found.sort((a, b) => misfit(a, report, at) - misfit(b, report, at)).slice(0, MAX_CANDIDATES);
 }
 
-/** How badly a leaf fits, judged without any signature; only the order of trying depends on it. */
+/** Mismatch of a leaf, without any signature; it affects only the order of attempts. */
 function misfit(leaf: SnpLeaf | AttestError, report: SnpReport, at: number): number {
   if (leaf instanceof AttestError) return 16;
   const { hwid, tcb, product, certificate, unknownValues } = leaf;

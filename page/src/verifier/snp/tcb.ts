@@ -32,7 +32,7 @@ const PARTS_OF_TURIN: readonly Part[] = [
 
 export const partsOf = (product: Product): readonly Part[] => (product === "Turin" ? PARTS_OF_TURIN : PARTS);
 
-/** Whether every component of `a` is at least that of `b`, which is of the same product line. */
+/** True if every component of `a` is at least that of `b`, which is of the same product line. */
 export const covers = (a: Tcb, b: Tcb): boolean => Object.keys(a).every((name) => a[name]! >= b[name]!);
 
 /** Two of the same product line are the same when their texts are. */

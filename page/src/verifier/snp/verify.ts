@@ -1,5 +1,5 @@
 /**
- * Is this report genuine: made by AMD hardware, whole, current, unrevoked? Checks S01 to S13 of sev-snp.md.
+ * Verification that a report is genuine: from AMD hardware, complete, current, unrevoked. S01 to S13 of sev-snp.md.
  *
  * `SNP_STEPS` is the clause list, and `verifyWith` the procedure that takes its steps in order. Steps whose refusal
  * would
@@ -182,7 +182,7 @@ function signingKind({ key_info }: SnpReport): LeafKind {
   return kind;
 }
 
-/** S03, S04: only leaves of the other kind are at hand, or none at all. */
+/** S03, S04: only leaves of the other kind are available, or none. */
 function noLeaf(kind: LeafKind, presented: readonly Bytes[], { endorsements }: Given): Promise<never> {
   const other = kind === "VCEK" ? "VLEK" : "VCEK";
   const isThere = presented.length > 0 || withCommonName(endorsements, `SEV-${other}`).length > 0;

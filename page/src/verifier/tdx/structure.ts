@@ -61,7 +61,7 @@ export const XFAM_FIXED_ONE = 0x3n;
 /** Bits that a TD of today may set. */
 export const XFAM_KNOWN = 0x0006dbe7n;
 
-/** A TD report as presented: a stranger's word until the quote's signature is verified. */
+/** A TD report as presented: untrusted until the quote's signature is verified. */
 export interface TdReport extends Decoded<typeof TDX_1_0> {
   /** Absent where the body type has no such field; so are the next. */
   readonly tee_tcb_svn_2?: Bytes;

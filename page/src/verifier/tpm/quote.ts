@@ -19,7 +19,7 @@ const SELECT_BYTES = 3;
 
 const demand: Demand = demandsOf("malformed", "tpm-quote-malformed");
 
-/** A quote as presented: a stranger's word until its signature is verified. */
+/** A quote as presented: untrusted until its signature is verified. */
 export type TpmQuote = ReturnType<typeof parseTpmQuote>;
 
 /**
@@ -67,7 +67,7 @@ export function parseTpmQuote(data: Bytes) {
   return { claims: { ...claims, safe: Boolean(claims.safe) }, selections, pcrDigest };
 }
 
-/** The registers that a quote covers, ascending, with their values; nobody signed any others. */
+/** The registers that a quote covers, ascending, with their values; no others are signed. */
 export type PcrValues = readonly (readonly [register: number, value: Bytes])[];
 
 /** Refuses with `tpm-pcr-bank-unexpected`, `tpm-pcr-count-mismatch` or `tpm-pcr-digest-mismatch`. */

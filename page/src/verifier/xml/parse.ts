@@ -51,7 +51,7 @@ const ATTRIBUTE = /([\w.:-]+)\s*=\s*(["'])(.*?)\2/gs;
 const RESERVED_URI = "http://www\\.w3\\.org/(?:XML/1998/namespace|2000/xmlns/)";
 const ABSOLUTE_URI = "[A-Za-z][\\w+.-]*:[\\w.~:/?#[\\]@!$&'()*+,;=%-]*";
 const DECLARED = new RegExp(`^(?:xmlns=|xmlns(?!:xml(?:ns)?=)[^=]*=(?!${RESERVED_URI}$)${ABSOLUTE_URI})$`);
-/** What the expressions find; a group that took no part is undefined, which only `end` and `empty` are asked for. */
+/** Result of the expressions; a group without a match is undefined, which is read only for `end` and `empty`. */
 type Groups = Iterable<readonly [string, string, string, string, string, string]>;
 const NAMES: Readonly<Record<string, string>> = {
   "&": "amp",

@@ -23,7 +23,7 @@ const DIGEST_BYTES = 48;
 
 /** A document and what its signature says. */
 export interface SignedDocument {
-  /** Without the Signature: of exactly the bytes that were signed if `isSigned`, else as nobody vouches for it. */
+  /** Without the Signature: of exactly the bytes that were signed if `isSigned`, else unauthenticated. */
   readonly root: XmlElement;
   /** In the order of KeyInfo; the first one's key is the one that verified. */
   readonly certificates: readonly Certificate[];
@@ -34,7 +34,7 @@ export interface SignedDocument {
 /**
  * Read a document with an enveloped signature of the one accepted shape, and verify the signature.
  *
- * Whose certificate it is, is not judged here: no key is taken from the document, no chain followed.
+ * The signer is not checked here: no key is taken from the document, and no chain is followed.
  *
  * @throws AttestError `rim-malformed`.
  */

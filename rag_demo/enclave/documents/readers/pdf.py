@@ -16,7 +16,7 @@ import pypdfium2.raw as pdfium
 from rag_demo.enclave.documents.page_writer import Out, UnreadableDocumentError
 
 _PARAGRAPH_GAP = 1.4
-"""As a multiple of the usual gap between two lines, or of the height of a letter if that is more."""
+"""Gap of a paragraph: a multiple of the usual gap between two lines, or of the height of a letter if that is more."""
 _SIZE_CHANGE = 1.25
 # PDFium puts U+FFFE in place of a removed hyphen and the end of its line.
 _TAKEN_HYPHEN = re.compile("\ufffe(.?)", re.DOTALL)
