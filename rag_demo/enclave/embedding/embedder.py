@@ -32,12 +32,21 @@ class TextEmbedder(ClosedOnExit):
         encoder: makes vectors of those; closed with this object.
         threads: number of batches computed side by side, for all callers together.
         fingerprint: names the model; empty where it is not needed.
+        languages: that it knows well, ISO 639-1; empty for a model of many languages.
     """
 
     def __init__(
-        self, tokens: WordPiece, encoder: NumpyEncoder, *, max_tokens: int, threads: int, fingerprint: str = ""
+        self,
+        tokens: WordPiece,
+        encoder: NumpyEncoder,
+        *,
+        max_tokens: int,
+        threads: int,
+        fingerprint: str = "",
+        languages: tuple[str, ...] = (),
     ) -> None:
         self.fingerprint = fingerprint
+        self.languages = languages
         self.dimensions = encoder.dimensions
         self.max_tokens = max_tokens
         self._workers = ThreadPoolExecutor(threads, thread_name_prefix="embedding")

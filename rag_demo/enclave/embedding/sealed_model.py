@@ -76,7 +76,14 @@ def load_embedder(model: ModelFiles) -> TextEmbedder:
     # The weights last, after everything else was checked.
     encoder = NumpyEncoder(read_weights(model, config), config)
     threads = max(1, len(os.sched_getaffinity(0)))
-    return TextEmbedder(tokens, encoder, max_tokens=max_tokens, threads=threads, fingerprint=fingerprint_of(model))
+    return TextEmbedder(
+        tokens,
+        encoder,
+        max_tokens=max_tokens,
+        threads=threads,
+        fingerprint=fingerprint_of(model),
+        languages=("en",),
+    )
 
 
 def seal_model(

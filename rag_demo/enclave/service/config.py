@@ -93,7 +93,8 @@ def _change(document: dict[str, Any], name: str, value: object) -> None:  # Any:
         if not isinstance(document, dict):
             raise _invalid(name, "a table", f"a {type(document).__name__}")
     if name == "llm.url" and value != document.get(last):
-        document.pop("inside_boundary", None)  # the reason in the file is for the address in the file alone
+        for word in ("inside_boundary", "weights"):  # what the file says is about the address in the file alone
+            document.pop(word, None)
     document[last] = value
 
 
@@ -293,7 +294,10 @@ def _llm(reader: _Reader) -> LlmSettings:
     if not url.startswith(("http://", "https://")):
         raise _invalid("llm.url", "an address that starts with http:// or https://", repr(url)[:80])
     llm = LlmSettings(
-        url=url, model=reader.maybe("model") or "default", inside_boundary=reader.maybe("inside_boundary")
+        url=url,
+        model=reader.maybe("model") or "default",
+        inside_boundary=reader.maybe("inside_boundary"),
+        weights=reader.maybe("weights"),
     )
     reader.done()
     return llm

@@ -70,11 +70,13 @@ class LlmSettings:
     Attributes:
         url: of a server with OpenAI's protocol.
         inside_boundary: the reason why it is inside the TEE, where its address is not this machine's own.
+        weights: how its weights are known, in words, for the readers of its answers.
     """
 
     url: str
     model: str = "default"
     inside_boundary: str | None = None
+    weights: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
