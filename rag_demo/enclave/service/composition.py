@@ -13,7 +13,7 @@ from rag_demo.enclave.answers import GeneratedAnswerer, LanguageModel, PassagesA
 from rag_demo.enclave.answers.language import WEIGHTS_UNKNOWN
 from rag_demo.enclave.documents import DocumentLimits, parse, split
 from rag_demo.enclave.documents.sentences import sentences
-from rag_demo.enclave.embedding import open_sealed_embedder
+from rag_demo.enclave.embedding import open_sealed_models
 from rag_demo.enclave.interfaces import Embedder, IndexedPassage, Page
 from rag_demo.enclave.languages import language_of
 from rag_demo.enclave.service.resources import Answerer, OpenBench, ReadyResources, ReleasedKeys
@@ -21,7 +21,6 @@ from rag_demo.enclave.service.settings import EnclaveSettings
 from rag_demo.enclave.store import SqliteStore, StoreLimits
 
 MAX_PEM_BYTES: Final = 64 * 1024
-MODEL_NAME: Final = "all-MiniLM-L6-v2"
 ROOM_FOR_MARKS: Final = 2
 """Number of the model's own tokens among those that it reads."""
 
@@ -43,13 +42,15 @@ def bench_of(settings: EnclaveSettings) -> OpenBench:
 
     def opened(keys: ReleasedKeys) -> ReadyResources:
         with ExitStack() as undo:
-            embedder = open_sealed_embedder(
+            embedder, reranker = open_sealed_models(
                 settings.model.place,
                 key=bytes(keys.model),
                 trusted=trusted,
                 model=settings.model.model_id,
             )
             undo.callback(embedder.close)
+            if reranker is not None:
+                undo.callback(reranker.close)
             store = SqliteStore.open(
                 settings.database,
                 keys.database,
@@ -59,7 +60,13 @@ def bench_of(settings: EnclaveSettings) -> OpenBench:
             )
             undo.pop_all()
         return ReadyResources(
-            model_name=MODEL_NAME, embedder=embedder, store=store, read=reading, split=_passages, answerer=answerer
+            model_name=settings.model.name,
+            embedder=embedder,
+            reranker=reranker,
+            store=store,
+            read=reading,
+            split=_passages,
+            answerer=answerer,
         )
 
     return opened

@@ -40,6 +40,7 @@ from attest.errors import ConfigurationError, EvidenceError
 from attest.release import KeyReference
 from attest.session import SessionSettings, load_settings
 from rag_demo.enclave.service.settings import (
+    MODEL_NAME,
     POSTGRES_SCHEMES,
     EnclaveSettings,
     KeySource,
@@ -236,6 +237,7 @@ def _model(reader: _Reader) -> ModelSettings:
         place=reader.folder / reader.text("place"),
         trust=tuple(reader.folder / one for one in reader.texts("trust")),
         model_id=_model_id(reader.maybe("model_id")),
+        name=reader.maybe("name") or MODEL_NAME,
     )
 
 

@@ -49,11 +49,15 @@ class MachineSettings:
     endorsements: tuple[Path, ...] = ()
 
 
+MODEL_NAME: Final = "all-MiniLM-L6-v2"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
     """The embedding model, sealed.
 
     Attributes:
+        name: shown to users.
         trust: files with the public keys of the accepted signers.
         model_id: expected sealing, 16 bytes; None accepts any of its owner's.
     """
@@ -61,6 +65,7 @@ class ModelSettings:
     place: Path
     trust: tuple[Path, ...]
     model_id: bytes | None = None
+    name: str = MODEL_NAME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
