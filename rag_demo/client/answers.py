@@ -143,6 +143,14 @@ class Answer:
     text: str
     citations: tuple[Citation, ...]
 
+    @property
+    def source(self) -> str:
+        """Where the words of the answer are from, in words."""
+        if self.model is None:
+            return "quoted from your documents"
+        model = self.model
+        return f"written by the language model {model.name}, {model.where}; its weights: {model.weights}"
+
 
 Reply: TypeAlias = Passage | AnswerText | Answer
 

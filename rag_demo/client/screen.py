@@ -78,14 +78,6 @@ def facts_of(claims: Mapping[str, JsonValue], *, prefix: str = "") -> Iterator[t
             yield f"{prefix}{name}", str(value)
 
 
-def kind_of(answer: Answer) -> str:
-    """Return in words where the words of an answer are from."""
-    if answer.model is None:
-        return "quoted from your documents"
-    model = answer.model
-    return f"written by the language model {model.name}, {model.where}; its weights: {model.weights}"
-
-
 def language_hint(document: Document, languages: tuple[str, ...]) -> str:
     """Return what to know about a document in a language that the embedding model does not know; else nothing."""
     if not languages or not document.language or document.language in languages:
@@ -213,7 +205,7 @@ class Screen:
         """Write the sources of an answer, and its kind."""
         for one in answer.citations:
             self.line(f"  [{one.number}] {one.name} {one.place}".rstrip(), "dim")
-        self.line(f"  ({kind_of(answer)})", "dim")
+        self.line(f"  ({answer.source})", "dim")
 
     def progress(self, step: Sent | UploadProgress) -> None:
         """Show the progress of an upload: a bar on a terminal, nothing elsewhere."""

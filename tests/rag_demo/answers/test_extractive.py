@@ -22,7 +22,7 @@ class Turned:
 
     dimensions = 2
     max_tokens = 256
-    languages = ()
+    languages: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         self.asked: list[str] = []

@@ -83,7 +83,7 @@ def xlm_model(*, weights: Mapping[str, bytes] | None = None, **documents: object
         "tokenizer.json": documents.get("tokenizer", TOKENIZER),
     }
     return SmallModel(
-        {name: raw(one) for name, one in files.items()} | (weights or {"model.safetensors": save(xlm_arrays())})
+        {name: raw(one) for name, one in files.items()} | dict(weights or {"model.safetensors": save(xlm_arrays())})
     )
 
 

@@ -147,7 +147,7 @@ def text_of(html: str) -> str:
     return "\n\n".join(found)
 
 
-def _run(html: str, block: Callable[[str, bool, bool], None]) -> None:
+def _run(html: str, block: Callable[[str, bool, Line], None]) -> None:
     parser = _Text(block)
     try:
         parser.feed(html)
