@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.rag.multilingual import paper
 from rag_demo.enclave.documents import (
     DocumentError,
     DocumentKind,
@@ -32,6 +33,13 @@ def test_a_pdf_has_its_pages_paragraphs_and_whole_words() -> None:
         ]
         assert reading.kind is DocumentKind.PDF
     assert [(one.pages, one.of) for one in told] == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
+def test_the_cells_of_a_row_in_a_pdf_are_set_apart() -> None:
+    rows = "Metformin 500 mg  one in the morning\nL-Thyroxin  one\nA line that is only text."
+    assert texts(paper.pdf([rows]), "a.pdf") == [
+        "Metformin 500 mg\tone in the morning\nL-Thyroxin\tone\nA line that is only text."
+    ]
 
 
 def test_a_docx_has_the_pages_that_it_tells_of() -> None:
