@@ -149,7 +149,7 @@ def test_markdown_has_its_words_without_the_marks() -> None:
         (
             samples.docx_of(samples.document_xml('<w:p><w:r><w:br w:type="page"/><w:t>y</w:t></w:r></w:p>')),
             "a.docx",
-            [False, False],
+            [False],
         ),
     ],
 )

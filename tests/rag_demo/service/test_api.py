@@ -50,7 +50,7 @@ def test_a_document_is_stored_listed_asked_about_and_deleted(site: Site) -> None
         assert told[-2][1] == {"pages": 2, "of": 2, "passages": 3, "of_passages": 3}
         stored = told[-1][1]["document"]
         assert (stored["name"], stored["media_type"], stored["size"]) == ("lease é.txt", "text/plain", len(LEASE))
-        assert (stored["pages"], stored["passages"]) == (2, 3)
+        assert (stored["pages"], stored["passages"], stored["language"]) == (2, 3, "en")
         assert re.fullmatch("[0-9a-f]{32}", stored["id"])
         assert client.get("/v1/documents").json() == {"schema": "rag.documents/1", "documents": [stored]}
         replies = ask(client, "Whose is the garden?")

@@ -104,7 +104,8 @@ def _far(page: pypdfium2.PdfTextPage, blank: int) -> bool:
     if before is None or after is None:
         return False
     gap: float = after.left - before.right
-    return gap > _COLUMN_GAP * (before.top - before.bottom)
+    height: float = before.top - before.bottom
+    return gap > _COLUMN_GAP * height
 
 
 class _Step(NamedTuple):
