@@ -68,8 +68,8 @@ def refusal(*, every: int = 1) -> Figure:
     quoted = _share([words in extract.text for extract, words in known])
     detail = (
         f"threshold {KNOWN_LANGUAGE.threshold}: of {len(known)} questions with an answer {_share(answered):.1%} get "
-        f"one, {quoted:.1%} with the words that answer; of {len(refused)} without one {_share(refused):.1%} are refused. "
-        f"Of those at odd places: {_share(answered[1::2]):.1%} and {_share(refused[1::2]):.1%}"
+        f"one, {quoted:.1%} with the words that answer; of {len(refused)} without one {_share(refused):.1%} are "
+        f"refused. Of those at odd places: {_share(answered[1::2]):.1%} and {_share(refused[1::2]):.1%}"
     )
     return Figure(id="rag-refusal-rate", value=_share(refused), bar=None, better="higher", detail=detail)
 
