@@ -1,14 +1,19 @@
 """The language of a text, and the stems of its words."""
 
+import re
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
 import Stemmer
 from hypothesis import given
 from hypothesis import strategies as st
+from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from fixtures.rag.multilingual.questions import LANGUAGES
 from rag_demo.enclave.languages import is_function_word, language_of, stems_of, words_of
+from rag_demo.enclave.languages.detection import LANGUAGES as LANGUAGES_TOLD_APART
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -70,3 +75,24 @@ def test_no_word_of_a_document_stays_in_a_cache(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("rag_demo.enclave.languages.terms.Stemmer", SimpleNamespace(Stemmer=stemmer))
     assert list(stems_of("Quarzwindungen", "de")) == ["quarzwind"]
     assert made == [("german", 0)]  # the size of its cache
+
+
+def test_the_model_is_read_without_a_temporary_file_and_gives_what_the_package_gives() -> None:
+    program = """
+import sys
+made = []
+def watch(event, arguments):
+    if event == "open" and isinstance(arguments[2], int) and arguments[2] & (1 | 2 | 64):
+        made.append(arguments[0])
+sys.addaudithook(watch)
+from rag_demo.enclave.languages import language_of
+print(language_of("The lease runs for five years."), made)
+"""
+    said = subprocess.run([sys.executable, "-B", "-c", program], capture_output=True, text=True, check=True)
+    assert said.stdout == "en []\n"
+    package = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    package.set_languages(LANGUAGES_TOLD_APART)
+    for labelled in LANGUAGES.values():
+        for one in labelled.answered[:5]:
+            text = " ".join(re.findall(r"[^\W\d_]+", one.question))
+            assert package.classify(text)[0] == language_of(one.question)
