@@ -43,7 +43,7 @@ from attest.sealed.s3_source import S3Source, S3Store
 from attest.sealed.safetensors import load_tensors, open_tensors
 from attest.sealed.segment_reader import SealedReader
 from attest.sealed.signing_keys import read_trusted_key
-from attest.sealed.sources import FileSource, Source
+from attest.sealed.sources import FileSource, Readable, Source
 from attest.sealed.stores import FileStore, FolderStore
 from attest.sealed.tensor_set import ModelFiles, TensorSet, load_model, open_model
 
@@ -58,6 +58,7 @@ __all__ = [
     "KeySource",
     "ModelFiles",
     "ModelResource",
+    "Readable",
     "RetryPolicy",
     "S3Source",
     "S3Store",

@@ -26,13 +26,15 @@ class ServiceState:
         state: ``locked``, ``unlocking``, ``ready`` or ``stopped``.
         why: the reason why it is not ready, for people; empty where it is ready.
         simulated: true if it declares a simulated machine.
-        answers: ``passages``: sentences of the documents; ``generated``: written by a language model.
+        answers: ``quoted``: text of the documents; ``written``: by a language model.
+        languages: that the embedding model knows well, ISO 639-1; empty for many, and before the service is ready.
     """
 
     state: str
     why: str
     simulated: bool
     answers: str
+    languages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,8 @@ class Document:
     Attributes:
         id: 32 hexadecimal digits.
         size: bytes.
-        pages: number of pages with text.
+        pages: number of pages with text; 0 where its format has none.
+        language: ISO 639-1, as its text shows; empty where it does not.
     """
 
     id: str
@@ -52,6 +55,7 @@ class Document:
     pages: int
     passages: int
     added: datetime
+    language: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,18 +80,36 @@ class Citation:
 
     Attributes:
         document: the document's id.
-        page: from 1.
+        page: from 1; None where the document's format has no pages.
+        section: the heading above it; empty without one.
     """
 
     number: int
     document: str
     name: str
-    page: int
+    page: int | None
+    section: str
+
+    @property
+    def place(self) -> str:
+        """The place in the document, in words; empty where there is none to name."""
+        if self.page is not None:
+            return f"p. {self.page}"
+        return f'section "{self.section}"' if self.section else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """A language model that wrote an answer: where it runs, and how its weights are known, in words of the service."""
+
+    name: str
+    where: str
+    weights: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage(Citation):
-    """A passage that supports an answer, with its text and its answering sentences, verbatim.
+    """A passage that supports an answer, with its text and the stretches of it that answer, verbatim.
 
     Attributes:
         score: greater is better.
@@ -111,13 +133,23 @@ class Answer:
 
     Attributes:
         known: true if the documents hold an answer.
-        kind: ``passages``: sentences of the documents; ``generated``: written by a language model in the machine.
+        kind: ``quoted``: text of the documents; ``written``: by a language model.
+        model: that wrote it; None for a quotation.
     """
 
     known: bool
-    kind: Literal["passages", "generated"]
+    kind: Literal["quoted", "written"]
+    model: Writer | None
     text: str
     citations: tuple[Citation, ...]
+
+    @property
+    def source(self) -> str:
+        """Where the words of the answer are from, in words."""
+        if self.model is None:
+            return "quoted from your documents"
+        model = self.model
+        return f"written by the language model {model.name}, {model.where}; its weights: {model.weights}"
 
 
 Reply: TypeAlias = Passage | AnswerText | Answer
@@ -183,7 +215,14 @@ def state_of(document: JsonValue) -> ServiceState:
         why=_why(members.get("why")),
         simulated=members.flag("simulated"),
         answers=members.text("answers"),
+        languages=_languages(members.get("model")),
     )
+
+
+def _languages(value: JsonValue) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    return tuple(one for one in _Members(value, "state.model").several("languages") if isinstance(one, str))
 
 
 def _why(value: JsonValue) -> str:
@@ -225,6 +264,7 @@ def document_of(document: JsonValue) -> Document:
         pages=members.count("pages"),
         passages=members.count("passages"),
         added=added,
+        language=members.text("language"),
     )
 
 
@@ -254,14 +294,25 @@ def answer_of(document: Mapping[str, JsonValue]) -> Answer:
     """Read an answer; errors as ``state_of``."""
     members = _Members(document, "answer")
     kind = members.text("kind")
-    if kind not in {"passages", "generated"}:
-        raise malformed("answer.kind: expected passages or generated")
+    if kind not in {"quoted", "written"}:
+        raise malformed("answer.kind: expected quoted or written")
     return Answer(
         known=members.flag("known"),
-        kind="generated" if kind == "generated" else "passages",
+        kind="written" if kind == "written" else "quoted",
+        model=_writer(members.get("model"), kind),
         text=members.text("text"),
         citations=tuple(_citation(_Members(one, "answer.citations")) for one in members.several("citations")),
     )
+
+
+def _writer(value: JsonValue, kind: str) -> Writer | None:
+    """Read the model of a written answer; a quotation has none, so that neither can pass for the other."""
+    if (value is None) != (kind == "quoted"):
+        raise malformed("answer.model: expected a model for a written answer, and none for a quotation")
+    if value is None:
+        return None
+    members = _Members(value, "answer.model")
+    return Writer(name=members.text("name"), where=members.text("where"), weights=members.text("weights"))
 
 
 def _passage(members: _Members) -> Passage:
@@ -278,7 +329,8 @@ def _citation(members: _Members) -> Citation:
         number=members.count("number", least=1),
         document=members.text("document"),
         name=members.text("name"),
-        page=members.count("page", least=1),
+        page=None if members.get("page") is None else members.count("page", least=1),
+        section=members.text("section"),
     )
 
 

@@ -13,7 +13,7 @@ from attest.terminal import ReaderGoneError
 from rag_demo.client.answers import AnswerText, Document, ServiceState
 from rag_demo.client.client import RagClient, ReplyStream
 from rag_demo.client.monitor import Watch
-from rag_demo.client.screen import Screen, facts_of
+from rag_demo.client.screen import Screen, facts_of, language_hint
 
 _HELP: Final = (
     "a line without a slash is a question",
@@ -39,6 +39,7 @@ class Chat:
         self._watch_seconds = watch_seconds
         self._listed: tuple[Document, ...] = ()
         self._shown = ""
+        self._languages: tuple[str, ...] = ()
         self._commands: dict[str, Callable[[], object]] = {
             "check": self._check,
             "documents": self._documents,
@@ -118,6 +119,8 @@ class Chat:
         written = False
         for reply in asking:
             if isinstance(reply, AnswerText):
+                if not written:
+                    self._screen.line("a language model writes:", "odd")
                 written = True
                 self._screen.piece(reply.delta)
         if written:
@@ -139,6 +142,7 @@ class Chat:
             state = self._client.check()
         finally:
             self._screen.standing(self._client.standing)
+        self._languages = state.languages
         self._screen.line(f"  the service is {state.state}" + (f": {state.why}" if state.why else ""))
 
     def _upload(self, rest: str) -> None:
@@ -150,9 +154,10 @@ class Chat:
             raise _usage("/upload FILE: expected one file, in quotes if its name has blanks")
         stored = self._client.upload(Path(words[0]).expanduser(), progress=self._screen.progress)
         document = stored.document
-        self._screen.line(
-            f"stored {document.name}: {document.pages} pages, {document.passages} passages (sealed to {stored.sent_to})"
-        )
+        pages = f"{document.pages} pages, " if document.pages else ""
+        self._screen.line(f"stored {document.name}: {pages}{document.passages} passages (sealed to {stored.sent_to})")
+        if hint := language_hint(document, self._languages):
+            self._screen.line(f"  {hint}", "odd")
 
     def _documents(self) -> None:
         self._listed = self._client.documents()

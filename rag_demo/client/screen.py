@@ -78,6 +78,23 @@ def facts_of(claims: Mapping[str, JsonValue], *, prefix: str = "") -> Iterator[t
             yield f"{prefix}{name}", str(value)
 
 
+def language_hint(document: Document, languages: tuple[str, ...]) -> str:
+    """Return what to know about a document in a language that the embedding model does not know; else nothing."""
+    if not languages or not document.language or document.language in languages:
+        return ""
+    known = ", ".join(languages)
+    return f"its language is {document.language}; the model in use knows {known} best, so it is searched by words"
+
+
+def _measures(document: Document) -> Iterator[str]:
+    if document.pages:
+        yield f"{document.pages} pages"
+    yield f"{document.passages} passages"
+    yield f"{document.size} bytes"
+    if document.language:
+        yield f"language {document.language}"
+
+
 class Screen:
     """Writer to a terminal, or to a file without colours. Safe to use from several threads.
 
@@ -174,14 +191,12 @@ class Screen:
         if not documents:
             self.line("no documents yet: /upload FILE")
         for number, one in enumerate(documents, start=1):
-            self.line(
-                f"  {number}. {one.name}  ({one.pages} pages, {one.passages} passages, {one.size} bytes)  {one.id}"
-            )
+            self.line(f"  {number}. {one.name}  ({', '.join(_measures(one))})  {one.id}")
 
     def answer(self, answer: Answer) -> None:
         """Write an answer with its sources."""
         if not answer.known:
-            self.line("I don't know: nothing in your documents is near enough to the question.", "odd")
+            self.line("Found nothing near enough to the question in your documents.", "odd")
             return
         self.text(answer.text)
         self.sources(answer)
@@ -189,9 +204,8 @@ class Screen:
     def sources(self, answer: Answer) -> None:
         """Write the sources of an answer, and its kind."""
         for one in answer.citations:
-            self.line(f"  [{one.number}] {one.name} p. {one.page}", "dim")
-        kind = "sentences of your documents" if answer.kind == "passages" else "written by a language model"
-        self.line(f"  ({kind})", "dim")
+            self.line(f"  [{one.number}] {one.name} {one.place}".rstrip(), "dim")
+        self.line(f"  ({answer.source})", "dim")
 
     def progress(self, step: Sent | UploadProgress) -> None:
         """Show the progress of an upload: a bar on a terminal, nothing elsewhere."""

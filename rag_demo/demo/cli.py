@@ -14,8 +14,9 @@ from attest.terminal import ExampleCommand, guarded, stopped_by_signals
 from attest_simulator.machines import MachineKind
 from rag_demo.demo.changes import Changes, viewer
 from rag_demo.demo.narrator import Narrator
-from rag_demo.demo.parties import NAME, Options, Stage, staged
+from rag_demo.demo.parties import DEFAULT_MODEL, NAME, Options, Stage, staged
 from rag_demo.demo.story import ready, tell
+from rag_demo.enclave.answers import LanguageModel
 
 SCRIPT_LEASE_SECONDS: Final = 10
 _LOOK_SECONDS: Final = 0.5
@@ -36,6 +37,7 @@ def main(arguments: Sequence[str]) -> int:
         "python -m rag_demo --script           # runs the whole story in half a minute",
         "python -m rag_demo --script --json",
         "python -m rag_demo --machine tdx --gpus 2",
+        "python -m rag_demo --llm http://127.0.0.1:8000/v1 --model small",
     ),
 )
 @click.option("--script", is_flag=True, help="Run the story step by step, and exit: 0 if every step succeeds.")
@@ -48,6 +50,12 @@ def main(arguments: Sequence[str]) -> int:
     help=f"Length of a lease, after which the machine attests again. Default: 60; {SCRIPT_LEASE_SECONDS} "
     "with --script.",
 )
+@click.option(
+    "--llm",
+    metavar="URL",
+    help="Server on this computer that words the answers, by OpenAI's protocol. Default: quotations.",
+)
+@click.option("--model", "llm_model", metavar="NAME", help=f"Name of its model. Default: {DEFAULT_MODEL}.")
 @click.option("--keep", is_flag=True, help="Keep the folders: keys, logs, recorded traffic.")
 @click.option("--no-colour", "--no-color", is_flag=True, help="No colours. The same as NO_COLOR=1.")
 def demo(
@@ -57,6 +65,8 @@ def demo(
     machine: str,
     gpus: int,
     lease_seconds: int | None,
+    llm: str | None,
+    llm_model: str | None,
     keep: bool,
     no_colour: bool,
 ) -> int:
@@ -68,10 +78,16 @@ def demo(
     Exit codes: 0 every step had the expected result, 1 something did not, 2 usage or something is missing, 130 stopped
     before its end, 141 the reader of the output closed it.
     """
+    if llm is None and llm_model is not None:
+        raise click.UsageError("--model needs --llm: the server that has the model")
+    if llm is not None:
+        LanguageModel(url=llm, model=llm_model or DEFAULT_MODEL)  # refuses an address that is not this computer's
     out = Narrator(sys.stdout, as_json=as_json, colour=not no_colour)
     lease = lease_seconds or (SCRIPT_LEASE_SECONDS if script else 60)
     out.warn(_SIMULATED)
-    options = Options(machine=machine, gpus=gpus, lease_seconds=lease, keep=keep)
+    options = Options(
+        machine=machine, gpus=gpus, lease_seconds=lease, keep=keep, llm=llm, llm_model=llm_model or DEFAULT_MODEL
+    )
     with stopped_by_signals(), staged(options, report=out.tell) as stage:
         if keep:
             out.tell(f"folders: {stage.folder}")

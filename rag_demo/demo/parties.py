@@ -35,6 +35,7 @@ from rag_demo.demo.recording_relay import RecordingRelay
 
 NAME: Final = "rag.example"
 """The service's name for clients and in evidence."""
+DEFAULT_MODEL: Final = "default"
 PREFIX: Final = "attest-rag-demo-"
 _LOCK: Final = ".in-use"
 _CHANGE: Final = "machine-change"
@@ -46,12 +47,16 @@ class Options:
 
     Attributes:
         machine: ``snp``, ``tdx``, ``azure-snp`` or ``azure-tdx``; simulated.
+        llm: address of a server that words answers; None quotes the documents.
+        llm_model: name of its model.
     """
 
     machine: str = "snp"
     gpus: int = 1
     lease_seconds: int = 60
     keep: bool = False
+    llm: str | None = None
+    llm_model: str = DEFAULT_MODEL
 
 
 @dataclass(slots=True, kw_only=True)
@@ -207,6 +212,8 @@ def _start_enclave(stage: Stage, services: Mapping[str, str], ending: ExitStack)
     ):
         key = f'name = "{stage.facts[role]["key"]}"\nurl = "{services[role]}"\nkey = "{stage.facts[role]["identity"]}"'
         sections.append(f"[{table}]\n{lines}\n[{table}.key]\n{key}\n")
+    if options.llm is not None:
+        sections.append(f"[llm]\nurl = {json.dumps(options.llm)}\nmodel = {json.dumps(options.llm_model)}\n")
     (operator / "enclave.toml").write_text("".join(sections))
     words = ["-m", "rag_demo.enclave", "--config", "enclave.toml", "--simulate", options.machine]
     words += ["--gpus", str(options.gpus)]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from attest.errors import AppraisalError, AttestError
-from rag_demo.client import Passage, RagClient, RagRefusedError, ReplyStream, token_in
+from rag_demo.client import AnswerText, Passage, RagClient, RagRefusedError, ReplyStream, token_in
 from rag_demo.demo.document import ANSWER_HAS, DOCUMENT_NAME, DOCUMENT_TEXT, QUESTION, SENTENCES, UNRELATED_QUESTION
 from rag_demo.demo.narrator import Narrator
 from rag_demo.demo.parties import NAME, Stage
@@ -80,12 +80,16 @@ def _upload(out: Narrator, stage: Stage, owner: RagClient) -> None:
 
 
 def _ask(out: Narrator, owner: RagClient) -> None:
-    out.title("The same question again", proves="answers are sentences of the documents, with their location")
+    out.title("The same question again", proves="answers name the passages of the documents that they rest on")
     asking = owner.ask(QUESTION)
-    passages = [reply for reply in asking if isinstance(reply, Passage)]
+    replies = list(asking)
+    passages = [reply for reply in replies if isinstance(reply, Passage)]
     answer = asking.answer
-    out.expect(f"answered: {' '.join(answer.text.split())}", holds=answer.known and ANSWER_HAS in answer.text)
-    cited = [f"[{one.number}] {one.name} p. {one.page}" for one in answer.citations]
+    quoted = answer.model is None and ANSWER_HAS in answer.text
+    written = answer.model is not None and any(isinstance(reply, AnswerText) for reply in replies)
+    out.expect(f"answered: {' '.join(answer.text.split())}", holds=answer.known and (quoted or written))
+    out.tell(answer.source)
+    cited = [f"[{one.number}] {one.name} {one.place}".rstrip() for one in answer.citations]
     rests = any(ANSWER_HAS in one.text for one in passages)
     out.expect(f"cites {', '.join(cited)}", holds=bool(cited) and rests and DOCUMENT_NAME in cited[0])
     _expect_unknown(out, "asked about something else, it does not know", owner, UNRELATED_QUESTION)

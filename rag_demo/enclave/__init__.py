@@ -4,6 +4,7 @@
 
     interfaces.py   the types and protocols between the parts
     errors.py       the errors, by who must act
+    languages/      the language of a text, and its words
     documents/      bytes of a file → pages of text, in a confined child process; pages → passages
     embedding/      passages → vectors, by a sealed model that is opened in memory alone
     store/          passages and vectors, one collection for each user, encrypted on disk

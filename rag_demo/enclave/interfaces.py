@@ -19,12 +19,14 @@ class Page:
     """A page of a document as text.
 
     Attributes:
-        number: from 1. A format without pages has one, or one for each part between its largest headings.
+        number: from 1.
         text: its text in reading order; an empty line separates paragraphs.
+        is_part: true for a part of a document whose format has no pages; its number means nothing to a reader.
     """
 
     number: int
     text: str
+    is_part: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,13 +34,16 @@ class IndexedPassage:
     """A stretch of one page that is found as a whole.
 
     Attributes:
+        page: that the document really has; None where its format has none.
         ordinal: its place among all passages of the document, from 0.
         text: whole sentences, verbatim.
+        section: the heading above it, or with which it begins; empty without one.
     """
 
-    page: int
+    page: int | None
     ordinal: int
     text: str
+    section: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +53,9 @@ class IndexedDocument:
     Attributes:
         id: 128 random bits as lower-case hex.
         size: bytes of the file as it came.
-        pages: number of pages with text.
+        pages: number of pages with text; 0 where its format has none.
         added: when it was whole.
+        language: ISO 639-1, as its text shows; empty where it does not.
     """
 
     id: str
@@ -59,6 +65,7 @@ class IndexedDocument:
     pages: int
     passages: int
     added: datetime
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +76,7 @@ class Found:
         document: the id of its document.
         similarity: cosine of its vector and the question's, -1 to 1.
         score: of the ranking (reciprocal rank fusion); greater is better.
+        language: of its document.
     """
 
     document: str
@@ -76,10 +84,24 @@ class Found:
     passage: IndexedPassage
     similarity: float
     score: float
+    language: str = ""
+
+
+class Reranker(Protocol):
+    """A model that reads a question and a text together."""
+
+    def scores(self, question: str, texts: Sequence[str]) -> list[float]:
+        """Return for each text how probable it is that it answers the question, 0 to 1."""
+        ...
 
 
 class Embedder(Protocol):
     """A model that makes vectors of texts."""
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Languages that it knows well, ISO 639-1; empty for a model of many languages."""
+        ...
 
     @property
     def dimensions(self) -> int:
@@ -113,7 +135,7 @@ class DocumentStore(Protocol):
 
         Args:
             collection: of the user.
-            document: ``pages`` and ``passages`` are not known yet and are 0.
+            document: ``pages`` and ``passages`` are not known yet and are 0; ``language`` is known.
             parts: passages with their vectors, taken as they come.
 
         Returns:

@@ -24,4 +24,4 @@ def test_what_is_not_in_the_documents_is_refused() -> None:
     figure = refusal(every=9)
     assert figure.id == "rag-refusal-rate"
     assert figure.value == 1
-    assert "of 8 questions with an answer 100.0% get one" in figure.detail
+    assert "of 8 questions with an answer 75.0% get one" in figure.detail

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rag_demo.enclave.interfaces import Vectors
-from rag_demo.enclave.store.terms import words_of
+from rag_demo.enclave.languages.terms import words_of
 
 DIMENSIONS = 64
 
@@ -16,6 +16,7 @@ class HashingEmbedder:
 
     dimensions = DIMENSIONS
     max_tokens = 256
+    languages = ("en",)
 
     def __init__(self) -> None:
         self.asked: list[str] = []

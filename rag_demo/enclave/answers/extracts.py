@@ -6,7 +6,23 @@ from dataclasses import dataclass
 
 from rag_demo.enclave.interfaces import Found
 
-UNKNOWN = "I don't know: nothing in your documents answers this."
+UNKNOWN = "Found nothing near enough to the question in your documents."
+"""It does not say that the documents have no answer: a search can miss one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """The language model that writes answers.
+
+    Attributes:
+        name: as its server is asked for it.
+        where: where it runs, in words.
+        weights: how its weights are known, in words.
+    """
+
+    name: str
+    where: str
+    weights: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,14 +31,15 @@ class Cited:
 
     Attributes:
         number: by which an answer names it, from 1.
-        sentences: those of it that answer, verbatim, in their order.
-        score: similarity of the nearest of them to the question, 0 to 1: their cosine, and more where it has what the
-            question names by number or code.
+        sentences: stretches of it that answer, verbatim and in their order; with everything between their ends.
+        shown: the same as one text, with a mark where something is left out between two.
+        score: nearness of the nearest sentence to the question, 0 to 1.
     """
 
     number: int
     found: Found
     sentences: tuple[str, ...]
+    shown: str
     score: float
 
 

@@ -6,16 +6,15 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar
 
 import httpx
 
 from rag_demo.enclave.answers.citations import Marks
 from rag_demo.enclave.answers.extractive import PassagesAnswerer
-from rag_demo.enclave.answers.extracts import Extract
+from rag_demo.enclave.answers.extracts import Extract, Writer
 from rag_demo.enclave.answers.language import LanguageModel
 from rag_demo.enclave.answers.prompt import messages_of
-from rag_demo.enclave.interfaces import Embedder, Found
+from rag_demo.enclave.interfaces import Embedder, Found, Reranker
 
 
 def _fence() -> str:
@@ -35,11 +34,17 @@ class GeneratedAnswerer:
     _: KW_ONLY
     transport: httpx.AsyncBaseTransport | None = None
     fence: Callable[[], str] = _fence
-    generates: ClassVar[bool] = True
 
-    def extract(self, question: str, found: Sequence[Found], embedder: Embedder) -> Extract:
+    @property
+    def writer(self) -> Writer:
+        """The language model, for the readers of its answers."""
+        return self.model.writer
+
+    def extract(
+        self, question: str, found: Sequence[Found], embedder: Embedder, *, reranker: Reranker | None = None
+    ) -> Extract:
         """Return what the passages say, as `PassagesAnswerer` does; blocks."""
-        return self.passages.extract(question, found, embedder)
+        return self.passages.extract(question, found, embedder, reranker=reranker)
 
     async def generate(self, question: str, extract: Extract) -> AsyncIterator[str]:
         """Yield an answer as it is worded, with citations ``[n]`` of passages that were given, and what was amiss.

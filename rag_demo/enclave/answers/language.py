@@ -17,9 +17,11 @@ import httpx
 
 from attest.errors import ConfigurationError
 from rag_demo.enclave.answers.chunks import Chunk, EventLines, malformed, parse_chunk
+from rag_demo.enclave.answers.extracts import Writer
 from rag_demo.enclave.answers.prompt import Message
 from rag_demo.enclave.errors import LanguageModelError
 
+WEIGHTS_UNKNOWN = "not known: its server alone says which model it is"
 MIN_REASON_CHARACTERS = 10
 MAX_PORT = 65_535
 _DONE = b"[DONE]"
@@ -51,6 +53,7 @@ class LanguageModel:
         url: of its API, commonly ending in ``/v1``.
         inside_boundary: why an address that is none of this machine's own is inside the boundary of the TEE, in words.
         token: of the server; none of a user's.
+        weights: how its weights are known, in words, for the readers of its answers.
 
     Raises:
         ConfigurationError: ``rag-llm-url`` or ``rag-llm-outside``: it is no such address.
@@ -61,6 +64,15 @@ class LanguageModel:
     inside_boundary: str | None = None
     token: str | None = field(default=None, repr=False)
     limits: LanguageModelLimits = LanguageModelLimits()
+    weights: str = WEIGHTS_UNKNOWN
+
+    @property
+    def writer(self) -> Writer:
+        """The model, for the readers of its answers."""
+        parsed = httpx.URL(self.url)
+        here = f"in this machine, at {parsed.netloc.decode('ascii', 'replace')}"
+        where = here if _is_loopback(parsed.host) else f"at {parsed.host}: {self.inside_boundary}"
+        return Writer(name=self.model, where=where, weights=self.weights)
 
     def __post_init__(self) -> None:
         _check_url(self.url, self.inside_boundary)

@@ -107,6 +107,7 @@ class Child:
             wire.KIND: wire.MAX_KIND_BYTES,
             wire.TOTAL: wire.NUMBER.size,
             wire.PAGE: 4 * self._limits.max_page_characters * wire.NFC_GROWTH,
+            wire.PART: 4 * self._limits.max_page_characters * wire.NFC_GROWTH,
             wire.PROBLEM: wire.MAX_PROBLEM_BYTES,
             wire.END: wire.NUMBER.size,
         }

@@ -157,8 +157,8 @@ class Reading(ClosedOnExit, Iterator[Page]):
                 return None
             if kind == wire.TOTAL:
                 self._total(payload)
-            elif kind == wire.PAGE:
-                if page := self._page(payload):
+            elif kind in {wire.PAGE, wire.PART}:
+                if page := self._page(payload, is_part=kind == wire.PART):
                     return page
             else:
                 raise misbehaved("the kind of the document twice")
@@ -182,7 +182,7 @@ class Reading(ClosedOnExit, Iterator[Page]):
             raise misbehaved("an invalid number of pages")
         self._report(ReadingProgress(pages=0, of=total))
 
-    def _page(self, payload: bytes) -> Page | None:
+    def _page(self, payload: bytes, *, is_part: bool) -> Page | None:
         number = self.progress.pages + 1
         if number > (self.progress.of or self._limits.max_pages):
             raise misbehaved("more pages than it declared")
@@ -194,7 +194,7 @@ class Reading(ClosedOnExit, Iterator[Page]):
         if self._characters > self._limits.max_characters or FORBIDDEN.search(text):
             raise misbehaved("an invalid page")
         self._report(ReadingProgress(pages=number, of=self.progress.of))
-        return Page(number=number, text=text) if text.strip() else None
+        return Page(number=number, text=text, is_part=is_part) if text.strip() else None
 
     def _end(self, payload: bytes) -> None:
         (pages,) = wire.NUMBER.unpack(payload)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable
+from typing import Literal
 
 from rag_demo.enclave.documents import wire
 from rag_demo.enclave.documents.kinds import DocumentKind
@@ -14,6 +15,8 @@ from rag_demo.enclave.documents.normalisation import mended, normalised
 
 PART_CHARACTERS = 10_000
 """Length of a part of a document without pages: about four sheets of paper."""
+Line = Literal["item", "row"] | None
+"""Kind of a block that is one line of several: an item of a list, a row of a table."""
 _PLAIN = re.compile(r"[^A-Za-z0-9 ./+_-]")
 
 
@@ -53,12 +56,13 @@ class Out:
             raise UnreadableDocumentError("limit", "max_pages", self.limits.max_pages)
         self._write(wire.frame(wire.TOTAL, wire.NUMBER.pack(pages)))
 
-    def page(self, text: str, *, lines_of_paper: bool = False) -> None:
+    def page(self, text: str, *, lines_of_paper: bool = False, is_part: bool = False) -> None:
         """Take the text of the next page.
 
         Args:
             text: as the format has it.
             lines_of_paper: its lines end where paper did, not where its author ended them.
+            is_part: it is a part of a document whose format has no pages.
         """
         if self._pages == self.limits.max_pages:
             raise UnreadableDocumentError("limit", "max_pages", self.limits.max_pages)
@@ -71,7 +75,7 @@ class Out:
         self._characters += len(text)
         if self._characters > self.limits.max_characters:
             raise UnreadableDocumentError("limit", "max_characters", self.limits.max_characters)
-        self._write(wire.frame(wire.PAGE, text.encode()))
+        self._write(wire.frame(wire.PART if is_part else wire.PAGE, text.encode()))
 
     def end(self) -> None:
         """Write the end of the document."""
@@ -89,31 +93,58 @@ class Parts:
     def __init__(self, out: Out, *, lines_of_paper: bool = False) -> None:
         self._out = out
         self._lines_of_paper = lines_of_paper
-        self._blocks: list[str] = []
+        self._blocks = Blocks()
         self._size = 0
 
-    def block(self, text: str) -> None:
-        """Take a paragraph, or a similar block: it stays in one part, unless it is very long."""
+    def block(self, text: str, *, line: Line = None) -> None:
+        """Take a paragraph, or a similar block: it stays in one part, unless it is very long.
+
+        Args:
+            text: of the block.
+            line: of a list or a table; between it and the line before there is no empty line.
+        """
         while len(text) > PART_CHARACTERS:
             cut = _near(text, PART_CHARACTERS)
-            self._add(text[:cut])
+            self._add(text[:cut], line=line)
             text = text[cut:]
-        self._add(text)
+        self._add(text, line=line)
 
-    def _add(self, text: str) -> None:
+    def _add(self, text: str, *, line: Line) -> None:
         if not text.strip():
             return
         if self._size + len(text) > PART_CHARACTERS:
             self.end()
-        self._blocks.append(text)
+        self._blocks.append(text, line=line)
         self._size += len(text) + 2
 
     def end(self) -> None:
         """End the part, if there is anything in it."""
-        if self._blocks:
-            text = "\n\n".join(self._blocks)
-            self._blocks, self._size = [], 0
-            self._out.page(text, lines_of_paper=self._lines_of_paper)
+        if text := self._blocks.taken():
+            self._size = 0
+            self._out.page(text, lines_of_paper=self._lines_of_paper, is_part=True)
+
+
+class Blocks:
+    """Blocks of a text, with an empty line between them, and none between the lines of a list or table."""
+
+    def __init__(self) -> None:
+        self._blocks: list[str] = []
+        self._line: Line = None
+
+    def append(self, text: str, *, line: Line) -> None:
+        """Add a block, or the next line of one."""
+        if line is not None and line == self._line:
+            self._blocks.append("\n")
+        elif self._blocks:
+            self._blocks.append("\n\n")
+        self._blocks.append(text)
+        self._line = line
+
+    def taken(self) -> str:
+        """Return the text, and begin the next one."""
+        text = "".join(self._blocks)
+        self._blocks, self._line = [], None
+        return text
 
 
 def _near(text: str, limit: int) -> int:

@@ -5,6 +5,7 @@
     K  kind      what the document is, once, first
     N  4 bytes   of how many pages, where that is known, once, before the first page
     P  UTF-8     the text of the next page; empty for a page without any. Pages count from 1 by their order alone
+    S  UTF-8     the same for a part of a document whose format has no pages
     E  JSON      why it cannot be read; the last frame
     Z  4 bytes   how many pages there were; the last frame
 """
@@ -15,7 +16,7 @@ import struct
 
 HEAD = struct.Struct(">cI")
 NUMBER = struct.Struct(">I")
-KIND, TOTAL, PAGE, PROBLEM, END = b"K", b"N", b"P", b"E", b"Z"
+KIND, TOTAL, PAGE, PART, PROBLEM, END = b"K", b"N", b"P", b"S", b"E", b"Z"
 MAX_KIND_BYTES = 16
 MAX_PROBLEM_BYTES = 1024
 NFC_GROWTH = 3

@@ -1,4 +1,4 @@
-"""The description of a model, as far as it is computed here: a BERT encoder, the mean of its states, length 1.
+"""The description of a model, as far as it is computed here: an encoder of BERT's kind, its pooling, length 1.
 
 The list of members is closed. One that is not known here could change what the model means (another kind of positions,
 another activation), and a vector that is wrong looks like one that is right.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from attest.encoding import JsonValue, json_value
@@ -20,7 +21,7 @@ MODULES_NAME: Final = "modules.json"
 LENGTH_NAME: Final = "sentence_bert_config.json"
 
 _FIXED: Final[Mapping[str, tuple[JsonValue, ...]]] = {
-    "model_type": ("bert",),
+    "model_type": ("bert", "xlm-roberta"),
     "hidden_act": ("gelu",),
     "position_embedding_type": ("absolute",),
     "is_decoder": (False,),
@@ -44,13 +45,17 @@ _WITHOUT_EFFECT: Final = frozenset(
         "_name_or_path",
         "architectures",  # Checked separately.
         "attention_probs_dropout_prob",
+        "bos_token_id",  # The tokeniser's own marks are in force.
         "classifier_dropout",
         "dtype",
+        "eos_token_id",
         "gradient_checkpointing",
         "hidden_dropout_prob",
         "initializer_range",
         "layer_norm_eps",  # Read separately.
-        "pad_token_id",  # There is no padding, or it is masked.
+        "output_past",
+        "pad_token_id",  # There is no padding, or it is masked. Read for XLM-RoBERTa, which counts positions from it.
+        "tokenizer_class",
         "torch_dtype",  # The weights state their own type.
         "transformers_version",
         "use_cache",
@@ -59,6 +64,28 @@ _WITHOUT_EFFECT: Final = frozenset(
 """Members for training, for other programs, or read elsewhere."""
 _MIN_EPSILON, _MAX_EPSILON = 1e-15, 1e-3
 _MODULES: Final = ("Transformer", "Pooling", "Normalize")
+_ARCHITECTURES: Final[Mapping[tuple[str, bool], str]] = {
+    ("bert", False): "BertModel",
+    ("bert", True): "BertForSequenceClassification",
+    ("xlm-roberta", False): "XLMRobertaModel",
+    ("xlm-roberta", True): "XLMRobertaForSequenceClassification",
+}
+"""By type, and whether it classifies."""
+_OF_CLASSIFIERS: Final = frozenset({"id2label", "label2id", "problem_type", "sentence_transformers"})
+_ROBERTA_PADDING: Final = 1
+
+
+class Pooling(Enum):
+    """The state, or states, of a text's tokens that its vector is made of."""
+
+    MEAN = "mean"
+    FIRST = "first"
+
+
+_POOLINGS: Final[Mapping[str, Pooling]] = {
+    "pooling_mode_mean_tokens": Pooling.MEAN,
+    "pooling_mode_cls_token": Pooling.FIRST,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +96,11 @@ class EncoderConfig:
         hidden: length of a token's vector.
         intermediate: its length between the two halves of a feed-forward network.
         heads: of the attention; divides ``hidden``.
-        positions: the longest text in tokens.
+        positions: rows of the table of positions.
+        first_position: row of the first token; XLM-RoBERTa leaves two out.
         types: kinds of segments; only the first is used.
         epsilon: added to the variance before its root is taken.
+        prefix: of the names of its tensors.
     """
 
     hidden: int
@@ -82,6 +111,18 @@ class EncoderConfig:
     types: int
     vocabulary: int
     epsilon: float
+    first_position: int = 0
+    prefix: str = ""
+
+    @property
+    def padding(self) -> int:
+        """Number of the token that fills up shorter texts, where a text is filled up; it is masked."""
+        return max(0, self.first_position - 1)
+
+    @property
+    def longest(self) -> int:
+        """The longest text in tokens."""
+        return self.positions - self.first_position
 
 
 def json_object(raw: bytes, *, name: str, code: str) -> dict[str, JsonValue]:
@@ -96,20 +137,32 @@ def json_object(raw: bytes, *, name: str, code: str) -> dict[str, JsonValue]:
     return document
 
 
-def parse_config(raw: bytes) -> EncoderConfig:
+def parse_config(raw: bytes, *, classifies: bool = False) -> EncoderConfig:
     """Read ``config.json``.
+
+    Args:
+        raw: the file.
+        classifies: of a model that gives a question and a text one number.
 
     Raises:
         ConfigurationError: ``embedding-config-unsupported``.
     """
     document = json_object(raw, name=CONFIG_NAME, code=CONFIG)
-    unknown = sorted(document.keys() - _FIXED.keys() - _BOUNDS.keys() - _WITHOUT_EFFECT)
+    more = _OF_CLASSIFIERS if classifies else frozenset()
+    unknown = sorted(document.keys() - _FIXED.keys() - _BOUNDS.keys() - _WITHOUT_EFFECT - more)
     if unknown:
         raise _refuse(unknown[0], expected="no such member: its meaning is unknown", got=document[unknown[0]])
     for name, values in _FIXED.items():
         if name in _REQUIRED or name in document:
             _require_one_of(document, name, values)
-    _require_one_of(document, "architectures", (["BertModel"],))
+    kind = str(document["model_type"])
+    _require_one_of(document, "architectures", ([_ARCHITECTURES[kind, classifies]],))
+    labels = document.get("id2label")
+    if classifies and (not isinstance(labels, dict) or len(labels) != 1):
+        raise _refuse("id2label", expected="one label: the number that says how near a text is", got=labels)
+    roberta = kind == "xlm-roberta"
+    if roberta:
+        _require_one_of(document, "pad_token_id", (_ROBERTA_PADDING,))
     sizes = {name: _size(document, name, *bounds) for name, bounds in _BOUNDS.items()}
     if sizes["hidden_size"] % sizes["num_attention_heads"]:
         raise _refuse("num_attention_heads", expected="a divisor of hidden_size", got=sizes["num_attention_heads"])
@@ -122,11 +175,13 @@ def parse_config(raw: bytes) -> EncoderConfig:
         types=sizes["type_vocab_size"],
         vocabulary=sizes["vocab_size"],
         epsilon=_epsilon(document),
+        first_position=_ROBERTA_PADDING + 1 if roberta else 0,
+        prefix=("roberta." if roberta else "bert.") if classifies else "",
     )
 
 
-def require_mean_pooling(raw: bytes, config: EncoderConfig) -> None:
-    """Require, in ``1_Pooling/config.json``, that a text's vector is exactly the mean of its tokens' vectors.
+def parse_pooling(raw: bytes, config: EncoderConfig) -> Pooling:
+    """Return, from ``1_Pooling/config.json``, what of the vectors of its tokens is a text's: their mean, or the first.
 
     Raises:
         ConfigurationError: ``embedding-config-unsupported``.
@@ -138,16 +193,19 @@ def require_mean_pooling(raw: bytes, config: EncoderConfig) -> None:
         raise unsuitable(CONFIG, field, expected=str(config.hidden), got=brief(size))
     # Without a prompt, both values have the same effect.
     document.pop("include_prompt", None)
+    chosen = next((name for name in _POOLINGS if document.get(name) is True), "pooling_mode_mean_tokens")
     for name, value in document.items():
-        if not name.startswith("pooling_mode_") or value is not (name == "pooling_mode_mean_tokens"):
+        if not name.startswith("pooling_mode_") or value is not (name == chosen):
             field = f"{POOLING_NAME}: {brief(name)}"
-            raise unsuitable(CONFIG, field, expected="the mean of all tokens and no other mode", got=brief(value))
-    if "pooling_mode_mean_tokens" not in document:
-        raise unsuitable(CONFIG, POOLING_NAME, expected="pooling_mode_mean_tokens", got="nothing of it")
+            expected = "the mean of all tokens or the first token, and no other mode"
+            raise unsuitable(CONFIG, field, expected=expected, got=brief(value))
+    if chosen not in document:
+        raise unsuitable(CONFIG, POOLING_NAME, expected=chosen, got="nothing of it")
+    return _POOLINGS[chosen]
 
 
 def require_modules(raw: bytes) -> None:
-    """Require, in ``modules.json``, that a model is an encoder, its pooling, and the normalisation to length 1.
+    """Require, in ``modules.json``, that a model is an encoder and its pooling; every vector gets length 1 here.
 
     Raises:
         ConfigurationError: ``embedding-config-unsupported``.
@@ -155,7 +213,7 @@ def require_modules(raw: bytes) -> None:
     document = _json(raw, name=MODULES_NAME, code=CONFIG)
     modules = document if isinstance(document, list) else []
     kinds = [str(one.get("type")).rpartition(".")[2] if isinstance(one, dict) else "" for one in modules]
-    if kinds != list(_MODULES):
+    if kinds not in (list(_MODULES), list(_MODULES[:2])):
         raise unsuitable(CONFIG, MODULES_NAME, expected=", ".join(_MODULES), got=brief(kinds or document))
 
 
@@ -173,9 +231,9 @@ def parse_max_tokens(raw: bytes, config: EncoderConfig) -> int:
         field = f"{LENGTH_NAME}: {brief(unknown[0]) if unknown else 'do_lower_case'}"
         raise unsuitable(CONFIG, field, expected="max_seq_length, and do_lower_case false", got=brief(document))
     length = document.get("max_seq_length")
-    if isinstance(length, bool) or not isinstance(length, int) or not 3 <= length <= config.positions:
+    if isinstance(length, bool) or not isinstance(length, int) or not 3 <= length <= config.longest:
         field = f"{LENGTH_NAME}: max_seq_length"
-        raise unsuitable(CONFIG, field, expected=f"an integer from 3 to {config.positions}", got=brief(length))
+        raise unsuitable(CONFIG, field, expected=f"an integer from 3 to {config.longest}", got=brief(length))
     return length
 
 

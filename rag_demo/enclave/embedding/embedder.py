@@ -6,20 +6,37 @@ import threading
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
 from attest.context_managers import ClosedOnExit
-from rag_demo.enclave.embedding.encoder import BATCH_TOKENS, NumpyEncoder
+from rag_demo.enclave.embedding.encoder import BATCH_TOKENS
 from rag_demo.enclave.embedding.refusals import WEIGHTS, unsuitable
-from rag_demo.enclave.embedding.wordpiece import WordPiece
+from rag_demo.enclave.embedding.tokens import TextTokens
 from rag_demo.enclave.interfaces import Vectors
 
 WINDOW_TEXTS: Final = 1024
 """Texts that are numbers at a time: some MiB."""
 
 _SMALLEST_LENGTH: Final = np.float32(1e-12)
+
+
+class Encoder(Protocol):
+    """What makes vectors of texts that are token numbers already."""
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector."""
+        ...
+
+    def encode(self, batch: Sequence[Sequence[int]]) -> Vectors:
+        """Return a vector of any length for each text; the texts are sorted by their number of tokens."""
+        ...
+
+    def close(self) -> None:
+        """Overwrite or drop the weights."""
+        ...
 
 
 class TextEmbedder(ClosedOnExit):
@@ -32,12 +49,21 @@ class TextEmbedder(ClosedOnExit):
         encoder: makes vectors of those; closed with this object.
         threads: number of batches computed side by side, for all callers together.
         fingerprint: names the model; empty where it is not needed.
+        languages: that it knows well, ISO 639-1; empty for a model of many languages.
     """
 
     def __init__(
-        self, tokens: WordPiece, encoder: NumpyEncoder, *, max_tokens: int, threads: int, fingerprint: str = ""
+        self,
+        tokens: TextTokens,
+        encoder: Encoder,
+        *,
+        max_tokens: int,
+        threads: int,
+        fingerprint: str = "",
+        languages: tuple[str, ...] = (),
     ) -> None:
         self.fingerprint = fingerprint
+        self.languages = languages
         self.dimensions = encoder.dimensions
         self.max_tokens = max_tokens
         self._workers = ThreadPoolExecutor(threads, thread_name_prefix="embedding")
@@ -82,7 +108,7 @@ class TextEmbedder(ClosedOnExit):
     def _fill(self, vectors: Vectors, texts: Sequence[str]) -> None:
         numbers = [self._tokens.encode(text, most=self.max_tokens) for text in texts]
         order = sorted(range(len(texts)), key=lambda at: len(numbers[at]))
-        batches = list(_batches(order, [len(one) for one in numbers]))
+        batches = list(batches_of(order, [len(one) for one in numbers]))
         for batch, rows in zip(batches, self._run([[numbers[at] for at in one] for one in batches]), strict=True):
             vectors[batch] = rows
 
@@ -123,7 +149,7 @@ class TextEmbedder(ClosedOnExit):
                 self._changed.notify_all()
 
 
-def _batches(order: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
+def batches_of(order: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
     """Cut texts, one or more, sorted by their length into batches, counted as what pads would compute."""
     batch: list[int] = []
     for at in order:

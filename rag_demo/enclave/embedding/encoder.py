@@ -11,9 +11,10 @@ from itertools import groupby
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rag_demo.enclave.embedding.blas import single_threaded
-from rag_demo.enclave.embedding.configuration import EncoderConfig
+from rag_demo.enclave.embedding.configuration import EncoderConfig, Pooling
 from rag_demo.enclave.embedding.numerics import exponentials, gelu, layer_norm
 from rag_demo.enclave.embedding.weights import Floats, LayerWeights, Linear, Weights
 
@@ -28,37 +29,57 @@ class NumpyEncoder:
 
     Args:
         weights: overwritten when it is closed.
+        pooling: what of the states of a text's tokens is its vector.
     """
 
-    def __init__(self, weights: Weights, config: EncoderConfig) -> None:
+    def __init__(self, weights: Weights, config: EncoderConfig, *, pooling: Pooling = Pooling.MEAN) -> None:
         single_threaded()  # Without this setting the result is the same, and slower.
         self.dimensions = config.hidden
         self._weights = weights
         self._config = config
+        self._pooling = pooling
 
     def close(self) -> None:
         """Overwrite the weights."""
         self._weights.wipe()
 
     def encode(self, batch: Sequence[Sequence[int]]) -> Floats:
-        """Return the sum of the states of each text's tokens. Brought to length 1, it is what their mean would be.
+        """Return the sum of the states of each text's tokens, or the first of them.
+
+        Only the direction is used later, and the mean has the direction of the sum.
 
         Args:
             batch: texts as numbers, sorted by their length, none empty; about ``BATCH_TOKENS`` in all.
         """
-        runs = [(length, len(list(group))) for length, group in groupby(map(len, batch))]
-        states = self._embeddings(batch)
-        for layer in self._weights.layers:
-            states = self._layer(states, layer, runs)
-        starts = np.cumsum([0, *map(len, batch)][:-1])
-        sums: Floats = np.add.reduceat(states, starts, axis=0)
+        if self._pooling is Pooling.FIRST:
+            return self.first_states(batch)
+        sums: Floats = np.add.reduceat(self._states(batch, ()), _starts(batch), axis=0)
         return sums
 
-    def _embeddings(self, batch: Sequence[Sequence[int]]) -> Floats:
+    def first_states(self, batch: Sequence[Sequence[int]], second: Sequence[int] = ()) -> Floats:
+        """Return the state of each text's first token.
+
+        Args:
+            batch: as ``encode`` takes it.
+            second: where in each text a second one begins.
+        """
+        first: Floats = self._states(batch, second)[_starts(batch)]
+        return first
+
+    def _states(self, batch: Sequence[Sequence[int]], second: Sequence[int]) -> Floats:
+        runs = [(length, len(list(group))) for length, group in groupby(map(len, batch))]
+        states = self._embeddings(batch, second)
+        for layer in self._weights.layers:
+            states = self._layer(states, layer, runs)
+        return states
+
+    def _embeddings(self, batch: Sequence[Sequence[int]], second: Sequence[int]) -> Floats:
         numbers = np.concatenate([np.asarray(one, dtype=np.intp) for one in batch])
-        positions = np.concatenate([np.arange(len(one)) for one in batch])
+        positions = np.concatenate([np.arange(len(one)) for one in batch]) + self._config.first_position
         states: Floats = self._weights.words[numbers]
         states += self._weights.positions[positions]
+        for begin, start, text in zip(_starts(batch), second, batch, strict=False):
+            states[begin + start : begin + len(text)] += self._weights.second
         layer_norm(states, self._weights.norm, self._config.epsilon)
         return states
 
@@ -100,6 +121,10 @@ class NumpyEncoder:
         taken = scores @ values
         taken /= sums
         context.reshape(texts, length, heads, size)[:] = taken.transpose(0, 2, 1, 3)
+
+
+def _starts(batch: Sequence[Sequence[int]]) -> NDArray[np.intp]:
+    return np.cumsum([0, *map(len, batch)][:-1], dtype=np.intp)
 
 
 def _linear(values: Floats, part: Linear) -> Floats:

@@ -10,13 +10,22 @@ from pathlib import Path
 from typing import Final
 
 from attest.errors import ConfigurationError
-from attest.sealed import FileSource, ModelFiles
+from attest.sealed import FileSource, ModelFiles, Readable
 from rag_demo.enclave.embedding.configuration import CONFIG_NAME, LENGTH_NAME, MODULES_NAME, POOLING_NAME
-from rag_demo.enclave.embedding.wordpiece import TOKENIZER_NAME
+from rag_demo.enclave.embedding.tokenizer_parts import TOKENIZER_NAME
 
 WEIGHTS_NAME: Final = "model.safetensors"
 MODEL_FILES: Final = (CONFIG_NAME, POOLING_NAME, LENGTH_NAME, WEIGHTS_NAME, MODULES_NAME, TOKENIZER_NAME)
-"""All that is read of a model."""
+"""All that is read of a model with safetensors."""
+ONNX_NAMES: Final = ("model.onnx", "onnx/model.onnx")
+"""The weights of a model in the form of ONNX; read where there is no ``model.safetensors``."""
+RERANKER_FOLDER: Final = "reranker"
+"""A reranking model beside the embedding model, in the same sealed folder."""
+_ALL_FILES: Final = (
+    *MODEL_FILES,
+    *ONNX_NAMES,
+    *(f"{RERANKER_FOLDER}/{name}" for name in (CONFIG_NAME, TOKENIZER_NAME, WEIGHTS_NAME, *ONNX_NAMES)),
+)
 MAX_FILE_BYTES: Final = 64 << 20
 """Limit for a file that is read whole: a vocabulary of a million tokens and more."""
 _DOMAIN: Final = b"rag embedding model v1\0"
@@ -33,7 +42,7 @@ class PlainFolder:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = Path(folder)
         self.name = str(self._folder)
-        self.entries: Mapping[str, object] = {name: name for name in MODEL_FILES if (self._folder / name).is_file()}
+        self.entries: Mapping[str, object] = {name: name for name in _ALL_FILES if (self._folder / name).is_file()}
 
     def open(self, path: str, /) -> FileSource:
         """Open one.
@@ -63,8 +72,26 @@ def installed_model(package: str = MODEL_PACKAGE) -> Path:
     )
 
 
-def read_whole(model: ModelFiles, path: str) -> bytes:
-    """Read a small file of a model.
+class Subfolder:
+    """The files of a model in a folder of it."""
+
+    def __init__(self, model: ModelFiles, folder: str) -> None:
+        self._model = model
+        self._prefix = f"{folder}/"
+        self.name = f"{model.name}/{folder}"
+        self.entries: Mapping[str, object] = {
+            path.removeprefix(self._prefix): entry
+            for path, entry in model.entries.items()
+            if path.startswith(self._prefix)
+        }
+
+    def open(self, path: str, /) -> Readable:
+        """Open one; errors as the model's."""
+        return self._model.open(self._prefix + path)
+
+
+def read_whole(model: ModelFiles, path: str, *, most: int | None = None) -> bytes:
+    """Read a file of a model, by default a small one.
 
     Raises:
         ConfigurationError: ``embedding-model-incomplete``: it is not there, or no such file is so large.
@@ -74,8 +101,9 @@ def read_whole(model: ModelFiles, path: str) -> bytes:
         raise _incomplete(f"{model.name} has no file {path}", field=path, got=None)
     plaintext = model.open(path)
     try:
-        if plaintext.size > MAX_FILE_BYTES:
-            message = f"{path} of {model.name} is {plaintext.size} bytes; at most {MAX_FILE_BYTES} are read"
+        limit = MAX_FILE_BYTES if most is None else most
+        if plaintext.size > limit:
+            message = f"{path} of {model.name} is {plaintext.size} bytes; at most {limit} are read"
             raise _incomplete(message, field=path, got=str(plaintext.size))
         content = bytearray(plaintext.size)
         plaintext.read_into(0, memoryview(content))
@@ -91,7 +119,7 @@ def fingerprint_of(model: ModelFiles) -> str:
     """
     whole = sha256(_DOMAIN)
     piece = memoryview(bytearray(_PIECE_BYTES))
-    for path in sorted(set(MODEL_FILES) & set(model.entries)):
+    for path in sorted({*MODEL_FILES, *ONNX_NAMES} & set(model.entries)):
         plaintext = model.open(path)
         try:
             whole.update(f"{path}\0{plaintext.size}\0".encode())

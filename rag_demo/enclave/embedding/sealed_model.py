@@ -25,14 +25,17 @@ from rag_demo.enclave.embedding.configuration import (
     POOLING_NAME,
     parse_config,
     parse_max_tokens,
-    require_mean_pooling,
+    parse_pooling,
     require_modules,
 )
-from rag_demo.enclave.embedding.embedder import TextEmbedder
+from rag_demo.enclave.embedding.embedder import Encoder, TextEmbedder
 from rag_demo.enclave.embedding.encoder import NumpyEncoder
-from rag_demo.enclave.embedding.files import PlainFolder, fingerprint_of, read_whole
+from rag_demo.enclave.embedding.files import WEIGHTS_NAME, PlainFolder, fingerprint_of, read_whole
+from rag_demo.enclave.embedding.onnx_model import OnnxEncoder, OnnxSession, onnx_name
+from rag_demo.enclave.embedding.reranking import TextReranker, load_reranker
+from rag_demo.enclave.embedding.tokenizer import parse_tokenizer
+from rag_demo.enclave.embedding.tokenizer_parts import TOKENIZER_NAME
 from rag_demo.enclave.embedding.weights import read_weights
-from rag_demo.enclave.embedding.wordpiece import TOKENIZER_NAME, parse_tokenizer
 
 
 def open_sealed_embedder(
@@ -61,6 +64,23 @@ def open_sealed_embedder(
         return load_embedder(directory)
 
 
+def open_sealed_models(
+    place: FileStore | str | os.PathLike[str],
+    *,
+    key: bytes | KeySource | KeyProvider,
+    trusted: Collection[ec.EllipticCurvePublicKey],
+    model: bytes | None = None,
+) -> tuple[TextEmbedder, TextReranker | None]:
+    """Open an embedding model as ``open_sealed_embedder``, with the reranking model in its folder ``reranker``."""
+    with open_directory(place, key=key, trusted=trusted, model=model) as directory:
+        embedder = load_embedder(directory)
+        try:
+            return embedder, load_reranker(directory)
+        except BaseException:
+            embedder.close()
+            raise
+
+
 def load_embedder(model: ModelFiles) -> TextEmbedder:
     """Load a model from readable files: an open ``SealedDirectory``, or a ``PlainFolder``.
 
@@ -70,13 +90,25 @@ def load_embedder(model: ModelFiles) -> TextEmbedder:
     """
     config = parse_config(read_whole(model, CONFIG_NAME))
     require_modules(read_whole(model, MODULES_NAME))
-    require_mean_pooling(read_whole(model, POOLING_NAME), config)
+    pooling = parse_pooling(read_whole(model, POOLING_NAME), config)
     max_tokens = parse_max_tokens(read_whole(model, LENGTH_NAME), config)
     tokens = parse_tokenizer(read_whole(model, TOKENIZER_NAME), vocabulary=config.vocabulary)
     # The weights last, after everything else was checked.
-    encoder = NumpyEncoder(read_weights(model, config), config)
+    name = None if WEIGHTS_NAME in model.entries else onnx_name(model)
+    encoder: Encoder = (
+        OnnxEncoder(OnnxSession(model, name, padding=config.padding), config, pooling=pooling)
+        if name
+        else NumpyEncoder(read_weights(model, config), config, pooling=pooling)
+    )
     threads = max(1, len(os.sched_getaffinity(0)))
-    return TextEmbedder(tokens, encoder, max_tokens=max_tokens, threads=threads, fingerprint=fingerprint_of(model))
+    return TextEmbedder(
+        tokens,
+        encoder,
+        max_tokens=max_tokens,
+        threads=threads,
+        fingerprint=fingerprint_of(model),
+        languages=() if tokens.multilingual else ("en",),
+    )
 
 
 def seal_model(
@@ -98,5 +130,7 @@ def seal_model(
         AttestError: as ``seal_directory``.
     """
     with load_embedder(PlainFolder(source)):
-        pass
+        reranker = load_reranker(PlainFolder(source))
+    if reranker is not None:
+        reranker.close()
     return seal_directory(source, target, key=key, names=names, signer=signer, random=random, at=at)

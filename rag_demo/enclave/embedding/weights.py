@@ -16,7 +16,7 @@ from rag_demo.enclave.embedding.refusals import WEIGHTS, brief, unsuitable
 Floats: TypeAlias = NDArray[np.float32]
 
 _KIND: Final = "F32"
-_UNUSED: Final = frozenset({"embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias"})
+_UNUSED: Final = ("embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias")
 """Further tensors of such files: the numbers 0, 1, 2…, and a layer for another task. Not read."""
 
 
@@ -64,17 +64,19 @@ class Weights:
 
     Attributes:
         words: a row for each token.
-        positions: a row for each position, with the row of the first segment type added: there is only one segment.
+        positions: a row for each position, with the row of the first segment type added.
+        second: what is added to the tokens of a second text: the difference of two segment types.
     """
 
     words: Floats
     positions: Floats
+    second: Floats
     norm: Norm
     layers: tuple[LayerWeights, ...]
 
     def arrays(self) -> Iterator[Floats]:
         """Give each array once."""
-        yield from (self.words, self.positions, self.norm.weight, self.norm.bias)
+        yield from (self.words, self.positions, self.second, self.norm.weight, self.norm.bias)
         for layer in self.layers:
             for part in (layer.attention, layer.attention_output, layer.intermediate, layer.output):
                 yield from (part.weight, part.bias)
@@ -90,14 +92,15 @@ class Weights:
 def tensor_shapes(config: EncoderConfig) -> dict[str, tuple[int, ...]]:
     """Return the names and shapes of the tensors that an encoder needs."""
     wide, between = config.hidden, config.intermediate
+    start = config.prefix
     shapes: dict[str, tuple[int, ...]] = {
-        "embeddings.word_embeddings.weight": (config.vocabulary, wide),
-        "embeddings.position_embeddings.weight": (config.positions, wide),
-        "embeddings.token_type_embeddings.weight": (config.types, wide),
-        **_shapes("embeddings.LayerNorm", wide),
+        f"{start}embeddings.word_embeddings.weight": (config.vocabulary, wide),
+        f"{start}embeddings.position_embeddings.weight": (config.positions, wide),
+        f"{start}embeddings.token_type_embeddings.weight": (config.types, wide),
+        **_shapes(f"{start}embeddings.LayerNorm", wide),
     }
     for at in range(config.layers):
-        layer = f"encoder.layer.{at}."
+        layer = f"{start}encoder.layer.{at}."
         for name in ("query", "key", "value"):
             shapes.update(_shapes(f"{layer}attention.self.{name}", wide, wide))
         shapes.update(_shapes(f"{layer}attention.output.dense", wide, wide))
@@ -115,9 +118,15 @@ def read_weights(model: ModelFiles, config: EncoderConfig) -> Weights:
         ConfigurationError: ``embedding-weights-unsuitable``; or ``safetensors-missing``.
         AttestError: as reading a sealed file raises.
     """
+    return take_weights(read_arrays(model, config, tensor_shapes(config)), config)
+
+
+def read_arrays(model: ModelFiles, config: EncoderConfig, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Floats]:
+    """Read tensors of a model that has these and no others; errors as ``read_weights``."""
     with open_model(model) as tensors:
-        _require_tensors(tensors, tensor_shapes(config))
-        return take_weights(tensors.load(tensor_shapes(config)), config)
+        _require_tensors(tensors, shapes, unused={config.prefix + name for name in _UNUSED})
+        arrays: dict[str, Floats] = tensors.load(shapes)
+        return arrays
 
 
 def take_weights(arrays: Mapping[str, Floats], config: EncoderConfig) -> Weights:
@@ -136,15 +145,18 @@ def take_weights(arrays: Mapping[str, Floats], config: EncoderConfig) -> Weights
         for array in arrays.values():
             array.fill(0)
         raise
-    positions = arrays["embeddings.position_embeddings.weight"]
-    types = arrays["embeddings.token_type_embeddings.weight"]
+    start = config.prefix
+    positions = arrays[f"{start}embeddings.position_embeddings.weight"]
+    types = arrays[f"{start}embeddings.token_type_embeddings.weight"]
     positions += types[0]
+    second = types[min(1, len(types) - 1)] - types[0]
     types.fill(0)
     return Weights(
-        words=arrays["embeddings.word_embeddings.weight"],
+        words=arrays[f"{start}embeddings.word_embeddings.weight"],
         positions=positions,
-        norm=_norm(arrays, "embeddings.LayerNorm"),
-        layers=tuple(_layer(arrays, f"encoder.layer.{at}.", config) for at in range(config.layers)),
+        second=second,
+        norm=_norm(arrays, f"{start}embeddings.LayerNorm"),
+        layers=tuple(_layer(arrays, f"{start}encoder.layer.{at}.", config) for at in range(config.layers)),
     )
 
 
@@ -196,9 +208,9 @@ def _require_names(found: set[str], wanted: set[str]) -> None:
         )
 
 
-def _require_tensors(tensors: TensorSet, shapes: Mapping[str, tuple[int, ...]]) -> None:
+def _require_tensors(tensors: TensorSet, shapes: Mapping[str, tuple[int, ...]], *, unused: set[str]) -> None:
     """Look at the headers, before memory is taken for what they promise."""
-    _require_names(set(tensors.keys()) - _UNUSED, set(shapes))
+    _require_names(set(tensors.keys()) - (unused - set(shapes)), set(shapes))
     for name, shape in shapes.items():
         info = tensors.info(name)
         if info.dtype != _KIND or info.shape != shape:

@@ -27,6 +27,7 @@ from rag_demo.enclave.service.channel import (
     note_of,
     open_window,
 )
+from rag_demo.enclave.service.composition import language_model_of
 from rag_demo.enclave.service.concurrency import Threads
 from rag_demo.enclave.service.held_keys import HeldKeys
 from rag_demo.enclave.service.lifecycle import Enclave, LifecycleState
@@ -36,6 +37,7 @@ from rag_demo.enclave.service.models import (
     ServiceLimitsModel,
     StateModel,
     WhyModel,
+    WriterModel,
     json_response,
 )
 from rag_demo.enclave.service.outer_app import OuterApp
@@ -71,6 +73,8 @@ class RagService:
         self._random = random
         own_attester, vendors = attester_of(settings.machine, clock=clock)
         proves = attester or own_attester
+        llm = language_model_of(settings)
+        self.writer = None if llm is None else llm.writer
         self.threads = Threads(settings.limits)
         self.enclave = Enclave(
             keyring=partial(
@@ -132,8 +136,9 @@ class RagService:
             state=enclave.state.value,
             why=None if why is None else WhyModel(**asdict(why)),
             simulated=self.settings.simulated,
-            model=None if enclave.model is None else ModelModel(name=enclave.model[0], dimensions=enclave.model[1]),
-            answers="passages" if self.settings.llm is None else "generated",
+            model=None if enclave.model is None else ModelModel(**asdict(enclave.model)),
+            answers="quoted" if self.writer is None else "written",
+            writer=None if self.writer is None else WriterModel(**asdict(self.writer)),
             leases=tuple(LeaseModel(key=key, until=until) for key, until in enclave.leases),
             limits=ServiceLimitsModel(
                 document_bytes=limits.document_bytes,

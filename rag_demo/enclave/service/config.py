@@ -40,6 +40,7 @@ from attest.errors import ConfigurationError, EvidenceError
 from attest.release import KeyReference
 from attest.session import SessionSettings, load_settings
 from rag_demo.enclave.service.settings import (
+    MODEL_NAME,
     POSTGRES_SCHEMES,
     EnclaveSettings,
     KeySource,
@@ -93,7 +94,8 @@ def _change(document: dict[str, Any], name: str, value: object) -> None:  # Any:
         if not isinstance(document, dict):
             raise _invalid(name, "a table", f"a {type(document).__name__}")
     if name == "llm.url" and value != document.get(last):
-        document.pop("inside_boundary", None)  # the reason in the file is for the address in the file alone
+        for word in ("inside_boundary", "weights"):  # what the file says is about the address in the file alone
+            document.pop(word, None)
     document[last] = value
 
 
@@ -238,6 +240,7 @@ def _model(reader: _Reader) -> ModelSettings:
         place=reader.folder / reader.text("place"),
         trust=tuple(reader.folder / one for one in reader.texts("trust")),
         model_id=_model_id(reader.maybe("model_id")),
+        name=reader.maybe("name") or MODEL_NAME,
     )
 
 
@@ -296,7 +299,10 @@ def _llm(reader: _Reader) -> LlmSettings:
     if not url.startswith(("http://", "https://")):
         raise _invalid("llm.url", "an address that starts with http:// or https://", repr(url)[:80])
     llm = LlmSettings(
-        url=url, model=reader.maybe("model") or "default", inside_boundary=reader.maybe("inside_boundary")
+        url=url,
+        model=reader.maybe("model") or "default",
+        inside_boundary=reader.maybe("inside_boundary"),
+        weights=reader.maybe("weights"),
     )
     reader.done()
     return llm

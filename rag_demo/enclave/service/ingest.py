@@ -12,7 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from http import HTTPStatus
 from itertools import islice
 from typing import Final
@@ -21,6 +21,7 @@ from attest.errors import AttestError
 from rag_demo.enclave.documents import ReadingProgress
 from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.interfaces import IndexedDocument, IndexedPassage, Page, Vectors
+from rag_demo.enclave.languages import language_of
 from rag_demo.enclave.service.events import event, refused_event
 from rag_demo.enclave.service.lifecycle import Life, stopped
 from rag_demo.enclave.service.models import DocumentModel, ProgressEvent, StoredEvent
@@ -29,6 +30,8 @@ from rag_demo.enclave.service.settings import ServiceLimits
 
 BATCH: Final = 16
 """Passages that are embedded at a time: some tenths of a second, after which a question has its turn."""
+SAMPLE_PASSAGES: Final = 20
+"""Passages that show the language of a document."""
 PROGRESS_SECONDS: Final = 0.2
 _log = logging.getLogger("rag.enclave")
 
@@ -94,8 +97,10 @@ class Ingest:
     def _stored(self) -> bytes:
         self._require_room()
         store = self.life.bench.store
-        parts = self._embedded(self._split())
-        stored = store.add(self.upload.collection, self.upload.document, parts)
+        passages = self._split()
+        language = language_of(" ".join(one.text for one in passages[:SAMPLE_PASSAGES]))
+        document = replace(self.upload.document, language=language)
+        stored = store.add(self.upload.collection, document, self._embedded(passages))
         return event("stored", StoredEvent(document=DocumentModel.of(stored)))
 
     def _require_room(self) -> None:

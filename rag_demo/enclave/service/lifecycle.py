@@ -47,6 +47,15 @@ class LifecycleState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingModel:
+    """The embedding model in use; ``languages`` as an ``Embedder`` has them."""
+
+    name: str
+    dimensions: int
+    languages: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
     """The reason why the service is not ready.
 
@@ -126,7 +135,7 @@ class Enclave:
     pause: Callable[[float], Awaitable[object]] = asyncio.sleep
     state: LifecycleState = field(default=LifecycleState.LOCKED, init=False)
     why: Why | None = field(default=None, init=False)
-    model: tuple[str, int] | None = field(default=None, init=False)
+    model: EmbeddingModel | None = field(default=None, init=False)
     _life: Life | None = field(default=None, init=False)
     _keyring: HeldKeys | None = field(default=None, init=False)
     _resting: LifecycleState = field(default=LifecycleState.LOCKED, init=False)
@@ -210,7 +219,10 @@ class Enclave:
                 self.wiped()
 
     def _be_ready(self, life: Life) -> None:
-        self.model = (life.bench.model_name, life.bench.embedder.dimensions)
+        bench = life.bench
+        self.model = EmbeddingModel(
+            name=bench.model_name, dimensions=bench.embedder.dimensions, languages=bench.embedder.languages
+        )
         self.state, self.why, self._failures = LifecycleState.READY, None, 0
         self._resting = LifecycleState.STOPPED
         _log.info("ready")

@@ -26,6 +26,7 @@ class DocumentModel(_Closed):
     pages: int
     passages: int
     added: datetime
+    language: str
 
     @staticmethod
     def of(document: IndexedDocument) -> DocumentModel:
@@ -62,37 +63,49 @@ class StoredEvent(_Closed):
 
 
 class PassageEvent(_Closed):
-    """A passage that answers, and its sentences that do."""
+    """A passage that answers, and stretches of it that do, verbatim."""
 
     number: int
     document: str
     name: str
-    page: int
+    page: int | None
+    section: str
     score: float
     text: str
     sentences: tuple[str, ...]
 
 
 class TextEvent(_Closed):
-    """A piece of an answer that is being worded."""
+    """A piece of an answer that a language model is writing."""
 
     delta: str
+    kind: Literal["written"]
+
+
+class WriterModel(_Closed):
+    """A language model: where it runs, and how its weights are known, in words."""
+
+    name: str
+    where: str
+    weights: str
 
 
 class CitationModel(_Closed):
-    """The passage that a ``[n]`` of an answer cites."""
+    """The passage that a ``[n]`` of an answer cites; without a page where its document has none."""
 
     number: int
     document: str
     name: str
-    page: int
+    page: int | None
+    section: str
 
 
 class AnswerEvent(_Closed):
-    """A whole answer. ``passages``: sentences of the documents; ``generated``: a language model's words."""
+    """A whole answer. ``quoted``: text of the documents; ``written``: the words of the language model ``model``."""
 
     known: bool
-    kind: Literal["passages", "generated"]
+    kind: Literal["quoted", "written"]
+    model: WriterModel | None
     text: str
     citations: tuple[CitationModel, ...]
 
@@ -106,10 +119,11 @@ class WhyModel(_Closed):
 
 
 class ModelModel(_Closed):
-    """The embedding model."""
+    """The embedding model, with the languages that it knows well; empty for many."""
 
     name: str
     dimensions: int
+    languages: tuple[str, ...]
 
 
 class LeaseModel(_Closed):
@@ -138,7 +152,8 @@ class StateModel(_Closed):
     why: WhyModel | None
     simulated: bool
     model: ModelModel | None
-    answers: Literal["passages", "generated"]
+    answers: Literal["quoted", "written"]
+    writer: WriterModel | None
     leases: tuple[LeaseModel, ...]
     limits: ServiceLimitsModel
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Executor
+from dataclasses import asdict
 from typing import Final
 
-from rag_demo.enclave.answers.extracts import UNKNOWN, Cited, Extract
+from rag_demo.enclave.answers.extractive import NOTHING_FOUND
+from rag_demo.enclave.answers.extracts import Cited, Extract, Writer
 from rag_demo.enclave.service.concurrency import in_thread
 from rag_demo.enclave.service.events import event
 from rag_demo.enclave.service.lifecycle import Life, stopped
-from rag_demo.enclave.service.models import AnswerEvent, CitationModel, PassageEvent, TextEvent
+from rag_demo.enclave.service.models import AnswerEvent, CitationModel, PassageEvent, TextEvent, WriterModel
 
 FOUND: Final = 12
 """Number of passages that the search returns."""
@@ -34,19 +36,19 @@ async def answered(
         yield event("passage", _passage(one))
     _require(life)
     answerer = life.bench.answerer
-    if not (answerer.generates and extract.known):
-        yield event("answer", _answer(extract, "passages", extract.text))
+    if answerer.writer is None or not extract.known:
+        yield event("answer", _answer(extract, None, extract.text))
         return
     text = ""
     words = answerer.generate(question, extract)
     try:
         while (piece := await life.during(anext(words, None))) is not None:
             text += piece
-            yield event("text", TextEvent(delta=piece))
+            yield event("text", TextEvent(delta=piece, kind="written"))
     finally:
         if isinstance(words, AsyncGenerator):  # the language model stops at once when the client leaves
             await words.aclose()
-    yield event("answer", _answer(extract, "generated", text))
+    yield event("answer", _answer(extract, answerer.writer, text))
 
 
 def _require(life: Life) -> None:
@@ -57,10 +59,10 @@ def _require(life: Life) -> None:
 
 def _extract(life: Life, collection: bytes, question: str, left: Callable[[], bool]) -> Extract:
     if left() or life.over:
-        return Extract(known=False, text=UNKNOWN, passages=())
+        return NOTHING_FOUND
     bench = life.bench
     found = bench.store.search(collection, question, bench.embedder.embed([question])[0], limit=FOUND)
-    return bench.answerer.extract(question, found, bench.embedder)
+    return bench.answerer.extract(question, found, bench.embedder, reranker=bench.reranker)
 
 
 def _passage(one: Cited) -> PassageEvent:
@@ -69,23 +71,29 @@ def _passage(one: Cited) -> PassageEvent:
         document=one.found.document,
         name=one.found.name,
         page=one.found.passage.page,
+        section=one.found.passage.section,
         score=round(float(one.score), 6),
         text=one.found.passage.text,
         sentences=one.sentences,
     )
 
 
-def _answer(extract: Extract, kind: str, text: str) -> AnswerEvent:
+def _answer(extract: Extract, writer: Writer | None, text: str) -> AnswerEvent:
     """Return the whole answer; a mark that names no given passage is dropped."""
-    named = {int(mark) for mark in _MARK.findall(text)} if kind == "generated" else None
+    named = {int(mark) for mark in _MARK.findall(text)} if writer is not None else None
     cited = [one for one in extract.passages if named is None or one.number in named]
     return AnswerEvent(
         known=extract.known,
-        kind="generated" if kind == "generated" else "passages",
+        kind="quoted" if writer is None else "written",
+        model=None if writer is None else WriterModel(**asdict(writer)),
         text=text,
         citations=tuple(
             CitationModel(
-                number=one.number, document=one.found.document, name=one.found.name, page=one.found.passage.page
+                number=one.number,
+                document=one.found.document,
+                name=one.found.name,
+                page=one.found.passage.page,
+                section=one.found.passage.section,
             )
             for one in cited
         ),

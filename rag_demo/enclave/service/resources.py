@@ -7,12 +7,21 @@ another way to read documents.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Protocol
 
-from rag_demo.enclave.answers.extracts import Extract
+from rag_demo.enclave.answers.extracts import Extract, Writer
 from rag_demo.enclave.documents import ReadingProgress
-from rag_demo.enclave.interfaces import DocumentStore, Embedder, Found, IndexedPassage, Page
+from rag_demo.enclave.interfaces import DocumentStore, Embedder, Found, IndexedPassage, Page, Reranker
+
+
+class OpenReranker(Reranker, Protocol):
+    """A reranking model whose weights can be wiped."""
+
+    def close(self) -> None:
+        """Overwrite the weights; the model cannot be used afterwards."""
+        ...
 
 
 class OpenEmbedder(Embedder, Protocol):
@@ -27,16 +36,18 @@ class Answerer(Protocol):
     """Maker of an answer from the passages found."""
 
     @property
-    def generates(self) -> bool:
-        """True if a language model words the answer."""
+    def writer(self) -> Writer | None:
+        """The language model that words the answer; None where answers are quotations."""
         ...
 
-    def extract(self, question: str, found: Sequence[Found], embedder: Embedder) -> Extract:
+    def extract(
+        self, question: str, found: Sequence[Found], embedder: Embedder, *, reranker: Reranker | None = None
+    ) -> Extract:
         """Return what the passages say; blocks."""
         ...
 
     def generate(self, question: str, extract: Extract) -> AsyncIterator[str]:
-        """Yield an answer as it is worded, with citations ``[n]``; only where ``generates``."""
+        """Yield an answer as it is worded, with citations ``[n]``; only where there is a ``writer``."""
         ...
 
 
@@ -71,13 +82,15 @@ class ReadyResources:
     read: ReadPages
     split: Split
     answerer: Answerer
+    reranker: OpenReranker | None = None
 
     def close(self) -> None:
-        """Wipe weights, database key and vectors; a failure of one does not stop the other."""
-        try:
-            self.embedder.close()
-        finally:
-            self.store.close()
+        """Wipe weights, database key and vectors; a failure of one does not stop the others."""
+        with ExitStack() as closing:
+            closing.callback(self.store.close)
+            if self.reranker is not None:
+                closing.callback(self.reranker.close)
+            closing.callback(self.embedder.close)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

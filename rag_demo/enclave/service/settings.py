@@ -51,11 +51,15 @@ class MachineSettings:
     endorsements: tuple[Path, ...] = ()
 
 
+MODEL_NAME: Final = "all-MiniLM-L6-v2"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
     """The embedding model, sealed.
 
     Attributes:
+        name: shown to users.
         trust: files with the public keys of the accepted signers.
         model_id: expected sealing, 16 bytes; None accepts any of its owner's.
     """
@@ -63,6 +67,7 @@ class ModelSettings:
     place: Path
     trust: tuple[Path, ...]
     model_id: bytes | None = None
+    name: str = MODEL_NAME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +77,13 @@ class LlmSettings:
     Attributes:
         url: of a server with OpenAI's protocol.
         inside_boundary: the reason why it is inside the TEE, where its address is not this machine's own.
+        weights: how its weights are known, in words, for the readers of its answers.
     """
 
     url: str
     model: str = "default"
     inside_boundary: str | None = None
+    weights: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

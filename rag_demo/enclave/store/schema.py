@@ -14,7 +14,7 @@ from enum import IntEnum
 
 APPLICATION_ID = 0x41525347
 """``ARSG``: mark of a database of this project, for readers with its key."""
-USER_VERSION = 1
+USER_VERSION = 2
 """Raised with every change of the tables that an older program cannot read."""
 
 
@@ -47,13 +47,15 @@ TABLES = (
         passages INTEGER NOT NULL,
         text_bytes INTEGER NOT NULL,
         added TEXT NOT NULL,
+        language TEXT NOT NULL,
         PRIMARY KEY (collection, id)
     ) STRICT, WITHOUT ROWID""",
     """CREATE TABLE passages (
         number INTEGER PRIMARY KEY,
         collection INTEGER NOT NULL,
         document TEXT NOT NULL,
-        page INTEGER NOT NULL,
+        page INTEGER,
+        section TEXT NOT NULL,
         ordinal INTEGER NOT NULL,
         text TEXT NOT NULL,
         FOREIGN KEY (collection, document) REFERENCES documents (collection, id)

@@ -40,7 +40,7 @@ def load_matrix(connection: Connection, collection: int, *, dimensions: int) -> 
 def find_by_words(connection: Connection, collection: int, words: Sequence[str], matrix: Matrix) -> list[int]:
     """Return the passages in which the words are, best first, by BM25 over this collection alone.
 
-    The words are those of `rag_demo.enclave.store.terms`: letters and digits, without operators of FTS5.
+    The words are stems of `rag_demo.enclave.languages.terms`: letters and digits, without operators of FTS5.
     """
     table = words_table(collection)
     asked = " OR ".join(f'"{word}"' for word in telling(_counts(connection, collection, words), matrix.numbers.size))
@@ -61,6 +61,15 @@ def find_by_words(connection: Connection, collection: int, words: Sequence[str],
     return numbers
 
 
+def languages_of(connection: Connection, collection: int) -> list[str]:
+    """Return the languages of the documents of a collection: each stems the words of a question in its own way."""
+    found = connection.execute(
+        "SELECT DISTINCT language FROM documents WHERE collection = ? AND state = ? ORDER BY language",
+        (collection, IngestState.WHOLE),
+    )
+    return [language for (language,) in found]
+
+
 def _counts(connection: Connection, collection: int, words: Sequence[str]) -> dict[str, int]:
     """Return in how many passages each word is."""
     name = f"temp.vocabulary_{int(collection)}"
@@ -79,16 +88,16 @@ def _counts(connection: Connection, collection: int, words: Sequence[str]) -> di
 
 def passages_of(
     connection: Connection, collection: int, numbers: Sequence[int]
-) -> dict[int, tuple[str, str, IndexedPassage]]:
-    """Return document, name and passage by number."""
+) -> dict[int, tuple[str, str, IndexedPassage, str]]:
+    """Return document, name, passage and language by number."""
     marks = ", ".join("?" * len(numbers))
     found = connection.execute(
-        "SELECT p.number, p.document, d.name, p.page, p.ordinal, p.text FROM passages p"  # noqa: S608 -- of marks
+        "SELECT p.number, p.document, d.name, d.language, p.page, p.section, p.ordinal, p.text FROM passages p"  # noqa: S608 -- of marks
         " JOIN documents d ON d.collection = p.collection AND d.id = p.document"
         f" WHERE p.collection = ? AND d.state = ? AND p.number IN ({marks})",
         (collection, IngestState.WHOLE, *numbers),
     )
     return {
-        number: (document, name, IndexedPassage(page=page, ordinal=ordinal, text=text))
-        for number, document, name, page, ordinal, text in found
+        number: (document, name, IndexedPassage(page=page, ordinal=ordinal, text=text, section=section), language)
+        for number, document, name, language, page, section, ordinal, text in found
     }

@@ -19,14 +19,14 @@ from typing import Self
 
 from rag_demo.enclave.errors import StoreClosedError, StoreConflictError, StoreDamagedError, StoreError
 from rag_demo.enclave.interfaces import Found, IndexedDocument, IndexedPassage, Vectors
+from rag_demo.enclave.languages.terms import question_words, stems_of
 from rag_demo.enclave.store.cipher_file import Connection, damaged, make_file, open_file, translated, writing
 from rag_demo.enclave.store.deletion import drop_document, purge_some, release_pages, unfinished
 from rag_demo.enclave.store.limits import DEFAULT_LIMITS, StoreLimits
 from rag_demo.enclave.store.matrices import Matrices
 from rag_demo.enclave.store.rank_fusion import fuse, nearest
 from rag_demo.enclave.store.schema import IngestState, make_words, words_table
-from rag_demo.enclave.store.search import find_by_words, load_matrix, passages_of
-from rag_demo.enclave.store.terms import question_words, words_of
+from rag_demo.enclave.store.search import find_by_words, languages_of, load_matrix, passages_of
 from rag_demo.enclave.store.validation import (
     check_collection,
     check_document,
@@ -38,7 +38,7 @@ from rag_demo.enclave.store.validation import (
 )
 
 _LESS = "delete a document that you no longer need"
-_DOCUMENT = "id, name, media_type, size, pages, passages, added"
+_DOCUMENT = "id, name, media_type, size, pages, passages, added, language"
 
 
 class SqliteStore:
@@ -123,7 +123,7 @@ class SqliteStore:
             for passages, vectors in parts:
                 last = check_part(passages, vectors, after=last, dimensions=self._dimensions, limits=self._limits)
                 if passages:
-                    self._append(number, document.id, passages, vectors)
+                    self._append(number, document, passages, vectors)
             return self._finish(collection, number, document.id)
         except BaseException:
             # If even that fails, or the process ends, the next opening does it.
@@ -143,7 +143,7 @@ class SqliteStore:
             if len(there) >= self._limits.documents:
                 raise over_limit("rag-limit-documents", self._limits.documents, _LESS)
             connection.execute(
-                "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, ?)",
+                "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, ?, ?)",
                 (
                     number,
                     document.id,
@@ -152,6 +152,7 @@ class SqliteStore:
                     document.media_type,
                     document.size,
                     document.added.isoformat(timespec="microseconds"),
+                    document.language,
                 ),
             )
             return number
@@ -164,14 +165,16 @@ class SqliteStore:
         connection.execute(make_words(made.lastrowid))
         return int(made.lastrowid)
 
-    def _append(self, number: int, document: str, passages: Sequence[IndexedPassage], vectors: Vectors) -> None:
+    def _append(
+        self, number: int, document: IndexedDocument, passages: Sequence[IndexedPassage], vectors: Vectors
+    ) -> None:
         size = sum(len(passage.text.encode()) for passage in passages)
         with self._open() as connection:
             with writing(connection):
                 changed = connection.execute(
                     "UPDATE documents SET passages = passages + ?, text_bytes = text_bytes + ?"
                     " WHERE collection = ? AND id = ? AND state = ?",
-                    (len(passages), size, number, document, IngestState.COMING),
+                    (len(passages), size, number, document.id, IngestState.COMING),
                 )
                 if changed.rowcount != 1:
                     raise _deleted_meanwhile()
@@ -192,17 +195,19 @@ class SqliteStore:
             raise over_limit("rag-limit-total-passages", self._limits.total_passages, "the operator can allow more")
 
     @staticmethod
-    def _insert(connection: Connection, number: int, document: str, passage: IndexedPassage, vector: Vectors) -> None:
+    def _insert(
+        connection: Connection, number: int, document: IndexedDocument, passage: IndexedPassage, vector: Vectors
+    ) -> None:
         row = connection.execute(
-            "INSERT INTO passages (collection, document, page, ordinal, text) VALUES (?, ?, ?, ?, ?)",
-            (number, document, passage.page, passage.ordinal, passage.text),
+            "INSERT INTO passages (collection, document, page, section, ordinal, text) VALUES (?, ?, ?, ?, ?, ?)",
+            (number, document.id, passage.page, passage.section, passage.ordinal, passage.text),
         ).lastrowid
         connection.execute(
             "INSERT INTO vectors VALUES (?, ?, ?)", (row, number, vector.astype("<f4", copy=False).tobytes())
         )
         connection.execute(
             f"INSERT INTO {words_table(number)} (rowid, words) VALUES (?, ?)",  # noqa: S608 -- of a number
-            (row, " ".join(words_of(passage.text))),
+            (row, " ".join(stems_of(f"{passage.section}\n{passage.text}", document.language))),
         )
 
     def _finish(self, collection: bytes, number: int, document: str) -> IndexedDocument:
@@ -301,7 +306,6 @@ class SqliteStore:
         check_collection(collection)
         check_limit(limit)
         check_question_vector(vector, dimensions=self._dimensions)
-        words = question_words(question)
         with self._open() as connection:
             number = self._number(connection, collection)
             if number is None:
@@ -314,7 +318,8 @@ class SqliteStore:
                 return ()
             similarities = matrix.rows @ vector
             by_meaning = [int(matrix.numbers[at]) for at in nearest(similarities)]
-            scores = fuse(by_meaning, find_by_words(connection, number, words, matrix))
+            words = [word for one in languages_of(connection, number) for word in question_words(question, one)]
+            scores = fuse(by_meaning, find_by_words(connection, number, tuple(dict.fromkeys(words)), matrix))
             similar = {row: float(similarities[at]) for row in scores if (at := matrix.place(row)) is not None}
             best = sorted(scores, key=lambda row: (-scores[row], -similar[row], row))[:limit]
             there = passages_of(connection, number, best)
@@ -323,6 +328,7 @@ class SqliteStore:
                 document=there[row][0],
                 name=there[row][1],
                 passage=there[row][2],
+                language=there[row][3],
                 similarity=max(-1.0, min(1.0, similar[row])),
                 score=scores[row],
             )
@@ -365,10 +371,18 @@ class SqliteStore:
                 connection.close()
 
 
-def _document(row: tuple[str, str, str, int, int, int, str]) -> IndexedDocument:
-    id_, name, kind, size, pages, passages, added = row
-    when = datetime.fromisoformat(added)
-    return IndexedDocument(id=id_, name=name, media_type=kind, size=size, pages=pages, passages=passages, added=when)
+def _document(row: tuple[str, str, str, int, int, int, str, str]) -> IndexedDocument:
+    id_, name, kind, size, pages, passages, added, language = row
+    return IndexedDocument(
+        id=id_,
+        name=name,
+        media_type=kind,
+        size=size,
+        pages=pages,
+        passages=passages,
+        added=datetime.fromisoformat(added),
+        language=language,
+    )
 
 
 def _deleted_meanwhile() -> StoreConflictError:

@@ -22,10 +22,12 @@ from rag_demo.enclave.store.limits import (
 )
 
 COLLECTION_BYTES = 32
+MAX_SECTION_CHARACTERS = 255
 MAX_NUMBER = 2**31 - 1
 _JOINERS = "\u200c\u200d"
 """Part of how words are spelt, in Persian say, and of how some emoji are put together."""
 _ID = re.compile(r"[0-9a-f]{32}")
+_LANGUAGE = re.compile(r"[a-z]{2,3}")
 _LENGTH_TOLERANCE = 1e-3
 """Tolerance of the length of a vector around 1: float32 and a model's own rounding, and no more."""
 
@@ -49,6 +51,8 @@ def check_document(document: IndexedDocument) -> None:
         raise ValueError("the time a document was added is aware, and UTC")
     if type(document.size) is not int or not 0 <= document.size < 2**63:
         raise ValueError("a document's size is a whole number from 0")
+    if document.language and _LANGUAGE.fullmatch(document.language) is None:
+        raise ValueError("a document's language is two or three small letters, or empty")
     _check_label(document.name, "name", MAX_NAME_CHARACTERS)
     _check_label(document.media_type, "media_type", MAX_MEDIA_TYPE_CHARACTERS)
 
@@ -75,10 +79,13 @@ def check_part(
         raise ValueError(f"vectors are float32 of shape ({len(passages)}, {dimensions})")
     _check_lengths(vectors)
     for passage in passages:
-        if passage.ordinal <= after or not 1 <= passage.page <= MAX_NUMBER or passage.ordinal > MAX_NUMBER:
+        real = passage.page is None or 1 <= passage.page <= MAX_NUMBER
+        if passage.ordinal <= after or not real or passage.ordinal > MAX_NUMBER:
             raise ValueError("passages come in order, and pages count from 1")
         after = passage.ordinal
         _check_text(passage.text, limits)
+        if len(passage.section) > MAX_SECTION_CHARACTERS:
+            raise ValueError(f"a section has at most {MAX_SECTION_CHARACTERS} characters")
     return after
 
 

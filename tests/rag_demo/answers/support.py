@@ -7,7 +7,7 @@ from rag_demo.enclave.answers import Cited, Extract
 from rag_demo.enclave.interfaces import Found, IndexedPassage
 
 
-def spans(text: str) -> Iterator[tuple[int, int]]:
+def spans(text: str, language: str = "") -> Iterator[tuple[int, int]]:
     """Sentences that end in a full stop."""
     for match in re.finditer(r"[^.\s][^.]*\.?", text):
         yield match.start(), match.end()
@@ -25,7 +25,7 @@ def found(text: str, *, name: str = "notes.txt", page: int = 1, ordinal: int = 0
 
 def extract_of(*texts: str) -> Extract:
     passages = tuple(
-        Cited(number=at, found=found(text, page=at, ordinal=at), sentences=(text,), score=0.7)
+        Cited(number=at, found=found(text, page=at, ordinal=at), sentences=(text,), shown=text, score=0.7)
         for at, text in enumerate(texts, start=1)
     )
     return Extract(known=bool(passages), text=" ".join(texts), passages=passages)

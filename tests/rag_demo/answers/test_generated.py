@@ -352,3 +352,22 @@ def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         LanguageModel(url=url, model="small", inside_boundary="the same TEE, over its own bridge")
     assert caught.value.code == "rag-llm-url"
+
+
+@pytest.mark.parametrize(
+    ("model", "where", "weights"),
+    [
+        (LanguageModel(url="http://127.0.0.1:8000/v1", model="m"), "in this machine, at 127.0.0.1:8000", "not known: "),
+        (
+            LanguageModel(url="https://llm/v1", model="m", inside_boundary="in the same guest", weights="sealed, id 5"),
+            "at llm: in the same guest",
+            "sealed, id 5",
+        ),
+    ],
+)
+def test_the_model_is_named_with_where_it_runs_and_how_its_weights_are_known(
+    model: LanguageModel, where: str, weights: str
+) -> None:
+    writer = GeneratedAnswerer(PassagesAnswerer(spans), model).writer
+    assert (writer.name, writer.where) == ("m", where)
+    assert writer.weights.startswith(weights)

@@ -33,19 +33,28 @@ DOCUMENT = {
     "pages": 1,
     "passages": 2,
     "added": "2026-01-02T03:04:05Z",
+    "language": "en",
 }
 PASSAGE = {
     "number": 1,
     "document": DOCUMENT["id"],
     "name": "lease.txt",
     "page": 3,
+    "section": "Term",
     "score": 0.5,
     "text": "The lease ends in March. It is not renewed.",
     "sentences": ["The lease ends in March."],
 }
-CITATION = {"number": 1, "document": DOCUMENT["id"], "name": "lease.txt", "page": 3}
-ANSWER = {"known": True, "kind": "passages", "text": "The lease ends in March. [1]", "citations": [CITATION]}
-STATE = {"schema": "rag.state/1", "state": "ready", "why": None, "simulated": True, "answers": "passages"}
+CITATION = {"number": 1, "document": DOCUMENT["id"], "name": "lease.txt", "page": 3, "section": "Term"}
+WRITER = {"name": "small", "where": "in this machine, at 127.0.0.1:8000", "weights": "not known"}
+ANSWER = {
+    "known": True,
+    "kind": "quoted",
+    "model": None,
+    "text": "The lease ends in March. [1]",
+    "citations": [CITATION],
+}
+STATE = {"schema": "rag.state/1", "state": "ready", "why": None, "simulated": True, "answers": "quoted"}
 Event = tuple[str, Any] | bytes
 
 

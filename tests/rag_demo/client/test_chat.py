@@ -15,7 +15,7 @@ import pytest
 
 from rag_demo.client.chat import Chat
 from rag_demo.client.screen import Screen
-from tests.rag_demo.client.site import ANSWER, CITATION, DOCUMENT, PASSAGE, STATE, Site
+from tests.rag_demo.client.site import ANSWER, CITATION, DOCUMENT, PASSAGE, STATE, WRITER, Site
 
 pytestmark = pytest.mark.loopback
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\r\x9b31m\u202egnp.exe\x00\u2028AFFIRMED"
@@ -33,7 +33,7 @@ def test_a_question_is_answered_with_its_sources_and_the_key(site: Site) -> None
     said = talk(site, "when does it end?")
     assert "The lease ends in March. [1]\n" in said
     assert "[1] lease.txt p. 3" in said
-    assert "sentences of your documents" in said
+    assert "quoted from your documents" in said
     assert f"sealed to key {site.key.document.configs[0].key_id} of {site.key.document.digest.hex()[:16]}" in said
 
 
@@ -59,7 +59,7 @@ def test_documents_are_uploaded_listed_and_deleted_by_number(site: Site, tmp_pat
     file.write_text("it ends")
     said = talk(site, f"/upload '{file}'", "/documents", "/delete 1", f"/delete {DOCUMENT['id']}", "/delete all")
     assert "stored lease.txt: 1 pages, 2 passages" in said
-    assert f"1. lease.txt  (1 pages, 2 passages, 42 bytes)  {DOCUMENT['id']}" in said
+    assert f"1. lease.txt  (1 pages, 2 passages, 42 bytes, language en)  {DOCUMENT['id']}" in said
     assert [one[:2] for one in site.heard[1:]] == [
         ("POST", "/v1/documents?name=my+lease.txt"),
         ("GET", "/v1/documents"),
@@ -108,12 +108,12 @@ def test_why_a_service_is_locked_is_said_once(site: Site) -> None:
 def test_what_is_not_known_is_said_and_nothing_else(site: Site) -> None:
     site.answered = [("answer", {**ANSWER, "known": False, "text": "perhaps?", "citations": []})]
     said = talk(site, "when?")
-    assert "I don't know" in said
+    assert "Found nothing near enough" in said
     assert "perhaps" not in said
 
 
 def test_words_of_a_language_model_are_shown_as_such_while_they_come(site: Site) -> None:
-    generated = {**ANSWER, "kind": "generated", "text": "In March [1]."}
+    generated = {**ANSWER, "kind": "written", "model": WRITER, "text": "In March [1]."}
     site.answered = [
         ("passage", PASSAGE),
         ("text", {"delta": "In Ma"}),
@@ -122,8 +122,33 @@ def test_words_of_a_language_model_are_shown_as_such_while_they_come(site: Site)
     ]
     said = talk(site, "when?")
     assert said.count("In March [1].") == 1
-    assert "written by a language model" in said
+    assert said.index("a language model writes:") < said.index("In March [1].")
+    assert "written by the language model small, in this machine, at 127.0.0.1:8000; its weights: not known" in said
     assert "[1] lease.txt p. 3" in said
+
+
+def test_a_quotation_is_shown_as_such_with_its_page_or_section(site: Site) -> None:
+    said = talk(site, "when?")
+    assert "quoted from your documents" in said
+    assert "language model" not in said
+    for section, place in (("Term", ' section "Term"'), ("", "")):
+        site.answered = [("answer", {**ANSWER, "citations": [{**CITATION, "page": None, "section": section}]})]
+        assert f"[1] lease.txt{place}\n" in talk(site, "when?")
+
+
+@pytest.mark.parametrize(
+    ("language", "known", "told"), [("de", ["en"], True), ("en", ["en"], False), ("de", [], False), ("", ["en"], False)]
+)
+def test_a_document_in_a_language_that_the_model_does_not_know_is_told_of(
+    site: Site, tmp_path: Path, language: str, known: list[str], told: bool
+) -> None:
+    file = tmp_path / "x"
+    file.write_bytes(b"x")
+    site.state = {**STATE, "model": {"name": "m", "dimensions": 1, "languages": known}}
+    site.uploaded = [("stored", {"document": {**DOCUMENT, "language": language, "pages": 0}})]
+    said = talk(site, f"/upload {file}")
+    assert ("its language is de; the model in use knows en best" in said) is told
+    assert "stored lease.txt: 2 passages" in said
 
 
 def test_nothing_that_a_stranger_writes_reaches_the_terminal_raw(site: Site, tmp_path: Path) -> None:
@@ -134,7 +159,11 @@ def test_nothing_that_a_stranger_writes_reaches_the_terminal_raw(site: Site, tmp
     site.state = {**STATE, "state": HOSTILE, "why": why}
     citation = {**CITATION, "name": HOSTILE}
     hostile = {**ANSWER, "text": f"{HOSTILE}\nx", "citations": [citation]}
-    site.answered = [("passage", PASSAGE), ("text", {"delta": HOSTILE}), ("answer", {**hostile, "kind": "generated"})]
+    site.answered = [
+        ("passage", PASSAGE),
+        ("text", {"delta": HOSTILE}),
+        ("answer", {**hostile, "kind": "written", "model": dict.fromkeys(WRITER, HOSTILE)}),
+    ]
     file = tmp_path / "x"
     file.write_bytes(b"x")
     said = talk(site, "when?", "/documents", f"/upload {file}", "/check", "/" + HOSTILE)

@@ -38,7 +38,7 @@ from rag_demo.client import (
     UserToken,
     Watch,
 )
-from tests.rag_demo.client.site import ANSWER, CITATION, DOCUMENT, PASSAGE, STATE, Site
+from tests.rag_demo.client.site import ANSWER, CITATION, DOCUMENT, PASSAGE, STATE, WRITER, Site
 
 pytestmark = pytest.mark.loopback
 SECRET = "the lease of the mill ends in March"
@@ -302,6 +302,10 @@ def test_an_unknown_key_ends_trust_and_the_next_message_asks_anew(site: Site) ->
         [("answer", {**ANSWER, "known": "yes"})],
         [("answer", {**ANSWER, "known": 1})],
         [("answer", {**ANSWER, "kind": "model"})],
+        [("answer", {**ANSWER, "kind": "written"})],
+        [("answer", {**ANSWER, "model": WRITER})],
+        [("answer", {**ANSWER, "kind": "written", "model": {**WRITER, "weights": 1}})],
+        [("answer", {**ANSWER, "kind": "written", "model": "small"})],
         [("answer", {**ANSWER, "citations": [{**CITATION, "number": 0}]})],
         [("answer", {**ANSWER, "citations": [1]})],
         [("answer", {name: value for name, value in ANSWER.items() if name != "text"})],
@@ -337,7 +341,7 @@ def test_whoever_leaves_before_the_end_has_no_answer(site: Site) -> None:
 
 
 def test_a_text_that_is_being_written_comes_in_pieces(site: Site) -> None:
-    generated = {**ANSWER, "kind": "generated"}
+    generated = {**ANSWER, "kind": "written", "model": WRITER}
     site.answered = [
         ("passage", PASSAGE),
         ("text", {"delta": "The le"}),

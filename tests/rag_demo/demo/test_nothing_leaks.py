@@ -148,7 +148,7 @@ def _every_step_of_the_story_came_out_as_it_should(capture: Capture) -> None:
     for word in (
         "does not know",
         ANSWER_HAS,
-        f"[1] {DOCUMENT_NAME} p. ",
+        f"[1] {DOCUMENT_NAME} section ",
         "sends nothing more",
         "rag-stopped",
         *REFUSALS,

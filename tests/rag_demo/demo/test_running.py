@@ -1,5 +1,6 @@
 """What the demonstration starts ends with it, however it ends, and leaves nothing behind."""
 
+import asyncio
 import io
 import json
 import os
@@ -26,6 +27,7 @@ from rag_demo.demo.narrator import Narrator
 from rag_demo.demo.parties import PREFIX, Options, staged
 from rag_demo.demo.programs import environment, run, start
 from rag_demo.demo.recording_relay import RecordingRelay
+from tests.rag_demo.answers.serving import DONE, delta, serving
 
 pytestmark = pytest.mark.loopback
 
@@ -345,3 +347,38 @@ def test_a_reader_who_goes_away_is_no_step_that_came_out_otherwise(
         assert main(["--script"]) == 141
         os.dup2(os.open(os.devnull, os.O_WRONLY), writing)
     assert capsys.readouterr().err == ""
+
+
+def test_a_language_model_on_another_computer_is_refused_before_anything_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert main(["--llm", "http://192.0.2.1/v1"]) == 2
+    assert "not on this machine" in capsys.readouterr().err
+    assert main(["--model", "small"]) == 2
+    assert "--model needs --llm" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("lies", [False, True])
+def test_the_story_is_told_with_a_language_model_too(tmp_path: Path, lies: bool) -> None:
+    text = "The moon is cheese [9]." if lies else "Behind the barometer [1]."
+
+    async def told() -> tuple[int, list[dict[str, object]], int]:
+        async with serving(delta(text), delta(None, "stop"), DONE) as asked:
+            words = ("-m", "rag_demo", "--script", "--json", "--llm", asked.url, "--model", "small")
+            env = dict(os.environ) | {"TMPDIR": str(tmp_path)}
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=env
+            )
+            out, _ = await process.communicate()
+            return process.returncode or 0, [json.loads(line) for line in out.splitlines()], len(asked.bodies)
+
+    code, lines, requests = asyncio.run(told())
+    said = " ".join(str(line.get("text")) for line in lines)
+    # Only the one question with an answer reaches the model; an answer without a valid citation is no success.
+    assert (code, requests) == (1 if lies else 0, 1)
+    assert "written by the language model small, in this machine, at 127.0.0.1:" in said
+    assert ("were removed" in said) is lies

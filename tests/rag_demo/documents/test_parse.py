@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.rag.multilingual import paper
 from rag_demo.enclave.documents import (
     DocumentError,
     DocumentKind,
@@ -32,6 +33,13 @@ def test_a_pdf_has_its_pages_paragraphs_and_whole_words() -> None:
         ]
         assert reading.kind is DocumentKind.PDF
     assert [(one.pages, one.of) for one in told] == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
+def test_the_cells_of_a_row_in_a_pdf_are_set_apart() -> None:
+    rows = "Metformin 500 mg  one in the morning\nL-Thyroxin  one\nA line that is only text."
+    assert texts(paper.pdf([rows]), "a.pdf") == [
+        "Metformin 500 mg\tone in the morning\nL-Thyroxin\tone\nA line that is only text."
+    ]
 
 
 def test_a_docx_has_the_pages_that_it_tells_of() -> None:
@@ -74,7 +82,7 @@ def test_a_docx_shows_tables_and_notes_and_leaves_out_what_is_deleted_or_there_t
     )
     notes = f'<w:footnotes xmlns:w="{samples.W}"><w:footnote>{samples.paragraph("A note.")}</w:footnote></w:footnotes>'
     document = samples.docx_of(samples.document_xml(body), footnotes=notes)
-    assert texts(document, "a.docx") == ["a\tb\n\na\tb\n\nkept\n\nnew", "A note."]
+    assert texts(document, "a.docx") == ["a\tb\na\tb\n\nkept\n\nnew", "A note."]
 
 
 def test_html_has_the_text_that_is_shown() -> None:
@@ -85,7 +93,7 @@ def test_html_has_the_text_that_is_shown() -> None:
     )
     assert texts(page.encode(), "a.html", "text/html; charset=utf-8") == [
         "T",
-        "A\n\nfoo bar baz\nq\n\n- x\n\n- y\n\n1\t2\n\na  b\n c\n\n&\u00e9",
+        "A\n\nfoo bar baz\nq\n\n- x\n- y\n\n1\t2\n\na  b\n c\n\n&\u00e9",
     ]
 
 
@@ -120,13 +128,33 @@ def test_html_is_read_in_an_encoding_of_the_east(codec: str) -> None:
 
 def test_markdown_has_its_words_without_the_marks() -> None:
     text = (
-        "# H\u00e9\n\nfoo [bar](http://x) *b* `c`\nline\n\n> - q\n\n3. three\n4. four\n\n```\ncode  [x]\n```\n\n"
+        "# H\u00e9\n\nfoo [bar](http://x) *b* `c`\nline\n\n> - q\n3. three\n4. four\n\n```\ncode  [x]\n```\n\n"
         "|a|b|\n|-|-|\n|c|d|\n\n<p>raw <b>h</b></p>\n\n![alt](x.png) [ref][1] &amp;\n\n[1]: http://y\n\n## Next\nend"
     )
     assert texts(text.encode(), "a.md", "text/plain") == [
-        "H\u00e9\n\nfoo bar b c\nline\n\n- q\n\n3. three\n\n4. four\n\ncode  [x]\n\na\tb\n\nc\td\n\nraw h\n\nalt ref &",
+        "H\u00e9\n\nfoo bar b c\nline\n\n- q\n3. three\n4. four\n\ncode  [x]\n\na\tb\nc\td\n\nraw h\n\nalt ref &",
         "Next\n\nend",
     ]
+
+
+@pytest.mark.parametrize(
+    ("document", "name", "is_part"),
+    [
+        (samples.pdf([["x"], ["y"]]), "a.pdf", [False, False]),
+        (b"x\fy", "a.txt", [False, False]),
+        (b"x\n\ny", "a.txt", [True]),
+        (b"# x\n\n# y", "a.md", [True, True]),
+        (b"<h1>x</h1>", "a.html", [True]),
+        (samples.docx("x"), "a.docx", [True]),
+        (
+            samples.docx_of(samples.document_xml('<w:p><w:r><w:br w:type="page"/><w:t>y</w:t></w:r></w:p>')),
+            "a.docx",
+            [False],
+        ),
+    ],
+)
+def test_only_pages_that_the_document_has_are_pages(document: bytes, name: str, is_part: list[bool]) -> None:
+    assert [page.is_part for page in parse(document, name=name)] == is_part
 
 
 @pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "utf-16"])

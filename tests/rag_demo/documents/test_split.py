@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rag_demo.enclave.documents import split
+from rag_demo.enclave.documents.blocks import blocks
+from rag_demo.enclave.documents.passages import WHOLE_CHARACTERS
 from rag_demo.enclave.documents.sentences import sentences
 from rag_demo.enclave.interfaces import Page
 
@@ -35,6 +37,32 @@ def cut(text: str) -> list[str]:
 def test_sentences_end_where_they_end(parts: list[str]) -> None:
     joiner = "" if "\u3002" in parts[0] else " "
     assert cut(joiner.join(parts)) == parts
+
+
+@pytest.mark.parametrize(
+    ("language", "parts"),
+    [
+        (
+            "de",
+            ["Am 5. Juni kam sie.", "Dr. med. Muster sah sie.", "Das war im 19. Jahrhundert.", "Es war 2026.", "Gut."],
+        ),
+        ("de", ["Gem. \u00a7 3 Abs. 2 gilt das.", "Die Dosis ist ca. 5 mg, z. B. morgens."]),
+        (
+            "fr",
+            ["Le 5 juin, M. le directeur a sign\u00e9.", "Voir p. 12 et art. 3.", "Mme la g\u00e9rante r\u00e9pond."],
+        ),
+        (
+            "es",
+            ["El Sr. presidente firm\u00f3.", "V\u00e9ase la p\u00e1g. 12.", "\u00bfCu\u00e1ndo?", "La Dra. informa."],
+        ),
+        ("", ["It was so. \ud800 It is not."]),
+    ],
+)
+def test_abbreviations_and_ordinal_numbers_of_a_language_end_no_sentence(language: str, parts: list[str]) -> None:
+    text = " ".join(parts)
+    assert " ".join(text[start:end] for start, end in sentences(text, language)) == text
+    if language:
+        assert [text[start:end] for start, end in sentences(text, language)] == parts
 
 
 def test_items_of_a_list_and_paragraphs_are_sentences() -> None:
@@ -92,6 +120,54 @@ def test_passages_stay_on_their_page_and_count_through_the_document() -> None:
     assert [(p.page, p.ordinal, p.text) for p in made] == [(3, 0, "One. Two."), (7, 1, "Three.")]
 
 
+def test_a_passage_holds_one_section_with_its_heading() -> None:
+    text = "The lease\n\nTerm\n\nFive years. It is renewed.\n\nDeposit\n\nThree rents."
+    made = list(split([Page(number=1, text=text)], count_tokens=words, max_tokens=50))
+    assert [(p.text, p.section) for p in made] == [
+        ("The lease\n\nTerm\n\nFive years. It is renewed.", "Term"),
+        ("Deposit\n\nThree rents.", "Deposit"),
+    ]
+
+
+def test_a_section_goes_on_over_pages_and_parts_have_no_page() -> None:
+    pages = [Page(number=1, text="Term\n\nOne year."), Page(number=2, text="It ends.", is_part=True)]
+    made = list(split(pages, count_tokens=words))
+    assert [(p.page, p.section) for p in made] == [(1, "Term"), (None, "Term")]
+
+
+@pytest.mark.parametrize("row", ["- a b c d e f", "a  b", "a\tb"])
+def test_a_list_or_a_table_stays_whole_with_its_heading_and_a_huge_one_is_cut_between_lines(row: str) -> None:
+    rows = "\n".join([row] * 20)
+    assert passages(f"First. Second.\n\nMedication\n\n{rows}\n\nNext. More.", overlap=0) == [
+        "First. Second.",
+        f"Medication\n\n{rows}",
+        "Next. More.",
+    ]
+    huge = "\n".join([row] * (WHOLE_CHARACTERS // len(row)))
+    assert len(passages(huge)) > 1
+    assert all(set(part.split("\n")) == {row} for part in passages(huge))
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("Term\n\nIt is so.", "heading paragraph"),
+        ("It is so.\n\nTerm", "paragraph paragraph"),
+        ("3. Deposit\n\nIt is so.", "heading paragraph"),
+        ("1. one\n\n2. two\n\nEnd.", "list paragraph"),
+        ("You need:\n\n- a\n- b", "list"),
+        ("Bring this:\n- a\n- b", "list"),
+        ("A\tB\n\n1\t2\n3\t4", "paragraph table"),
+        ("Bisoprolol 5 mg    one\nApixaban 5 mg    two", "table"),
+        ("", ""),
+    ],
+)
+def test_blocks_are_told_apart_by_their_lines(text: str, kinds: str) -> None:
+    found = blocks(text)
+    assert " ".join(one.kind.value for one in found) == kinds
+    assert " ".join(text[one.start : one.end] for one in found).split() == text.split()
+
+
 def test_pages_are_taken_one_at_a_time() -> None:
     taken = []
 
@@ -138,16 +214,17 @@ def test_nothing_is_lost_invented_reordered_or_too_long(text: str, limit: int, o
     made = [p.text for p in split([Page(number=1, text=text)], count_tokens=count, max_tokens=limit, overlap=overlap)]
     place = end = 0
     for part in made:
-        assert strange(part) <= limit or len(part) == 1
+        assert strange(part) <= limit or len(part) == 1 or any(one.kind.whole for one in blocks(part))
         assert part.strip() == part
         found = text.find(part, max(place, end - len(part) + 1))  # verbatim, in order, and with something new
         assert found >= 0
         assert not text[end:found].strip()  # what is left out between two is white space
         place, end = found + 1, found + len(part)
     assert not text[end:].strip()
-    for sentence in cut(text):
-        if strange(sentence) <= limit:
-            assert any(sentence in part for part in made)
+    for block in blocks(text):
+        for sentence in [text[block.start : block.end]] if block.kind.whole else cut(text[block.start : block.end]):
+            if strange(sentence) <= limit:
+                assert any(sentence in part for part in made)
     assert len(calls) <= 4 * len(made) + 4 * len(cut(text)) + 4
 
 

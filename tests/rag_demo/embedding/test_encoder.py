@@ -15,8 +15,8 @@ from rag_demo.enclave.embedding.blas import MAPS, single_threaded
 from rag_demo.enclave.embedding.configuration import parse_config
 from rag_demo.enclave.embedding.embedder import WINDOW_TEXTS
 from rag_demo.enclave.embedding.encoder import BATCH_TOKENS, NumpyEncoder
+from rag_demo.enclave.embedding.tokenizer import parse_tokenizer
 from rag_demo.enclave.embedding.weights import Floats, take_weights
-from rag_demo.enclave.embedding.wordpiece import parse_tokenizer
 from tests.rag_demo.embedding.small import CONFIG, TOKENIZER, arrays, raw, reference, small_model
 
 TEXTS = {

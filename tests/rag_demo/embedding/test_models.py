@@ -133,7 +133,7 @@ def test_a_configuration_of_another_model_is_refused(spoil: Spoil, member: str) 
         ("1_Pooling/config.json", drop("pooling_mode_mean_tokens")),
         ("1_Pooling/config.json", put("pooling_mode_lasttoken", True)),
         ("1_Pooling/config.json", put("weights", False)),
-        ("modules.json", drop("2")),
+        ("modules.json", drop("1")),
         ("modules.json", put("1/type", "sentence_transformers.models.Dense")),
         ("modules.json", put("1", None)),
         ("modules.json", lambda modules: [*modules, modules[2]]),

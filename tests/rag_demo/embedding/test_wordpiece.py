@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_demo.enclave.embedding.wordpiece import FIRST_CHARACTERS, WordPiece, parse_tokenizer
+from rag_demo.enclave.embedding.tokenizer import parse_tokenizer
+from rag_demo.enclave.embedding.tokens import FIRST_CHARACTERS, TextTokens
 
 VOCABULARY = 30_522
 
@@ -18,11 +19,11 @@ def words(model_folder: Path) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def tokens(model_folder: Path) -> WordPiece:
+def tokens(model_folder: Path) -> TextTokens:
     return parse_tokenizer((model_folder / "tokenizer.json").read_bytes(), vocabulary=VOCABULARY)
 
 
-def test_the_numbers_are_those_that_everybody_knows(tokens: WordPiece) -> None:
+def test_the_numbers_are_those_that_everybody_knows(tokens: TextTokens) -> None:
     assert tokens.encode("Hello, world!", most=256) == [101, 7592, 1010, 2088, 999, 102]
 
 
@@ -49,19 +50,19 @@ def test_the_numbers_are_those_that_everybody_knows(tokens: WordPiece) -> None:
         ("a\ufffdb", "ab"),
     ],
 )
-def test_a_text_is_cut_as_by_hand(tokens: WordPiece, words: list[str], text: str, pieces: str) -> None:
+def test_a_text_is_cut_as_by_hand(tokens: TextTokens, words: list[str], text: str, pieces: str) -> None:
     first, *numbers, last = tokens.encode(text, most=256)
     assert (words[first], words[last]) == ("[CLS]", "[SEP]")
     assert " ".join(words[number] for number in numbers) == pieces
     assert tokens.count(text) == len(numbers)
 
 
-def test_a_word_of_a_hundred_characters_is_still_looked_at(tokens: WordPiece, words: list[str]) -> None:
+def test_a_word_of_a_hundred_characters_is_still_looked_at(tokens: TextTokens, words: list[str]) -> None:
     assert "[UNK]" not in [words[number] for number in tokens.encode("x" * 100, most=256)]
 
 
 @pytest.mark.parametrize("most", [2, 3, 4, 256])
-def test_no_more_tokens_come_than_were_asked_for(tokens: WordPiece, most: int) -> None:
+def test_no_more_tokens_come_than_were_asked_for(tokens: TextTokens, most: int) -> None:
     whole = tokens.encode("lease " * 300, most=1000)
     assert len(whole) == 302
     cut = tokens.encode("lease " * 300, most=most)
@@ -89,15 +90,15 @@ EDGE = FIRST_CHARACTERS
     ids=range(10),
 )
 def test_reading_the_beginning_of_a_long_text_changes_nothing(
-    tokens: WordPiece, text: str, monkeypatch: pytest.MonkeyPatch
+    tokens: TextTokens, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert len(text) > EDGE
     cut = tokens.encode(text, most=256)
-    monkeypatch.setattr("rag_demo.enclave.embedding.wordpiece.FIRST_CHARACTERS", len(text))
+    monkeypatch.setattr("rag_demo.enclave.embedding.tokens.FIRST_CHARACTERS", len(text))
     assert cut == tokens.encode(text, most=256)
 
 
-def test_halves_of_surrogates_are_joined_or_left_out(tokens: WordPiece) -> None:
+def test_halves_of_surrogates_are_joined_or_left_out(tokens: TextTokens) -> None:
     whole = tokens.encode("key 🔑 end", most=256)
     assert tokens.encode("key \ud83d\udd11 end", most=256) == whole
     assert tokens.encode("key \ud83d end \udd11", most=256) == tokens.encode("key end", most=256)
@@ -105,7 +106,7 @@ def test_halves_of_surrogates_are_joined_or_left_out(tokens: WordPiece) -> None:
 
 
 @given(text=st.text(st.characters(categories=None), max_size=60), most=st.integers(2, 40))
-def test_any_text_becomes_numbers_of_the_vocabulary(tokens: WordPiece, text: str, most: int) -> None:
+def test_any_text_becomes_numbers_of_the_vocabulary(tokens: TextTokens, text: str, most: int) -> None:
     numbers = tokens.encode(text, most=most)
     assert len(numbers) == min(most, tokens.count(text) + 2)
     assert (numbers[0], numbers[-1]) == (101, 102)

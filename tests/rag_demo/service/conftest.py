@@ -55,7 +55,7 @@ def _as_before(request: pytest.FixtureRequest) -> Iterator[None]:
     if "site" in request.fixturenames:
         found: Site = request.getfixturevalue("site")
         found.workshop.reader.before_page = lambda _: None
-        found.workshop.answers.generates = False
+        found.workshop.answers.writer = None
         found.workshop.answers.pause = None
         for bench in found.workshop.opened:
             bench.store.kept.clear()  # type: ignore[attr-defined]  # of the tests' own store

@@ -10,9 +10,9 @@ from hashlib import sha256
 import numpy as np
 
 from attest.errors import EvidenceError
-from rag_demo.enclave.answers.extracts import Cited, Extract
+from rag_demo.enclave.answers.extracts import Cited, Extract, Writer
 from rag_demo.enclave.documents import ReadingProgress
-from rag_demo.enclave.interfaces import Embedder, Found, IndexedDocument, IndexedPassage, Page, Vectors
+from rag_demo.enclave.interfaces import Embedder, Found, IndexedDocument, IndexedPassage, Page, Reranker, Vectors
 from rag_demo.enclave.service.resources import ReadyResources, ReleasedKeys
 
 DIMENSIONS = 64
@@ -24,6 +24,7 @@ class WordEmbedder:
 
     dimensions: int = DIMENSIONS
     max_tokens: int = 256
+    languages: tuple[str, ...] = ("en",)
     closed: bool = False
     during: Callable[[], object] = lambda: None
 
@@ -126,22 +127,27 @@ def split(pages: Iterator[Page], embedder: Embedder) -> Iterator[IndexedPassage]
             ordinal += 1
 
 
+WRITER = Writer(name="small", where="in this machine", weights="not known")
+
+
 @dataclass
 class Answers:
     """Knows what shares a word of four letters with the question."""
 
-    generates: bool = False
+    writer: Writer | None = None
     words: tuple[str, ...] = ("It is ", "so [1]", " and [7].")
     pause: asyncio.Event | None = None
 
-    def extract(self, question: str, found: Sequence[Found], embedder: Embedder) -> Extract:
+    def extract(
+        self, question: str, found: Sequence[Found], embedder: Embedder, *, reranker: Reranker | None = None
+    ) -> Extract:
         asked = set(re.findall(r"\w{4,}", question.lower()))
         fits = [one for one in found if asked & set(re.findall(r"\w{4,}", one.passage.text.lower()))]
         cited = tuple(
-            Cited(number=number, found=one, sentences=(one.passage.text,), score=one.score)
+            Cited(number=number, found=one, sentences=(one.passage.text,), shown=one.passage.text, score=one.score)
             for number, one in enumerate(fits, 1)
         )
-        text = cited[0].sentences[0] if cited else "I don't know."
+        text = cited[0].sentences[0] if cited else "Found nothing."
         return Extract(known=bool(cited), text=text, passages=cited)
 
     async def generate(self, question: str, extract: Extract) -> AsyncGenerator[str, None]:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from hashlib import sha256
 from typing import Any
 
@@ -19,6 +19,7 @@ import pytest
 from rag_demo.enclave.service.logs import JsonLines
 from rag_demo.enclave.service.settings import ServiceLimits
 from rag_demo.enclave.service.users import collection_of
+from tests.rag_demo.service.parts import WRITER
 from tests.rag_demo.service.support import Site, ask, events, token, upload
 
 pytestmark = pytest.mark.loopback
@@ -49,7 +50,7 @@ def test_a_document_is_stored_listed_asked_about_and_deleted(site: Site) -> None
         assert told[-2][1] == {"pages": 2, "of": 2, "passages": 3, "of_passages": 3}
         stored = told[-1][1]["document"]
         assert (stored["name"], stored["media_type"], stored["size"]) == ("lease é.txt", "text/plain", len(LEASE))
-        assert (stored["pages"], stored["passages"]) == (2, 3)
+        assert (stored["pages"], stored["passages"], stored["language"]) == (2, 3, "en")
         assert re.fullmatch("[0-9a-f]{32}", stored["id"])
         assert client.get("/v1/documents").json() == {"schema": "rag.documents/1", "documents": [stored]}
         replies = ask(client, "Whose is the garden?")
@@ -57,18 +58,18 @@ def test_a_document_is_stored_listed_asked_about_and_deleted(site: Site) -> None
         passage, answer = replies[0][1], replies[1][1]
         assert (passage["number"], passage["page"], passage["name"]) == (1, 2, "lease é.txt")
         assert passage["sentences"] == [passage["text"]] == ["The garden belongs to nobody."]
-        assert (answer["known"], answer["kind"], answer["text"]) == (True, "passages", "The garden belongs to nobody.")
-        cited = {"number": 1, "document": stored["id"], "name": "lease é.txt", "page": 2}
+        assert (answer["known"], answer["kind"], answer["text"]) == (True, "quoted", "The garden belongs to nobody.")
+        cited = {"number": 1, "document": stored["id"], "name": "lease é.txt", "page": 2, "section": ""}
         assert answer["citations"] == [cited]
         assert client.delete(f"/v1/documents/{stored['id']}").status_code == 204
         assert problem_of(client.delete(f"/v1/documents/{stored['id']}")) == (404, "rag-document-unknown")
         assert ask(client, "Whose is the garden?") == [
-            ("answer", {"known": False, "kind": "passages", "text": "I don't know.", "citations": []})
+            ("answer", {"known": False, "kind": "quoted", "model": None, "text": "Found nothing.", "citations": []})
         ]
 
 
 def test_an_answer_that_is_worded_comes_as_it_is_made_and_cites_only_what_was_given(site: Site) -> None:
-    site.workshop.answers.generates = True
+    site.workshop.answers.writer = WRITER
     with site.client("anna") as client:
         upload(client, "lease.txt", LEASE)
         replies = ask(client, "Who pays the heating?")
@@ -77,9 +78,10 @@ def test_an_answer_that_is_worded_comes_as_it_is_made_and_cites_only_what_was_gi
         assert "".join(one["delta"] for kind, one in replies if kind == "text") == answer["text"]
         assert answer["text"] == "It is so [1] and [7]."
         assert [one["number"] for one in answer["citations"]] == [1]
-        assert answer["kind"] == "generated"
+        assert (answer["kind"], answer["model"]) == ("written", asdict(WRITER))
+        assert {one["kind"] for kind, one in replies if kind == "text"} == {"written"}
         # Where nothing is known, nothing is worded.
-        assert ask(client, "Who won?")[-1][1]["kind"] == "passages"
+        assert ask(client, "Who won?")[-1][1]["kind"] == "quoted"
 
 
 def test_two_users_never_meet(site: Site) -> None:
@@ -99,8 +101,8 @@ def test_the_state_is_the_same_inside_and_outside_and_holds_no_secret(site: Site
         inside = client.get("/v1/state").json()
     assert inside == site.state()
     assert inside["schema"] == "rag.state/1"
-    assert (inside["state"], inside["why"], inside["simulated"], inside["answers"]) == ("ready", None, True, "passages")
-    assert inside["model"] == {"name": "words", "dimensions": 64}
+    assert (inside["state"], inside["why"], inside["simulated"], inside["answers"]) == ("ready", None, True, "quoted")
+    assert inside["model"] == {"name": "words", "dimensions": 64, "languages": ["en"]}
     assert [sorted(one) for one in inside["leases"]] == [["key", "until"]] * 2
     assert inside["limits"]["document_bytes"] == 1024 * 1024
 
@@ -378,7 +380,7 @@ def test_while_one_document_is_read_questions_are_answered_and_a_second_upload_w
 
 
 def test_a_user_asks_only_so_much_at_a_time(site: Site) -> None:
-    site.workshop.answers.generates = True
+    site.workshop.answers.writer = WRITER
     with site.client("anna") as client, site.client("bert") as other:
         upload(client, "lease.txt", LEASE)
         site.workshop.answers.pause = asyncio.Event()

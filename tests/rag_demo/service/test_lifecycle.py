@@ -28,7 +28,7 @@ from rag_demo.enclave.service.logs import JsonLines
 from rag_demo.enclave.service.question import answered
 from rag_demo.enclave.service.resources import ReadyResources, ReleasedKeys
 from rag_demo.enclave.service.settings import ServiceLimits
-from tests.rag_demo.service.parts import WordEmbedder, Workshop
+from tests.rag_demo.service.parts import WRITER, WordEmbedder, Workshop
 from tests.rag_demo.service.support import (
     DATABASE_KEY,
     MODEL_KEY,
@@ -91,7 +91,7 @@ def test_a_policy_that_is_tightened_stops_it_at_once_and_a_relaxed_one_brings_it
             upload(client, "lease.txt", LEASE)
             recorded = _recorded(site)
             # (1) A question is being worded and a document read when the owner of the documents changes its mind.
-            workshop.answers.generates, workshop.answers.pause = True, asyncio.Event()
+            workshop.answers.writer, workshop.answers.pause = WRITER, asyncio.Event()
             workshop.reader.before_page = lambda _: _paused(reading, go_on)
             asking = threads.submit(ask, client, "When ends the lease?")
             coming = threads.submit(other.post, "/v1/documents?name=b.txt", content=b"more")
@@ -114,7 +114,7 @@ def test_a_policy_that_is_tightened_stops_it_at_once_and_a_relaxed_one_brings_it
             again = httpx.post(site.url + GATEWAY_PATH, content=recorded, headers=_SEALED, trust_env=False)
             assert (again.status_code, again.json()["code"]) == (422, "channel-not-opened")
             # (5) It goes on asking, and is what it was when it may be; the half document was never there.
-            workshop.answers.generates, workshop.answers.pause = False, None
+            workshop.answers.writer, workshop.answers.pause = None, None
             workshop.reader.before_page = lambda _: None
             site.wait_for("stopped")
             document_owner.set_policy("tightened", policy_of("tightened", version=3))

@@ -28,7 +28,7 @@ from rag_demo.enclave.service.users import collection_of
 from rag_demo.enclave.store import StoreClosedError, StoreDamagedError, StoreLimitError
 from tests.event_loop import Loop
 from tests.event_loop import played as play
-from tests.rag_demo.service.parts import Workshop
+from tests.rag_demo.service.parts import WRITER, Workshop
 from tests.rag_demo.service.support import events, settings_of, source_nowhere, token
 
 WORDS = b"The lease ends in March."
@@ -135,7 +135,7 @@ class Pause(asyncio.Event):
 
 def test_an_answer_that_takes_too_long_is_given_up() -> None:
     workshop = Workshop()
-    workshop.answers.generates = True
+    workshop.answers.writer = WRITER
 
     async def story(client: httpx.AsyncClient, _: Ready) -> None:
         await client.post("/v1/documents?name=a.txt", content=WORDS)

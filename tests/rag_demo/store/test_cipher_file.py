@@ -290,7 +290,7 @@ def test_damage_that_is_met_later_closes_everything(open_sqlite: Opener, path: P
 
 def test_a_database_of_another_version_is_refused(open_sqlite: Opener, path: Path) -> None:
     open_sqlite().close()
-    for change in ("user_version = 2", "user_version = 0", "application_id = 7"):
+    for change in ("user_version = 1", "user_version = 3", "application_id = 7"):
         whole = path.read_bytes()
         with opened_elsewhere(path) as connection:
             connection.execute(f"PRAGMA {change}")

@@ -75,6 +75,46 @@ def test_a_word_finds_what_meaning_does_not(store: SqliteStore) -> None:
     assert min(one.similarity for one in found) == pytest.approx(-1, abs=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("language", "text", "question"),
+    [
+        ("de", "Die H\u00e4user werden vermietet.", "Welches Haus?"),
+        ("fr", "Les inondations ne sont pas couvertes.", "une inondation"),
+        ("es", "Las vacaciones se solicitan antes.", "vacaci\u00f3n"),
+    ],
+)
+def test_other_forms_of_a_word_find_it_in_the_language_of_the_document(
+    store: SqliteStore, language: str, text: str, question: str
+) -> None:
+    add(store, MINE, "other", *(f"Nothing of it, {n}." for n in range(9)))
+    store.add(MINE, replace(document("words"), language=language), parts_of([text]))
+    assert [one.language for one in store.documents(MINE)] == ["", language]
+    (away,) = EMBEDDER.embed(["Nothing of it, 0."])
+    found = {one.passage.text: one.language for one in store.search(MINE, question, away, limit=2)}
+    assert found.get(text) == language
+
+
+def test_a_passage_is_found_by_its_section_and_may_have_no_page(store: SqliteStore) -> None:
+    passage = IndexedPassage(page=None, ordinal=0, text="One in the morning.", section="Medikation")
+    add(store, MINE, "other", *(f"Nothing of it, {n}." for n in range(9)))
+    stored = store.add(MINE, document("letter"), [([passage], EMBEDDER.embed([passage.text]))])
+    assert stored.pages == 0
+    (away,) = EMBEDDER.embed(["Nothing of it, 0."])
+    assert passage in [one.passage for one in store.search(MINE, "Medikation", away, limit=2)]
+
+
+@pytest.mark.parametrize(
+    ("language", "section"), [("German", ""), ("d", ""), ("DE", ""), ("de\n", ""), ("", "x" * 256)]
+)
+def test_a_language_or_a_section_that_is_none_is_a_programmers_error(
+    store: SqliteStore, language: str, section: str
+) -> None:
+    passage = IndexedPassage(page=1, ordinal=0, text="One.", section=section)
+    with pytest.raises(ValueError, match=r"language|section"):
+        store.add(MINE, replace(document("a"), language=language), [([passage], EMBEDDER.embed(["One."]))])
+    assert store.documents(MINE) == ()
+
+
 def test_meaning_finds_what_no_word_does(store: SqliteStore) -> None:
     add(store, MINE, "bread", *BREAD)
     (near, *_) = store.search(MINE, "¿?", EMBEDDER.embed([BREAD[1]])[0], limit=1)

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlcipher3 import dbapi2
 
+from rag_demo.enclave.languages.terms import MAX_QUESTION_WORDS, MAX_WORD_CHARACTERS, question_words, words_of
 from rag_demo.enclave.store.matrices import Matrix
 from rag_demo.enclave.store.rank_fusion import CANDIDATES, COMMON_SHARE, MAX_TELLING, fuse, nearest, telling
-from rag_demo.enclave.store.terms import MAX_QUESTION_WORDS, MAX_WORD_CHARACTERS, question_words, words_of
 
 
 @pytest.mark.parametrize(

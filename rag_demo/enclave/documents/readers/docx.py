@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from lxml import etree  # type: ignore[import-untyped]  # it ships no types
 
-from rag_demo.enclave.documents.page_writer import Out, Parts, UnreadableDocumentError
+from rag_demo.enclave.documents.page_writer import Blocks, Line, Out, Parts, UnreadableDocumentError
 from rag_demo.enclave.documents.zips import MAX_TYPES_BYTES, TYPES, Package
 
 _MAIN = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
@@ -147,20 +147,20 @@ class _Pages:
 
     def __init__(self, out: Out) -> None:
         self._out = out
-        self._blocks: list[str] = []
+        self._blocks = Blocks()
         self._size = 0
 
-    def block(self, text: str) -> None:
+    def block(self, text: str, *, line: Line = None) -> None:
         if not text.strip():
             return
-        self._blocks.append(text)
+        self._blocks.append(text, line=line)
         self._size += len(text) + 2
         if self._size > self._out.limits.max_page_characters:
             raise UnreadableDocumentError("limit", "max_page_characters", self._out.limits.max_page_characters)
 
     def end(self) -> None:
-        self._out.page("\n\n".join(self._blocks))
-        self._blocks, self._size = [], 0
+        self._out.page(self._blocks.taken())
+        self._size = 0
 
 
 class _Text(_Target):
@@ -226,7 +226,7 @@ class _Text(_Target):
             self._paragraph()
         elif name == "tr" and self._tables == 1:
             cells, self._row = self._row or [], None
-            self._into.block("\t".join(cells))
+            self._into.block("\t".join(cells), line="row")
         elif name == "tbl":
             self._tables -= 1
 

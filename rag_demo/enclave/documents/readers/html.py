@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from html.parser import HTMLParser
 
-from rag_demo.enclave.documents.page_writer import Out, Parts, UnreadableDocumentError
+from rag_demo.enclave.documents.page_writer import Line, Out, Parts, UnreadableDocumentError
 from rag_demo.enclave.documents.readers.plain import decoded, encoding_of
 
 _DROPPED = frozenset(
@@ -23,6 +23,7 @@ _BLOCKS = frozenset(
     """.split()  # noqa: SIM905  words in quotes are harder to read
 )
 _LARGE_HEADINGS = frozenset({"h1", "h2"})
+_LINES: Mapping[str, Line] = {"li": "item", "tr": "row"}
 _SPACE = re.compile(r"[ \t\n\r\f]+")
 _SPACES = re.compile(r" {2,}")
 _AROUND_LINE_END = re.compile(r" ?\n ?")
@@ -61,10 +62,10 @@ class _Text(HTMLParser):
     """Hands on blocks of text with white space as a browser shows it.
 
     Args:
-        block: takes a block, and whether it begins a large heading.
+        block: takes a block, whether it begins a large heading, and of what it is a line.
     """
 
-    def __init__(self, block: Callable[[str, bool], None]) -> None:
+    def __init__(self, block: Callable[[str, bool, Line], None]) -> None:
         super().__init__(convert_charrefs=True)
         self._block = block
         self._words: list[str] = []
@@ -73,6 +74,7 @@ class _Text(HTMLParser):
         self._depth = 0  # of elements of the dropped one's name in it
         self._preformatted = 0
         self._heading = False
+        self._line: Line = None
 
     def parse_html_declaration(self, i: int) -> int:
         """Take ``<![…>`` for a comment, as browsers do; office programs write it, and the library gives up on most."""
@@ -96,7 +98,7 @@ class _Text(HTMLParser):
             self._word("\t")
         elif tag in _BLOCKS:
             self.flush()
-            self._heading = tag in _LARGE_HEADINGS
+            self._heading, self._line = tag in _LARGE_HEADINGS, _LINES.get(tag)
             self._preformatted += tag == "pre"
             if tag == "li":
                 self._word("- ")
@@ -134,18 +136,18 @@ class _Text(HTMLParser):
         if text.strip(" \t\n-"):
             if not self._preformatted:
                 text = _AROUND_LINE_END.sub("\n", _SPACES.sub(" ", text)).strip()
-            self._block(text, self._heading)
-            self._heading = False
+            self._block(text, self._heading, self._line)
+            self._heading, self._line = False, None
 
 
 def text_of(html: str) -> str:
     """Return the text of a piece of HTML."""
     found: list[str] = []
-    _run(html, lambda text, _heading: found.append(text))
+    _run(html, lambda text, _heading, _line: found.append(text))
     return "\n\n".join(found)
 
 
-def _run(html: str, block: Callable[[str, bool], None]) -> None:
+def _run(html: str, block: Callable[[str, bool, Line], None]) -> None:
     parser = _Text(block)
     try:
         parser.feed(html)
@@ -159,10 +161,10 @@ def read(data: bytes, out: Out) -> None:
     """Read blocks into parts, one for each large heading."""
     parts = Parts(out)
 
-    def block(text: str, heading: bool) -> None:  # noqa: FBT001  called by the parser alone
+    def block(text: str, heading: bool, line: Line) -> None:  # noqa: FBT001  called by the parser alone
         if heading:
             parts.end()
-        parts.block(text)
+        parts.block(text, line=line)
 
     _run(_letters(data), block)
     parts.end()

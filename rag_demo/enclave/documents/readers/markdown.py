@@ -35,13 +35,13 @@ def read(data: bytes, out: Out) -> None:
         elif token.type == "tr_open":
             row = []
         elif token.type == "tr_close":
-            parts.block("\t".join(row or []))
+            parts.block("\t".join(row or []), line="row")
             row = None
         elif text := _text(inlines, token, known):
             if row is not None:
                 row.append(text)
             else:
-                parts.block(item + text)
+                parts.block(item + text, line="item" if item else None)
                 item = ""
     parts.end()
 

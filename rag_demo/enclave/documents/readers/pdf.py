@@ -18,6 +18,8 @@ from rag_demo.enclave.documents.page_writer import Out, UnreadableDocumentError
 _PARAGRAPH_GAP = 1.4
 """Gap of a paragraph: a multiple of the usual gap between two lines, or of the height of a letter if that is more."""
 _SIZE_CHANGE = 1.25
+_COLUMN_GAP = 1.5
+"""As a multiple of the height of a letter; words of a line are nearer to each other, also in justified text."""
 # PDFium puts U+FFFE in place of a removed hyphen and the end of its line.
 _TAKEN_HYPHEN = re.compile("\ufffe(.?)", re.DOTALL)
 
@@ -60,7 +62,7 @@ def _text(page: pypdfium2.PdfTextPage, limit: int) -> str:
         raise UnreadableDocumentError("limit", "max_page_characters", limit)
     if count < 1:
         return ""
-    return _TAKEN_HYPHEN.sub(_mended, _paragraphs(page, page.get_text_range()))
+    return _TAKEN_HYPHEN.sub(_mended, _paragraphs(page, _columns(page, page.get_text_range())))
 
 
 def _mended(found: re.Match[str]) -> str:
@@ -79,6 +81,31 @@ def _paragraphs(page: pypdfium2.PdfTextPage, text: str) -> str:
             made.append("")
         made.append(line)
     return "\n".join(made)
+
+
+def _columns(page: pypdfium2.PdfTextPage, text: str) -> str:
+    """Put a tab in place of a blank between two words that are far apart: the cells of a row are placed, not spaced."""
+    made, index = [], 0
+    for line in text.split("\r\n"):
+        several = " " in line and pdfium.FPDFText_CountRects(page, index, len(line)) > 1
+        made.append("".join(_cells(page, line, index)) if several else line)
+        index += len(line) + 2
+    return "\r\n".join(made)
+
+
+def _cells(page: pypdfium2.PdfTextPage, line: str, index: int) -> Iterator[str]:
+    for at, letter in enumerate(line):
+        yield "\t" if letter == " " and 0 < at < len(line) - 1 and _far(page, index + at) else letter
+
+
+def _far(page: pypdfium2.PdfTextPage, blank: int) -> bool:
+    """Return true if the letters before and behind a blank are far apart."""
+    before, after = _box(page, blank - 1), _box(page, blank + 1)
+    if before is None or after is None:
+        return False
+    gap: float = after.left - before.right
+    height: float = before.top - before.bottom
+    return gap > _COLUMN_GAP * height
 
 
 class _Step(NamedTuple):
@@ -109,7 +136,13 @@ def _steps(page: pypdfium2.PdfTextPage, lines: list[str]) -> Iterator[_Step | No
 
 def _place(page: pypdfium2.PdfTextPage, index: int) -> tuple[float, float] | None:
     """Return the baseline and the height of a letter, in points."""
+    box = _box(page, index)
+    return None if box is None else (box.bottom, box.top - box.bottom)
+
+
+def _box(page: pypdfium2.PdfTextPage, index: int) -> pdfium.FS_RECTF | None:
+    """Return the box of a letter; None without one."""
     box = pdfium.FS_RECTF()
     if not pdfium.FPDFText_GetLooseCharBox(page, index, ctypes.byref(box)) or box.top <= box.bottom:
         return None
-    return box.bottom, box.top - box.bottom
+    return box

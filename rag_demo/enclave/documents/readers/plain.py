@@ -35,9 +35,13 @@ def decoded(data: bytes) -> str:
 
 
 def read(data: bytes, out: Out) -> None:
-    """Read paragraphs into parts; a form feed ends a page."""
+    """Read pages, which end at form feeds; without any, paragraphs into parts."""
+    first, *more = decoded(data).split("\f")
+    if more:
+        for sheet in (first, *more):
+            out.page(sheet, lines_of_paper=True)
+        return
     parts = Parts(out, lines_of_paper=True)
-    for sheet in decoded(data).split("\f"):
-        for paragraph in _PARAGRAPH_END.split(sheet):
-            parts.block(paragraph)
-        parts.end()
+    for paragraph in _PARAGRAPH_END.split(first):
+        parts.block(paragraph)
+    parts.end()
