@@ -31,6 +31,7 @@ ELSEWHERE = {
     "docs/administration.md": "tests/kms/test_administration_page.py",
     "docs/channel.md": "tests/channel/test_documentation.py",
     "docs/cookbook.md": "tests/examples/test_cookbook.py",
+    "docs/first-hour.md": "tests/packaging/test_installation.py",
     "docs/rag-embedding.md": "tests/rag_demo/embedding/test_page.py",
     "docs/sdk.md": "tests/session/test_sdk_page.py",
     "docs/sealed-access.md": "tests/sealed_access/test_page.py",
