@@ -63,7 +63,13 @@ def _text(node: ast.expr, names: Mapping[str, object]) -> str:
             return ""
 
 
+_TOPOLOGY: Final = "NVIDIA nvtrust, topology of protected PCIe"
 EXTRA: Final = {
+    "device.mode": _TOPOLOGY,
+    "device.nonce": _TOPOLOGY,
+    "device.unique": _TOPOLOGY,
+    "evidence.format": "docs/forms.md",
+    "topology": _TOPOLOGY,
     "committed_data.report_data": "docs/forms.md",
     "committed_data.host_data": "docs/forms.md",
     "token.signature": "RFC 7515, RFC 9052",
@@ -90,6 +96,7 @@ def _policy_rows() -> Iterator[str]:
     for rule in sorted(SENTENCES):
         remedy = longest_prefix(FIXES, rule) or "See [the policy language](policy.md)."
         sentence = SENTENCES[rule].replace("{expected}", "what the policy names").replace(" {name}", " of that name")
+        sentence = sentence.replace("{name}", "The value of the key")
         shown = f"{rule}NAME" if rule.endswith(".") else rule
         yield _row(shown, (sentence, remedy.replace("{unchecked: reason}", "`{unchecked: reason}`")))
 

@@ -109,6 +109,8 @@ def _check(check: _Document, *, verbose: bool) -> RenderableType:
     if check["outcome"] == "pass" and not verbose:
         return Text.assemble(title, ": ", plain(check["got"]), overflow="fold")
     rows = [(name, plain(check[name])) for name in ("expected", "got", "clause") if check.get(name)]
+    if check["outcome"] == "fail":
+        rows.append(("see", plain(f"attest docs checks#{check['id']}")))
     return Group(title, facts(rows, indent=2))
 
 
