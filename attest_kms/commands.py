@@ -1,4 +1,4 @@
-"""Entry points of ``attest`` and ``kms``."""
+"""Entry points of ``attest``, ``kms`` and the sample."""
 
 from __future__ import annotations
 
@@ -7,23 +7,40 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 
-from attest_kms.extras import DISTRIBUTION, describe_extra, missing_extra
+from attest_kms.extras import (
+    DISTRIBUTION,
+    SIMULATOR_MODULE,
+    describe_extra,
+    missing_extra,
+    missing_simulator,
+)
 
 _USAGE = 2
-_OURS = frozenset({"attest", "kms"})
+_OURS = frozenset({"attest", "kms", "rag_demo"})
+_SAMPLES = {
+    "rag_demo": "rag_demo.demo.cli",
+    "rag_demo.client": "rag_demo.client.cli",
+    "rag_demo.enclave": "rag_demo.enclave.cli",
+}
+"""Where the main function of each program of the sample is."""
 
 
 def attest() -> int:
     """Run ``attest``."""
-    return _run("attest", packages=("attest",), extra="cli")
+    return _run("attest", module="attest.cli.main", packages=("attest",), extra="cli")
 
 
 def kms() -> int:
     """Run ``kms``."""
-    return _run("kms", packages=("attest", "kms"), extra="kms")
+    return _run("kms", module="kms.cli.main", packages=("attest", "kms"), extra="kms")
 
 
-def _run(command: str, *, packages: tuple[str, ...], extra: str) -> int:
+def sample(program: str) -> int:
+    """Run a program of the sample, as ``python -m`` names it."""
+    return _run(f"python -m {program}", sys.argv[1:], module=_SAMPLES[program], packages=("attest", "kms"), extra="rag")
+
+
+def _run(command: str, *arguments: list[str], module: str, packages: tuple[str, ...], extra: str) -> int:
     """Run a command; exit 2 where a package is another distribution's, or a library is missing."""
     for package in packages:
         if not _is_ours(package):
@@ -31,13 +48,15 @@ def _run(command: str, *, packages: tuple[str, ...], extra: str) -> int:
                 f"the package {package!r} is not the one of {DISTRIBUTION}: {_place(package)}", _way(package)
             )
     try:
-        main = import_module(f"{command}.cli.main").main
+        main = import_module(module).main
     except ModuleNotFoundError as exc:
         if (exc.name or "").partition(".")[0] in _OURS:
             raise
+        if exc.name == SIMULATOR_MODULE:
+            return _refuse(*missing_simulator(command))
         missing = missing_extra(exc, command=command) or describe_extra(str(exc.name), extra=extra, command=command)
         return _refuse(*missing)
-    code: int = main()
+    code: int = main(*arguments)
     return code
 
 

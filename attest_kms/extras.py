@@ -50,6 +50,7 @@ EXTRA_OF = MappingProxyType(
     }
 )
 """The extra for each module: the smallest one, but ``cli`` for what a command line cannot do without."""
+SIMULATOR_MODULE = "attest_simulator"
 _IN_KMS = frozenset({"cli", "gpu", "tokens"})
 """Extras that ``kms`` includes."""
 
@@ -72,7 +73,17 @@ def describe_extra(module: str, *, extra: str, command: str) -> MissingExtra:
     """Describe an extra that a command needs."""
     if command == "kms" and extra in _IN_KMS:
         extra = "kms"
+    elif command.startswith("python -m rag_demo"):
+        extra = "rag"
     return MissingExtra(
         f"{command!r} needs the extra {extra!r} of {DISTRIBUTION}: the module {module!r} is not installed",
         f"pip install '{DISTRIBUTION}[{extra}]'",
+    )
+
+
+def missing_simulator(command: str) -> MissingExtra:
+    """Describe the distribution that simulates machines, which a command needs."""
+    return MissingExtra(
+        f"{command!r} needs attest-simulator, which is not installed",
+        "install attest-simulator of the same version: docs/installing.md says how",
     )

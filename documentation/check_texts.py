@@ -172,6 +172,19 @@ WORDS: Final[dict[str, Words]] = {
     "freshness": Words(
         "The evidence answers your nonce, or has your report data.", "Send a new nonce and collect again: `--nonce`."
     ),
+    "device.unique": Words("No device stands twice in the evidence.", "Send the evidence of each device once."),
+    "device.nonce": Words(
+        "All devices answered the same nonce.", "Collect the evidence of all devices together: `attest collect`."
+    ),
+    "device.mode": Words(
+        "All GPUs are in one mode.",
+        "Set the mode of the GPUs, and collect the evidence again: [GPUs and switches](gpu.md).",
+    ),
+    "topology": Words(
+        "The GPUs and switches of the evidence name each other, and none is missing.",
+        "Collect the evidence of all devices together: `attest collect`.",
+    ),
+    "evidence.format": Words("The evidence can be read.", "Collect the evidence again, and send it unchanged."),
     "token.signature": Words("A key of a trusted issuer signed the token, with an allowed algorithm.", _REQUEST),
     "token.time": Words("The moment is inside the validity of the token.", _REQUEST),
     "token.audience": Words("The token is for you.", _REQUEST),
@@ -193,6 +206,6 @@ GROUPS: Final = (
     Group("dstack", ("dstack.",)),
     Group("Documents of services", ("provider.",)),
     Group("Data beside the evidence", ("uvm.", "certificate.", "committed_data.", "eventlog.")),
-    Group("The whole of the evidence", ("binding.", "freshness")),
+    Group("The whole of the evidence", ("binding.", "freshness", "topology", "device.", "evidence.")),
     Group("Tokens", ("token.",)),
 )

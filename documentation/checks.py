@@ -63,7 +63,13 @@ def _text(node: ast.expr, names: Mapping[str, object]) -> str:
             return ""
 
 
+_TOPOLOGY: Final = "NVIDIA nvtrust, topology of protected PCIe"
 EXTRA: Final = {
+    "device.mode": _TOPOLOGY,
+    "device.nonce": _TOPOLOGY,
+    "device.unique": _TOPOLOGY,
+    "evidence.format": "docs/forms.md",
+    "topology": _TOPOLOGY,
     "committed_data.report_data": "docs/forms.md",
     "committed_data.host_data": "docs/forms.md",
     "token.signature": "RFC 7515, RFC 9052",

@@ -65,12 +65,13 @@ def gpu(*, nonce: bytes | None, output: str, force: bool, timeout: float, displa
     """
     import secrets
 
-    from attest.collect import NONCE_BYTES, collect_gpus
+    from attest.cli.machine import machine_of
+    from attest.collect import NONCE_BYTES
 
     if nonce is None:
         nonce = secrets.token_bytes(NONCE_BYTES)
         _show_nonce(nonce, display)
-    collected = collect_gpus(nonce, timeout=timeout)
+    collected = machine_of(None).collect_gpus(nonce, timeout=timeout)
     if collected[0].settings.dev_tools_mode:
         display.warn("developer tools mode is on: the host can read the GPU's memory, and no report shows it")
     data = b"[" + b",\n ".join(one.item() for one in collected) + b"]\n"
@@ -192,7 +193,7 @@ def gpu_state(*, set_ready: bool, yes: bool, timeout: float, display: Display) -
     software. --set-ready changes the ready state, which the driver leaves off in CC mode until the GPUs' evidence was
     verified. It is a dry run without --yes. Exit codes: 0 done, 2 usage, 6 the driver gave no answer.
     """
-    from attest.collect import gpu_state as ask
+    from attest.cli.machine import machine_of
     from attest.collect import set_gpus_ready
 
     if yes and not set_ready:
@@ -200,7 +201,7 @@ def gpu_state(*, set_ready: bool, yes: bool, timeout: float, display: Display) -
     done = set_ready and yes
     if done:
         set_gpus_ready(timeout=timeout)
-    document = _state(ask(timeout=timeout))
+    document = _state(machine_of(None).gpu_state(timeout=timeout))
     if set_ready:
         document["set_ready"] = "done" if done else "dry run: nothing was changed"
     show_document(document, display=display, tree=document)

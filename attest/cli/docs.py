@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -23,6 +24,7 @@ PAGE_SCHEMA = "attest.documentation-page/1"
     examples=(
         "attest docs                                         # lists the pages",
         "attest docs getting-started",
+        "attest docs checks#snp.root                         # what a check demands, and what to do when it fails",
         "attest docs --serve                                 # opens them in the browser, from this computer",
     ),
 )
@@ -34,7 +36,7 @@ PAGE_SCHEMA = "attest.documentation-page/1"
 @click.option("--no-browser", is_flag=True, help="With --serve, do not open a browser.")
 @display_options
 def docs(*, page: str | None, serve: bool, port: int, no_browser: bool, display: Display) -> None:
-    """Show the documentation that fits this version; without PAGE, list its pages.
+    """Show the documentation that fits this version; without PAGE, list its pages. PAGE#PART shows one part.
 
     A terminal gets formatted text, a file or a pipe gets Markdown. No network is used.
     """
@@ -49,13 +51,24 @@ def docs(*, page: str | None, serve: bool, port: int, no_browser: bool, display:
     if page is None:
         _list(tuple(found.values()), display=display)
         return
-    name = page.removesuffix(".md").removeprefix("docs/")
+    named, _, anchor = page.partition("#")
+    name = named.removesuffix(".md").removeprefix("docs/")
     if name not in found:
         from difflib import get_close_matches
 
         near = get_close_matches(name, found, n=1)
-        raise click.UsageError(f"no page is called {page!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-    _print(found[name], display=display)
+        raise click.UsageError(f"no page is called {named!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    _print(_at(found[name], anchor) if anchor else found[name], display=display)
+
+
+def _at(page: DocumentationPage, anchor: str) -> DocumentationPage:
+    """Return a page with one part of its text alone."""
+    from attest.shipped.parts import part_of
+
+    text = part_of(page.text, anchor)
+    if text is None:
+        raise click.UsageError(f"the page {page.name!r} has no part {anchor!r}")
+    return replace(page, text=text)
 
 
 def _list(found: tuple[DocumentationPage, ...], *, display: Display) -> None:
@@ -81,9 +94,9 @@ def _print(page: DocumentationPage, *, display: Display) -> None:
         return
     from rich.markdown import Markdown
 
-    from attest.terminal.console import console
+    from attest.terminal.console import text_console
 
-    out = console(display)
+    out = text_console(display)
     with out.capture() as formatted:
         out.print(Markdown(page.text))
     click.echo_via_pager(formatted.get(), color=out.color_system is not None)

@@ -182,9 +182,9 @@ def _document(findings: Sequence[DoctorFinding], detected: Detected) -> dict[str
 def _print(findings: Sequence[DoctorFinding], display: Display) -> None:
     from rich.table import Table
 
-    from attest.terminal.console import console, plain, sign
+    from attest.terminal.console import plain, sign, text_console
 
-    out = console(display)
+    out = text_console(display)
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from attest.encoding import JsonValue
-from attest.terminal.console import console, facts, plain
+from attest.terminal.console import facts, plain, text_console
 from attest.terminal.display import Display
 
 
 def print_tree(document: JsonValue, *, display: Display) -> None:
     """Print a document."""
-    out = console(display)
+    out = text_console(display)
     out.print(facts(_rows(document, depth=0), indent=0))
     out.print()
 

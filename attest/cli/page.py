@@ -13,7 +13,7 @@ from rich.tree import Tree
 from attest.cli.claims_page import claim_rows
 from attest.cli.documents import mapping_of, mappings_of
 from attest.encoding import JsonValue
-from attest.terminal.console import banner, console, facts, plain, sign
+from attest.terminal.console import banner, facts, plain, sign, text_console
 from attest.terminal.display import Display
 
 SIMULATED_LINES = ("SIMULATED: the keys are public; it proves nothing about hardware",)
@@ -22,7 +22,7 @@ _Document = Mapping[str, JsonValue]
 
 def print_result(document: _Document, *, display: Display) -> None:
     """Show a result of ``verify`` or ``appraise``. The message of a refusal and its hint go to standard error."""
-    out = console(display)
+    out = text_console(display)
     _print_head(out, document, display)
     _print_checks(out, document, display)
     _print_failed(out, document)
@@ -138,6 +138,8 @@ def _check(check: _Document, *, verbose: bool) -> RenderableType:
     if check["outcome"] == "pass" and not verbose:
         return Text.assemble(title, ": ", plain(check["got"]), overflow="fold")
     rows = [(name, plain(check[name])) for name in ("expected", "got", "clause") if check.get(name)]
+    if check["outcome"] == "fail":
+        rows.append(("see", plain(f"attest docs checks#{check['id']}")))
     return Group(title, facts(rows, indent=2))
 
 

@@ -143,9 +143,9 @@ _SUMMARY = {
 def _show(difference: PolicyDifference, replayed: tuple[PolicyComparison, ...], display: Display) -> None:
     from rich.text import Text
 
-    from attest.terminal.console import console, facts, plain
+    from attest.terminal.console import facts, plain, text_console
 
-    out = console(display)
+    out = text_console(display)
     for change in difference.changes:
         line = plain(change.effect.ljust(9), _STYLES[change.effect])
         out.print(Text.assemble(line, plain(change.path)))

@@ -164,9 +164,9 @@ def _show(found: list[tuple[PolicyText, tuple[LintFinding, ...]]], display: Disp
 def _show_findings(
     file: str, findings: tuple[LintFinding, ...], display: Display, *, line: Callable[[str], int] | None = None
 ) -> None:
-    from attest.terminal.console import console, facts, plain
+    from attest.terminal.console import facts, plain, text_console
 
-    out = console(display)
+    out = text_console(display)
     shown = [finding for finding in findings if display.verbose or finding.severity != "note"]
     hidden = len(findings) - len(shown)
     notes = f"{hidden} note{'s' * (hidden > 1)} (--verbose)" if hidden else ""

@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from attest.page.files import PageFile
+from attest.shipped.parts import heading_anchor
 
 _FOLDERS: Final = ("docs", "policies")
 _HERE: Final = Path(__file__).parent
@@ -115,5 +116,4 @@ def _rendered(text: str) -> str:
 
 def _anchor(heading: Token) -> str:
     """Return the name of a heading, as links to it spell it."""
-    text = "".join(child.content for child in heading.children or ())
-    return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+    return heading_anchor("".join(child.content for child in heading.children or ()))

@@ -28,7 +28,7 @@ SIGNS = {
 """Outcome to its sign, the sign where only ASCII prints, and its colour. The word always stands beside it."""
 
 
-def console(display: Display) -> Console:
+def text_console(display: Display) -> Console:
     """Make a console on standard output. NO_COLOR counts when it is not empty (no-color.org)."""
     terminal = sys.stdout.isatty()
     refused = display.no_colour or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"

@@ -35,6 +35,7 @@ _PROPOSING = (
     click.option("--as", "person", metavar="NAME", help="Registered person who proposes it."),
 )
 _OPTIONAL = click.option("--reason", default="", metavar="TEXT", help="Reason for the change; required with --propose.")
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Check whether this would succeed, and change nothing.")
 TELLING = json_flag("Print the outcome as JSON (schema kms.change/1).")
 """``--json`` of a command that prints only the outcome of its change, with ``tell_change``."""
 

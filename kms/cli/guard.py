@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.terminal import ExampleGroup
-from kms.cli.changes import TELLING, tell_change
+from kms.cli.changes import DRY_RUN, TELLING, tell_change
 from kms.cli.options import AS_JSON, moment, print_json, say, vault, wants_json, with_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kms.config.settings import LoadedSettings
+    from kms.domain.rollback import StatePosition
     from kms.operations.guards.examination import GuardFinding
 
 
@@ -69,10 +72,17 @@ def guard_init(loaded: LoadedSettings) -> None:
         say("note: every guard exists already")
 
 
-@guard.command("accept", examples=("kms guard accept --because 'restored with pg_restore' --config kms.toml",))
+@guard.command(
+    "accept",
+    examples=(
+        "kms guard accept --because 'restored with pg_restore' --dry-run --config kms.toml",
+        "kms guard accept --because 'restored with pg_restore' --config kms.toml",
+    ),
+)
 @click.option("--because", required=True, metavar="REASON", help="Reason to use this database; recorded in the log.")
+@DRY_RUN
 @with_settings(TELLING)
-def guard_accept(because: str, loaded: LoadedSettings) -> None:
+def guard_accept(*, because: str, dry_run: bool, loaded: LoadedSettings) -> None:
     """Accept a database that is older than its guards.
 
     Use this, for example, after a restoration by other means. Stop every service first. Repeat every disable, freeze
@@ -86,16 +96,28 @@ def guard_accept(because: str, loaded: LoadedSettings) -> None:
     accepted = AcceptedRollback(reason=because, field="--because")
     opened = vault(loaded, guarded=False)
     guards = open_local_guards(loaded.settings)
-    acceptance = Acceptance(accepted=accepted, remembered=read_memories(guards), actor=local_actor(), at=moment())
-    position = accept_rollback(opened.store, guards, acceptance)
-    tell_change(
-        "guard-accept",
-        f"accepted: the database at {position.text}",
-        details={"counter": position.counter, "log": position.log.text, "guards": [one.name for one in guards]},
-    )
+    remembered = read_memories(guards)
+    if dry_run:
+        with opened.store.reading() as tx:
+            _tell_accepted(tx.position, remembered, would=True)
+        say("note: dry run; nothing was changed")
+        return
+    acceptance = Acceptance(accepted=accepted, remembered=remembered, actor=local_actor(), at=moment())
+    _tell_accepted(accept_rollback(opened.store, guards, acceptance), remembered)
     say("note: earlier challenges are refused; disable and freeze again what was disabled or frozen since the copy")
     if len(guards) < len(loaded.settings.rollback_guard):
         say("note: witnesses and replicas cannot be reset: remove one that has a longer log from rollback_guard")
+
+
+def _tell_accepted(
+    position: StatePosition, remembered: Mapping[str, StatePosition | None], *, would: bool = False
+) -> None:
+    """Print the position that guards have now, or, in a dry run, the one in place of what each has."""
+    details = {"counter": position.counter, "log": position.log.text, "guards": [*remembered]}
+    lines = [f"{'would accept' if would else 'accepted'}: the database at {position.text}"]
+    if would:
+        lines += [f"{name}: {'nothing' if one is None else one.text}" for name, one in remembered.items()]
+    tell_change("guard-accept", *lines, details=details, would=would)
 
 
 def _examined(loaded: LoadedSettings) -> list[GuardFinding]:

@@ -10,7 +10,7 @@ import click
 
 from attest.terminal import ExampleGroup
 from kms.cli.administration import local
-from kms.cli.changes import TELLING, Manner, carry_out, changing, tell_change
+from kms.cli.changes import DRY_RUN, TELLING, Manner, carry_out, changing, tell_change
 from kms.cli.options import AS_JSON, moment, print_json, say, vault, wants_json, with_settings
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from kms.domain.kek_records import KekRecord
     from kms.keys.vault import Vault
     from kms.operations.kek_rotation import KekStatus
-
-_DRY_RUN = click.option("--dry-run", is_flag=True, help="Check whether this would succeed, and change nothing.")
 
 
 @click.group(
@@ -85,7 +83,7 @@ def kek_create(definition: Path, loaded: LoadedSettings) -> None:
     ),
 )
 @click.argument("kek_id")
-@_DRY_RUN
+@DRY_RUN
 @changing()
 @with_settings()
 def kek_rotate(*, kek_id: str, dry_run: bool, manner: Manner, loaded: LoadedSettings) -> None:
@@ -147,7 +145,7 @@ def _move(opened: Vault, target: KekRecord, count: int, *, origin: str) -> None:
 
 @kek.command("retire", examples=("kms kek retire 09c1d2aa --config kms.toml",))
 @click.argument("kek_id")
-@_DRY_RUN
+@DRY_RUN
 @changing()
 @with_settings()
 def kek_retire(*, kek_id: str, dry_run: bool, manner: Manner, loaded: LoadedSettings) -> None:

@@ -20,7 +20,7 @@ from attest_kms.extras import missing_extra
 from kms.cli.admin import admin
 from kms.cli.anchors import anchors
 from kms.cli.break_glass import break_glass
-from kms.cli.changes import TELLING, tell_change
+from kms.cli.changes import DRY_RUN, TELLING, tell_change
 from kms.cli.config import config
 from kms.cli.context import context, login, logout
 from kms.cli.controls import freeze, thaw
@@ -191,14 +191,17 @@ def init(
     say("note: configure workloads with the identity, by which they authenticate this service")
 
 
-@click.command(cls=ExampleCommand, examples=("kms migrate --config kms.toml",))
+@click.command(
+    cls=ExampleCommand, examples=("kms migrate --dry-run --config kms.toml", "kms migrate --config kms.toml")
+)
 @click.option(
     "--accept-differences",
     metavar="REASON",
     help="Migrate a database that differs from its log; the differences and this reason are logged.",
 )
+@DRY_RUN
 @with_settings(TELLING)
-def migrate(accept_differences: str | None, loaded: LoadedSettings) -> None:
+def migrate(*, accept_differences: str | None, dry_run: bool, loaded: LoadedSettings) -> None:
     """Migrate the database to the schema of this version. Run this on the service's machine.
 
     First stop every service and back up the database. The command needs the key-encryption key. A database of a version
@@ -213,13 +216,17 @@ def migrate(accept_differences: str | None, loaded: LoadedSettings) -> None:
         actor=local_actor(),
         at=moment(),
         accepted=accept_differences,
+        dry_run=dry_run,
     )
     same = done.before == done.after
-    text = f"schema {done.before}: nothing to do" if same else f"schema {done.before} is now {done.after}"
+    verb = "would be" if dry_run else "is now"
+    text = f"schema {done.before}: nothing to do" if same else f"schema {done.before} {verb} {done.after}"
     details = {"before": done.before, "after": done.after, "differences": list(done.differences)}
-    tell_change("migrate", text, details=details)
+    tell_change("migrate", text, details=details, would=dry_run)
     for difference in done.differences:
-        say(f"warning: accepted without a log entry for it: {difference}")
+        say(f"warning: {'would be ' if dry_run else ''}accepted without a log entry for it: {difference}")
+    if dry_run:
+        say("note: dry run; nothing was changed")
 
 
 _SECTIONS: dict[str, tuple[click.Command, ...]] = {

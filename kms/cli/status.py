@@ -80,10 +80,9 @@ def _planned(key: JsonObject) -> bool:
 
 
 def _show(document: JsonObject, at: datetime) -> None:
-    from attest.terminal.console import console, facts, plain
-    from attest.terminal.display import Display
+    from attest.terminal import Display, facts, plain, text_console
 
-    out = console(Display())
+    out = text_console(Display())
     out.print(plain(f"at {document['at']}", "dim"))
     for title, rows in _sections(document, at):
         out.print()
@@ -95,7 +94,7 @@ def _show(document: JsonObject, at: datetime) -> None:
 
 
 def _sections(document: JsonObject, at: datetime) -> Iterator[tuple[str, list[tuple[str, RenderableType]]]]:
-    from attest.terminal.console import plain
+    from attest.terminal import plain
 
     if "leases" in document:
         more = ", and more: --limit" if document["more_leases"] else ""
@@ -108,7 +107,7 @@ def _sections(document: JsonObject, at: datetime) -> Iterator[tuple[str, list[tu
 def _timeline(leases: list[JsonObject], at: datetime) -> Iterator[tuple[str, RenderableType]]:
     """Yield a line for each lease, with a bar from its release to its end on one scale for all."""
     from attest.encoding import rfc3339
-    from attest.terminal.console import plain
+    from attest.terminal import plain
 
     spans = [tuple(rfc3339(one[end], what=end) for end in ("released_at", "expires_at")) for one in leases]
     first = min((begins for begins, _ in spans), default=at)

@@ -32,11 +32,18 @@ class Migration:
 
 
 def migrate(
-    settings: Settings, *, random: RandomBytes, actor: Actor, at: datetime, accepted: str | None = None
+    settings: Settings,
+    *,
+    random: RandomBytes,
+    actor: Actor,
+    at: datetime,
+    accepted: str | None = None,
+    dry_run: bool = False,
 ) -> Migration:
     """Migrate a database to the schema of this version, all or nothing. This requires the key-encryption key.
 
     A database of a version without authenticated state is examined first, and its rows are authenticated as they are.
+    A dry run does the same, and keeps nothing of it.
 
     Raises:
         ConfigurationError: as ``migrate_database`` and ``open_backend``.
@@ -64,7 +71,9 @@ def migrate(
         body: dict[str, JsonValue] = {"actor": actor.members(), "entries": entries, "differences": [*differences]}
         tx.log.add(kind=STATE_BEGUN, at=at, body=body | ({} if accepted is None else {"accepted": accepted}))
 
-    before, after = migrate_database(settings.database, establish=establish, access=settings.database_access)
+    before, after = migrate_database(
+        settings.database, establish=establish, access=settings.database_access, dry_run=dry_run
+    )
     return Migration(before=before, after=after, differences=differences)
 
 

@@ -48,11 +48,15 @@ def create_database(database: str, *, fill: Callable[[WriteTransaction], None], 
 
 
 def migrate_database(
-    database: str, *, establish: Callable[[WriteTransaction], None], access: Access = _DEFAULT
+    database: str,
+    *,
+    establish: Callable[[WriteTransaction], None],
+    access: Access = _DEFAULT,
+    dry_run: bool = False,
 ) -> tuple[str, str]:
     """Migrate a database to the newest schema in one transaction; return the revisions before and after.
 
-    ``establish`` makes the authenticated state of a database that has none.
+    ``establish`` makes the authenticated state of a database that has none. A dry run does the same, and rolls back.
 
     Raises:
         ConfigurationError: as ``open_store``, except for an old schema.
@@ -69,6 +73,8 @@ def migrate_database(
         if not tx.state.exists():
             establish(tx)
             tx.settle()
+        if dry_run:
+            connection.rollback()
         return before, REVISIONS[-1]
 
 

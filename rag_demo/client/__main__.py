@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from rag_demo.client.cli import main
+from attest_kms.commands import sample
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(sample("rag_demo.client"))

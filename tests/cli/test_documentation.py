@@ -1,4 +1,4 @@
-"""docs/cli.md names every command and option; what docs/getting-started.md shows is what happens."""
+"""docs/cli.md names every command and option; what transcripts show is what happens."""
 
 import os
 import re
@@ -10,11 +10,12 @@ import click
 import pytest
 
 from attest.cli.main import cli
+from tests.documentation.shell import matches
 from tests.pages import page_text
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CLI = page_text("cli")
-TRANSCRIPTS = [REPOSITORY / "docs/getting-started.md", *sorted((Path(__file__).parent / "transcripts").glob("*.md"))]
+TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.md"))
 
 
 def every_command() -> list[tuple[str, click.Command]]:
@@ -57,12 +58,6 @@ def blocks(document: Path) -> list[tuple[str, list[str]]]:
             else:
                 found[-1][1].append(line)
     return found
-
-
-def matches(expected: list[str], got: list[str]) -> bool:
-    """Compare lines; `...` stands for any number of lines."""
-    pattern = "".join("(?:.*\n)*?" if line == "..." else re.escape(line) + "\n" for line in expected)
-    return re.fullmatch(pattern, "".join(f"{line}\n" for line in got)) is not None
 
 
 @pytest.mark.parametrize("document", TRANSCRIPTS, ids=lambda path: path.stem)

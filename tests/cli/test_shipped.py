@@ -10,6 +10,8 @@ import pytest
 from attest.page.server import page_server
 from attest.policy import load_policy
 from attest.shipped import documentation_files, pages, policy_templates
+from attest.shipped.parts import part_of
+from documentation import checks
 from tests.cli.conftest import Attest, Files
 from tests.page.served import served
 
@@ -100,6 +102,57 @@ def test_a_page_that_there_is_not_is_refused(attest: Attest) -> None:
         ran = attest(*line)
         assert (ran.code, ran.out) == (2, "")
         assert said in ran.err
+
+
+def test_a_part_of_a_page_is_printed_alone(attest: Attest) -> None:
+    section = attest("docs", "cli#exit-codes").out
+    assert section.startswith("## Exit codes\n")
+    assert "## `attest docs`" not in section
+    assert section in (REPOSITORY / "docs/cli.md").read_text() + "\n"
+    shown = attest("docs", "checks#snp.root")
+    assert shown.out.startswith(
+        "# snp.root\n\n- **Demand**: The chain ends at a pinned key of AMD.\n- **Defined by**: "
+    )
+    assert attest("docs", "checks#snp.root", "--json").document["text"] == shown.out
+    refused = attest("docs", "checks#no.such.check")
+    assert (refused.code, refused.out) == (2, "")
+    assert "has no part 'no.such.check'" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("check_id", "demand"),
+    [
+        ("tdx.tcb", "A TCB level of Intel fits this platform"),
+        ("sgx.tcb", "A TCB level of Intel fits this platform"),
+        ("policy.snp.guest_policy.debug", "That the host may debug the guest"),
+        ("policy.snp.platform_info.of_tomorrow", "The platform's property of that name"),
+        ("policy.of_tomorrow", "The value of the key must be what the policy names"),
+    ],
+)
+def test_a_check_without_a_row_of_its_own_has_the_nearest(attest: Attest, check_id: str, demand: str) -> None:
+    shown = attest("docs", f"checks#{check_id}").out
+    assert shown.startswith(f"# {check_id}\n")
+    assert f"- **Demand**: {demand}" in shown
+
+
+def test_every_check_that_code_writes_out_has_its_part() -> None:
+    text = pages()["checks"].text
+    known = {*checks.clauses(), *checks.EXTRA}
+    assert len(known) > 60
+    assert {check_id for check_id in known if part_of(text, check_id) is None} == set()
+
+
+def test_a_failed_check_names_the_part_of_the_documentation_that_explains_it(attest: Attest, files: Files) -> None:
+    ran = attest("verify", files.extended, "--nonce-text", "question", "--offline", "--at", "2026-06-01T00:00:00Z")
+    assert ran.code == 4
+    (named,) = re.findall(r"attest docs (checks#\S+)", ran.out)
+    assert named == "checks#snp.root"
+    assert attest("docs", named).code == 0
+    passed = attest(
+        *("verify", files.extended, "--nonce-text", "question", "--offline", "--at", "2026-06-01T00:00:00Z"),
+        *("--allow-simulated", "--verbose"),
+    )
+    assert (passed.code, "attest docs" in passed.out) == (0, False)
 
 
 def test_links_between_pages_hold_in_a_browser() -> None:

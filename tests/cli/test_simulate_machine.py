@@ -46,6 +46,15 @@ def test_the_machine_is_what_the_options_say(
     assert json.loads(told.out)["items"][0]["claims"][claim] == expected
 
 
+def test_the_gpus_of_the_machine_are_collected_and_shown_alone(attest: Attest, tmp_path: Path) -> None:
+    machine = ("simulate", "machine", "--gpus", "2", "--")
+    made = attest(*machine, "collect", "gpu", "--nonce", "ab" * 32, "-o", "gpus.json")
+    assert made.code == 0, made.err
+    assert len(json.loads((tmp_path / "gpus.json").read_text())) == 2
+    shown = attest(*machine, "collect", "gpu-state", "--json")
+    assert (shown.code, len(json.loads(shown.out)["gpus"])) == (0, 2), shown.err
+
+
 def test_the_exit_code_is_the_commands_own(attest: Attest) -> None:
     assert attest("simulate", "machine", "--", "no-such-command").code == 2
     assert attest("simulate", "machine", "--", "key", "get", "model", "--out", "absent/key").code == 2

@@ -1,8 +1,13 @@
 """The code blocks of a page, and the convention that says which of them run.
 
-A block runs as it stands, in reading order, unless a comment directly above it says `<!-- not run: reason -->`. The
-language says what it is: `console` commands with their output, `sh` commands, `python` a program; `text` and the
-formats of data do not run.
+A block runs as it stands, in reading order. The language says what it is: `console` commands with their output, `sh`
+and `bash` commands, `python` a program; `text` and the formats of data do not run. A comment directly above a block
+changes that:
+
+* `<!-- not run: reason -->`: it does not run here, and its commands are parsed;
+* `<!-- synopsis -->`: the forms that a command takes, which are parsed;
+* `<!-- file: NAME -->`: the reader saves it under this name;
+* `<!-- with: NAME -->`: what a reader has there, which the function NAME of `settings.sh` makes.
 """
 
 import re
@@ -12,7 +17,8 @@ from pathlib import Path
 RUN = ("console", "sh", "bash", "python")
 DATA = ("text", "json", "toml", "yaml", "html", "js", "ini", "csv", "rego")
 _BLOCK = re.compile(
-    r"(?:^[ ]*<!-- not run: (?P<reason>[^>\n]+?) -->\n)?^[ ]*```(?P<language>\w*)\n(?P<text>.*?)^[ ]*```$",
+    r"(?:^[ ]*<!-- (?P<kind>not run|synopsis|file|with)(?:: (?P<said>[^>\n]+?))? -->\n)?"
+    r"^[ ]*```(?P<language>\w*)\n(?P<text>.*?)^[ ]*```$",
     re.MULTILINE | re.DOTALL,
 )
 
@@ -22,18 +28,25 @@ class Block:
     """One fenced block.
 
     Attributes:
-        reason: why it does not run, or None.
+        kind: the kind of the comment above it, or None.
+        said: what the comment says.
     """
 
     line: int
     language: str
     text: str
-    reason: str | None
+    kind: str | None
+    said: str | None
 
     @property
     def runs(self) -> bool:
         """True if a reader would run it here."""
-        return self.language in RUN and self.reason is None
+        return self.language in RUN and self.kind in {None, "with"}
+
+    @property
+    def is_parsed(self) -> bool:
+        """True if its commands are parsed, and do not run."""
+        return self.language in RUN and self.kind in {"not run", "synopsis"}
 
     @property
     def is_known(self) -> bool:
@@ -46,10 +59,11 @@ def blocks_of(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
     return [
         Block(
-            line=text.count("\n", 0, found.start()) + 1,
+            line=text.count("\n", 0, found.start("language")) + 1,
             language=found["language"],
             text=found["text"],
-            reason=found["reason"],
+            kind=found["kind"],
+            said=found["said"],
         )
         for found in _BLOCK.finditer(text)
     ]

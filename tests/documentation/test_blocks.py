@@ -1,30 +1,37 @@
-"""Every code block of README and docs/ runs in reading order, in a folder of its own, or says why it does not."""
+"""Every code block of README and docs/ runs in reading order, or says why it does not and is parsed."""
 
 import json
 import os
 import re
-import shlex
-import shutil
 import subprocess
-import sys
+import tempfile
 import tomllib
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from ruamel.yaml import YAML
 
-from tests.cli.test_documentation import matches
 from tests.conftest import REPOSITORY
+from tests.documentation import programs
 from tests.documentation.blocks import Block, blocks_of
+from tests.documentation.pages import names_of, run_page
+from tests.documentation.parsing import require_parsed
+from tests.documentation.warm_commands import warm_commands
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(REPOSITORY))
+
 
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
-HERE = ("README.md", "docs/verify-in-python.md")
-"""Pages that this module runs."""
 ELSEWHERE = {
     "docs/administration.md": "tests/kms/test_administration_page.py",
     "docs/channel.md": "tests/channel/test_documentation.py",
     "docs/cookbook.md": "tests/examples/test_cookbook.py",
-    "docs/getting-started.md": "tests/cli/test_documentation.py",
+    "docs/first-hour.md": "tests/packaging/test_installation.py",
     "docs/rag-embedding.md": "tests/rag_demo/embedding/test_page.py",
     "docs/sdk.md": "tests/session/test_sdk_page.py",
     "docs/sealed-access.md": "tests/sealed_access/test_page.py",
@@ -32,27 +39,68 @@ ELSEWHERE = {
     "docs/tutorial-sealed-model.md": "tests/examples/test_tutorial.py",
 }
 """Pages that run against a service of their own, with the test that runs them."""
-UNSETTLED = {
-    line.split()[1]: int(line.split()[0])
-    for line in (Path(__file__).parent / "unsettled.txt").read_text().splitlines()
-    if line
-}
-"""Blocks that neither run nor say why, by page. A number may fall, and not rise."""
-
-
-def name_of(page: Path) -> str:
-    return str(page.relative_to(REPOSITORY))
-
-
-def is_settled(page: str, block: Block) -> bool:
-    return block.is_known and (not block.runs or page in HERE or page in ELSEWHERE)
+HERE = [
+    name_of(page) for page in PAGES if any(block.runs for block in blocks_of(page)) and name_of(page) not in ELSEWHERE
+]
+"""Pages that this module runs."""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_each_block_runs_or_says_why_it_does_not(page: Path) -> None:
-    name = name_of(page)
-    unsettled = [block for block in blocks_of(page) if not is_settled(name, block)]
-    assert len(unsettled) == UNSETTLED.get(name, 0), [(block.line, block.language) for block in unsettled]
+def test_the_language_of_each_block_says_what_it_is(page: Path) -> None:
+    assert [(block.line, block.language) for block in blocks_of(page) if not block.is_known] == []
+
+
+PARSED = [(name_of(page), block) for page in PAGES for block in blocks_of(page) if block.is_parsed]
+
+
+@pytest.mark.parametrize(("name", "block"), PARSED, ids=lambda value: value if isinstance(value, str) else value.line)
+def test_the_commands_of_a_block_that_does_not_run_exist(name: str, block: Block) -> None:
+    assert block.kind == "synopsis" or block.said, f"{name}, line {block.line}: say why"
+    require_parsed(block)
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("bash", "attest verify report.bin --no-such-option\n"),
+        ("bash", "attest verify report.bin && kms no-such-command\n"),
+        ("bash", "kms key import model\n"),
+        ("bash", "make no-such-target\n"),
+        ("bash", "python -m rag_demo --no-such-option\n"),
+        ("bash", "if true\n"),
+        ("console", "$ attest no-such-command\noutput\n"),
+        ("python", "from attest.fetch import NoSuchName\n"),
+        ("python", "with nothing\n"),
+    ],
+)
+def test_what_does_not_exist_is_found_without_running_it(language: str, text: str) -> None:
+    with pytest.raises((click.UsageError, ImportError, SyntaxError, subprocess.CalledProcessError)):
+        require_parsed(Block(line=1, language=language, text=text, kind="not run", said="a test"))
+
+
+def counted() -> Counter[str]:
+    """Return the number of blocks by what becomes of them."""
+    found = Counter[str]()
+    for page in PAGES:
+        for block in blocks_of(page):
+            if block.runs:
+                found["run by `tests/documentation`" if name_of(page) in HERE else "run by a test of their page"] += 1
+            elif block.is_parsed:
+                found[f"parsed only: {block.said or 'the forms of a command'}"] += 1
+    return found
+
+
+def test_contributing_counts_the_blocks_that_run_and_those_that_are_parsed() -> None:
+    rows = "\n".join(f"| {what} | {number} |" for what, number in sorted(counted().items()))
+    assert f"| Block | Number |\n| --- | --- |\n{rows}\n\n" in (REPOSITORY / "CONTRIBUTING.md").read_text(), rows
+
+
+def test_what_a_reader_has_is_made_by_a_function() -> None:
+    named = {
+        setting for page in PAGES for block in blocks_of(page) if block.kind == "with" for setting in names_of(block)
+    }
+    known = set(re.findall(r"^(\w+)\(\) \{", (Path(__file__).parent / "settings.sh").read_text(), re.MULTILINE))
+    assert {name for name in named if name not in known and not hasattr(programs, name)} == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -70,52 +118,34 @@ def test_each_block_of_data_is_well_formed(page: Path) -> None:
 
 def test_the_tests_that_run_pages_are_there() -> None:
     assert [path for path in ELSEWHERE.values() if not (REPOSITORY / path).is_file()] == []
-    assert set(UNSETTLED) <= {name_of(page) for page in PAGES}
 
 
-def commands(block: Block) -> list[tuple[str, list[str]]]:
-    """Return the commands of a block, each with its expected output; a program is one command."""
-    if block.language != "console":
-        program = ["bash", "-euo", "pipefail", "-c"] if block.language in {"sh", "bash"} else ["python", "-c"]
-        return [(shlex.join([*program, block.text]), [])]
-    found: list[tuple[str, list[str]]] = []
-    for line in block.text.splitlines():
-        if line.startswith("$ "):
-            found.append((line[2:], []))
-        elif found:
-            found[-1][1].append(line)
-    return found
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What settings make once for all pages, and for all workers."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "made"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
-def run(folder: Path, command: str) -> list[str]:
-    """Run one command as a reader does, and return what it prints, with its exit code."""
-    ran = subprocess.run(
-        ["bash", "-c", command],
-        cwd=folder,
-        env={
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "COLUMNS": "80",
-            "HOME": str(folder),
-            "LC_ALL": "C.UTF-8",
-            "PYTHONPATH": str(REPOSITORY),
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        timeout=60,
-        check=False,
-    )
-    return [*ran.stdout.decode().splitlines(), f"[exit {ran.returncode}]"]
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The socket at which both commands are called."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("ATTEST", "KMS", "COV"))}
+    shown = {"COLUMNS": "80", "LC_ALL": "C.UTF-8", "PYTHONPATH": str(REPOSITORY)}
+    with (
+        tempfile.TemporaryDirectory() as short,
+        warm_commands(Path(short) / "s", env | shown) as path,
+    ):
+        yield path
 
 
+@pytest.mark.loopback
 @pytest.mark.parametrize("name", HERE)
-def test_a_page_runs_from_its_first_block_to_its_last(name: str, tmp_path: Path) -> None:
-    shutil.copytree(REPOSITORY / "policies", tmp_path / "policies")
-    for block in blocks_of(REPOSITORY / name):
-        if not block.runs:
-            continue
-        for command, expected in commands(block):
-            got = run(tmp_path, command)
-            if not (expected and re.fullmatch(r"\[exit \d+\]", expected[-1])):
-                assert got.pop() == "[exit 0]", f"{name}, line {block.line}: {command}\n" + "\n".join(got)
-            assert not expected or matches(expected, got), f"$ {command}\n" + "\n".join(got)
+def test_a_page_runs_from_its_first_block_to_its_last(
+    name: str, tmp_path: Path, warm: Path, made: Path, request: pytest.FixtureRequest
+) -> None:
+    if any("recorded" in (block.said or "") for block in blocks_of(REPOSITORY / name) if block.kind == "with"):
+        request.getfixturevalue("vectors_dir")
+    run_page(name, folder=tmp_path, warm=warm, made=made)

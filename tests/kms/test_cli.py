@@ -255,6 +255,10 @@ def test_settings_are_shown_with_their_origin(shell: Shell) -> None:
 def test_a_current_database_needs_no_migration(shell: Shell) -> None:
     shell.init()
     assert shell.with_config("migrate")[0] == f"schema {REVISIONS[-1]}: nothing to do\n"
+    out, err = shell.with_config("migrate", "--dry-run")
+    assert (out, err) == (f"schema {REVISIONS[-1]}: nothing to do\n", "note: dry run; nothing was changed\n")
+    would = json.loads(shell.with_config("migrate", "--dry-run", "--json")[0])
+    assert (would["done"], would["would"]) == (None, f"schema {REVISIONS[-1]}: nothing to do")
 
 
 @pytest.mark.parametrize(

@@ -173,6 +173,29 @@ def test_mc_36_a_witness_that_the_settings_name_refuses_an_older_copy(service: S
 # -- commands
 
 
+def test_a_dry_run_of_an_acceptance_shows_both_positions_and_changes_nothing(shell: Shell) -> None:
+    shell.init()
+    path = shell.folder / "svc" / "guard" / "kms.json"
+    copies = Copies(database=str(shell.folder / "svc" / "kms.db"), folder=shell.folder / "copies", server=None)
+    copies.make()
+    shell.add_key()
+    copies.put_back()
+    kept = path.read_bytes()
+    out, err = shell.with_config("guard", "accept", "--because", "the disk died", "--dry-run")
+    would, remembered = out.splitlines()
+    assert would.startswith("would accept: the database at counter 1, log 1:")
+    assert remembered.startswith(f"file:{path}: counter 2, log 2:")
+    assert err == "note: dry run; nothing was changed\n"
+    dry = json.loads(shell.with_config("guard", "accept", "--because", "the disk died", "--dry-run", "--json")[0])
+    assert (dry["done"], dry["details"]["counter"], dry["details"]["guards"]) == (None, 1, [f"file:{path}"])
+    assert path.read_bytes() == kept
+    assert "[state-rolled-back]" in shell.with_config("key", "list", code=1)[1]
+    path.unlink()
+    out, _ = shell.with_config("guard", "accept", "--because", "the disk died", "--dry-run")
+    assert out.splitlines()[1] == f"file:{path}: nothing"
+    assert not path.exists()
+
+
 def test_a_guard_is_shown_made_and_accepted(shell: Shell) -> None:
     shell.init()
     path = shell.folder / "svc" / "guard" / "kms.json"

@@ -121,6 +121,17 @@ def refused(settings: Settings, **changes: object) -> AttestError:
     return caught.value
 
 
+def test_a_dry_run_says_what_a_migration_would_do_and_keeps_nothing(harness: Harness, old: Settings) -> None:
+    would = migrate(old, random=FakeRandom(), actor=ACTOR, at=AT, dry_run=True)
+    assert (would.before, would.after, would.differences) == (BEFORE, REVISIONS[-1], ())
+    assert revision(old) == BEFORE
+    done = migrate(old, random=FakeRandom(), actor=ACTOR, at=AT)
+    assert done == would
+    again = served(harness, old)
+    assert [one["kind"] for one in again.entries()].count(STATE_BEGUN) == 1
+    again.close()
+
+
 def test_a_sound_database_is_brought_in_and_the_service_goes_on(harness: Harness, old: Settings) -> None:
     done = migrate(old, random=FakeRandom(), actor=ACTOR, at=AT)
     assert (done.before, done.after, done.differences) == (BEFORE, REVISIONS[-1], ())
@@ -161,7 +172,10 @@ def test_a_database_that_is_not_as_its_log_says_takes_a_reason(harness: Harness,
     assert isinstance(error, KmsError)
     assert (error.code, error.got) == ("store-unsound", "1 differences")
     assert "freeze of key other: missing in the database" in error.message
+    would = migrate(old, random=FakeRandom(), actor=ACTOR, at=AT, accepted="lost in a crash", dry_run=True)
+    assert revision(old) == BEFORE
     done = migrate(old, random=FakeRandom(), actor=ACTOR, at=AT, accepted="lost in a crash")
+    assert done == would
     assert len(done.differences) == 1
     again = served(harness, old)
     begun = again.entries()[-1]

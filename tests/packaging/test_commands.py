@@ -33,6 +33,10 @@ from attest_kms.commands import attest, kms
 sys.argv[0] = {command!r}
 sys.exit({command}())
 """
+WITHOUT_SAMPLE = (
+    WITHOUT.replace("import attest, kms", "import sample").rpartition("sys.argv[0]")[0]
+    + "sys.exit(sample({program!r}))"
+)
 LIBRARIES = sorted(EXTRA_OF)
 
 
@@ -83,6 +87,30 @@ def test_a_command_that_misses_one_library_names_the_extra_that_brings_it(
     (tmp_path / "report.bin").write_bytes(b"")
     done = python("-c", WITHOUT.format(absent=[absent], command=command), *line, at=tmp_path)
     assert refusal(done)[1] == f"hint: pip install 'attest-kms[{extra}]'"
+
+
+@pytest.mark.parametrize("program", ["rag_demo", "rag_demo.client", "rag_demo.enclave"])
+@pytest.mark.parametrize("absent", [LIBRARIES, ["cbor2"], ["click"]])
+def test_a_program_of_the_sample_names_the_extra_that_it_needs(tmp_path: Path, program: str, absent: list[str]) -> None:
+    done = python("-c", WITHOUT_SAMPLE.format(absent=absent, program=program), "--help", at=tmp_path)
+    error, hint = refusal(done)
+    assert error.startswith(f"error: 'python -m {program}' needs the extra 'rag' of attest-kms: the module '")
+    assert hint == "hint: pip install 'attest-kms[rag]'"
+
+
+def test_the_demonstration_without_the_simulator_says_what_to_install(tmp_path: Path) -> None:
+    done = python("-c", WITHOUT_SAMPLE.format(absent=["attest_simulator"], program="rag_demo"), "--script", at=tmp_path)
+    assert refusal(done) == [
+        "error: 'python -m rag_demo' needs attest-simulator, which is not installed",
+        "hint: install attest-simulator of the same version: docs/installing.md says how",
+    ]
+
+
+@pytest.mark.parametrize("program", ["rag_demo", "rag_demo.client", "rag_demo.enclave"])
+def test_a_program_of_the_sample_starts_by_its_name(tmp_path: Path, program: str) -> None:
+    done = python("-m", program, "--help", at=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"Usage: python -m {program} " in done.stdout
 
 
 def test_a_defect_is_not_taken_for_a_missing_extra() -> None:

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.documentation.first_hour import PAGE, RECORDED
+from tests.documentation.shell import Command, commands_of_page, free_port, require_shown, run
 from tests.packaging.documented_lines import documented_installations
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -214,3 +216,21 @@ def test_every_installation_of_the_documentation_works_from_a_checkout(
         text=True,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.loopback
+def test_the_first_hour_runs_as_it_stands(archives: Archives, tmp_path: Path, vectors_dir: Path) -> None:
+    for path in (archives.wheel, archives.simulator):
+        shutil.copy(path, tmp_path)
+    for name, recorded in RECORDED.items():
+        shutil.copy(vectors_dir / recorded, tmp_path / name)
+    service, server = str(free_port()), str(free_port())  # the page's own may be in use here
+    commands = [
+        Command(command.line, command.text.replace("8750", service).replace("8760", server), command.expected)
+        for command in commands_of_page(PAGE)
+    ]
+    ours = ("ATTEST", "KMS", "PYTHON", "COV", "VIRTUAL_ENV")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    env = kept | {"COLUMNS": "80", "LC_ALL": "C.UTF-8", "KMS_PORT": service}
+    for command, got in run(commands, folder=tmp_path, env=env, timeout=500):
+        require_shown(command, got)

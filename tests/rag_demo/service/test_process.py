@@ -12,7 +12,7 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from rag_demo.enclave.__main__ import main
+from rag_demo.enclave.cli import serving
 from tests.rag_demo.service.program import Program, operator_folder, running
 from tests.rag_demo.service.support import Owner, ask, token, upload
 
@@ -93,8 +93,8 @@ def test_what_is_wrong_with_its_file_is_told_in_a_line(
     tmp_path: Path, text: str | None, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What is asked of the kernel, and where logs go, would stay for the tests behind this one.
-    monkeypatch.setattr("rag_demo.enclave.__main__.prepare", lambda: None)
+    monkeypatch.setattr("rag_demo.enclave.cli.prepare", lambda: None)
     if text is not None:
         (tmp_path / "enclave.toml").write_text(text)
-    done = CliRunner().invoke(main, ["--config", str(tmp_path / "enclave.toml")])
+    done = CliRunner().invoke(serving, ["--config", str(tmp_path / "enclave.toml")])
     assert (done.exit_code, f"[{code}]" in done.stderr, "Traceback" in done.output) == (2, True, False)
