@@ -22,7 +22,7 @@ _SAMPLES = {
     "rag_demo.client": "rag_demo.client.cli",
     "rag_demo.enclave": "rag_demo.enclave.cli",
 }
-"""Where the main function of each program of the sample is."""
+"""Modules of the main functions of the sample's programs."""
 
 
 def attest() -> int:

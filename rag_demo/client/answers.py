@@ -145,7 +145,7 @@ class Answer:
 
     @property
     def source(self) -> str:
-        """Where the words of the answer are from, in words."""
+        """The source of the answer, for people."""
         if self.model is None:
             return "quoted from your documents"
         model = self.model

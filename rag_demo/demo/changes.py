@@ -1,4 +1,4 @@
-"""What a viewer does to the running demonstration: one key and Enter each, without a file to edit."""
+"""Changes that a viewer makes to the running demonstration: a letter and Enter each, without a file to edit."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECTS = {"attest-kms": ROOT, "attest-simulator": ROOT / "simulator"}
 ATTEST = "from attest.cli.main import main; raise SystemExit(main())"
 KMS = "import sys; from kms.cli.main import main; sys.argv[0] = 'kms'; main()"
-HINT = "hint: install attest-simulator of the same version: 'attest docs installing' says how"
+HINT = "hint: install attest-simulator of the same version: see 'attest docs installing'"
 PEM = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----\s+[A-Za-z0-9+/=\s]{40,}")
 LABEL = b"attest simulator v1"
 """Every private key of the simulator is derived from a label that begins so."""

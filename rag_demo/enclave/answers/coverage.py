@@ -1,4 +1,4 @@
-"""How much of what a question asks about the words of a text cover.
+"""The share of a question's words that a text covers.
 
 For languages that the embedding model does not know, this is nearly all that there is; for others it tells a sentence
 about the subject from one that is only similar.

@@ -1,4 +1,4 @@
-"""What of the documents answers a question, verbatim.
+"""Verbatim answers from the documents.
 
 A search always returns passages, by words and by meaning, even where none of them holds the answer. A passage says
 several things; a sentence says one. So sentences, and whole lists and tables, are compared with the question: by the
@@ -27,7 +27,7 @@ from rag_demo.enclave.languages import words_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighing:
-    """How cosine and words make one score, and from which score on a text answers.
+    """Weights of cosine and words in one score, and the score from which a text answers.
 
     Attributes:
         words: share of the words in the score, 0 to 1; the rest is the cosine's.

@@ -1,4 +1,4 @@
-"""What can be quoted of a passage, and how: units that stand on their own, and stretches of text that hold them.
+"""Quotable parts of a passage: units that stand on their own, and stretches of text that hold them.
 
 A unit is a sentence of a paragraph, or a whole list or table. Units that follow each other are quoted as one stretch,
 with their heading if it is right above them. Between two stretches of a passage stands a mark for what is left out.

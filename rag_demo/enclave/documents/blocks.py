@@ -24,7 +24,7 @@ _TABLE_SHARE: Final = 2
 
 
 class BlockKind(Enum):
-    """What a block is. ``LIST`` and ``TABLE`` are quoted whole."""
+    """Kind of a block. ``LIST`` and ``TABLE`` are quoted whole."""
 
     HEADING = "heading"
     LIST = "list"

@@ -23,7 +23,7 @@ _SMALLEST_LENGTH: Final = np.float32(1e-12)
 
 
 class Encoder(Protocol):
-    """What makes vectors of texts that are token numbers already."""
+    """Maker of vectors from texts that are token numbers already."""
 
     @property
     def dimensions(self) -> int:

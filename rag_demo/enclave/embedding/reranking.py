@@ -28,7 +28,7 @@ MAX_TOKENS: Final = 512
 
 
 class Classifier(Protocol):
-    """What makes one number of a pair of texts."""
+    """Maker of one score from a pair of texts."""
 
     def logits(self, batch: Sequence[Sequence[int]], second: Sequence[int]) -> Floats:
         """Return the number of each pair; ``second`` is where its second text begins."""

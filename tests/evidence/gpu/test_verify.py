@@ -500,7 +500,8 @@ def test_a_value_of_no_known_meaning_passes_only_where_its_exact_bytes_are_named
     assert [one.value for one in verified.accepted] == [name]
     assert told(verified, "nvidia.format") == (
         Outcome.WARNING,
-        f"64 measurements; opaque data types without a known meaning: none; not understood, and accepted: {name} (reason)",
+        "64 measurements; opaque data types without a known meaning: none; "
+        f"not understood, and accepted: {name} (reason)",
     )
 
 
