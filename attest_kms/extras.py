@@ -42,6 +42,7 @@ EXTRA_OF = MappingProxyType(
         "sqlcipher3": "rag",
         "tokenizers": "rag",
         "tpm2_pytss": "tpm",
+        "urllib3": "cli",
         "uvicorn": "kms",
     }
 )

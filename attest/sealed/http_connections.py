@@ -6,19 +6,23 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
-from urllib.parse import urljoin, urlsplit, urlunsplit
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
+from urllib.request import getproxies, proxy_bypass
 
 from attest.errors import ConfigurationError, SealedSourceError
 from attest.sealed.ranges import Interruption, RetryPolicy, unreachable
 
 if TYPE_CHECKING:
-    import httpx
+    import urllib3
 
 
 MAX_REDIRECTS: Final = 5
 MAX_SHOWN: Final = 300
 """Characters of an address in a message."""
+BLOCK_BYTES: Final = 1 << 20
+"""Largest part of an answer that is received at once."""
+_SENT: Final = {"User-Agent": "attest", "Accept-Encoding": "identity"}
 _SECONDS: Final = re.compile(r"[0-9]{1,6}")
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -39,78 +43,123 @@ class HttpConnections:
         self._headers = headers
         self._trust_env = trust_env
         self._lock = threading.Lock()
-        self._client: httpx.Client | None = None
+        self._pools: dict[str | None, urllib3.PoolManager] = {}
         self._closed = False
 
     def close(self) -> None:
         """Close the connections; repeated calls are harmless."""
         with self._lock:
             self._closed = True
-            client, self._client = self._client, None
-        if client is not None:
-            client.close()
+            pools, self._pools = self._pools, {}
+        for pool in pools.values():
+            pool.clear()
 
-    def _connected(self) -> httpx.Client:
+    def _connected(self, url: str) -> urllib3.PoolManager:
+        """Return the pool for an address: one for each proxy, and one without."""
+        proxy = _proxy_for(url) if self._trust_env else None
         with self._lock:
             if self._closed:
                 raise ValueError("the connections are closed")
-            if self._client is None:
-                self._client = self._connect()
-            return self._client
+            if proxy not in self._pools:
+                self._pools[proxy] = self._connect(proxy)
+            return self._pools[proxy]
 
-    def _connect(self) -> httpx.Client:
+    def _connect(self, proxy: str | None) -> urllib3.PoolManager:
         import httpx
+        import urllib3
 
         patience = self.patience
+        settings: dict[str, Any] = {  # Any: arguments of several types
+            "timeout": urllib3.Timeout(connect=patience.connect_seconds, read=patience.read_seconds),
+            "maxsize": patience.connections,
+            "block": True,
+        }
         try:
-            return httpx.Client(
-                trust_env=self._trust_env,
-                follow_redirects=False,
-                timeout=httpx.Timeout(patience.read_seconds, connect=patience.connect_seconds, pool=None),
-                limits=httpx.Limits(max_connections=patience.connections),
-                headers={"User-Agent": "attest", "Accept-Encoding": "identity"},
+            context = httpx.create_ssl_context(trust_env=self._trust_env)
+            if proxy is None:
+                return urllib3.PoolManager(ssl_context=context, **settings)
+            user = urllib3.util.parse_url(proxy).auth
+            named = urllib3.make_headers(proxy_basic_auth=None if user is None else unquote(user))
+            return urllib3.ProxyManager(
+                proxy, proxy_headers=named, proxy_ssl_context=context, ssl_context=context, **settings
             )
-        except (ValueError, OSError, ImportError) as exc:  # an invalid proxy or certificate store
+        except (ValueError, OSError, urllib3.exceptions.HTTPError) as exc:  # an invalid proxy or certificate store
             raise ConfigurationError(
-                f"the environment's proxy or certificate settings cannot be used: {exc}",
+                "the environment's proxy or certificate settings cannot be used",
                 code="network-settings-invalid",
                 hint="look at HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR",
             ) from exc
 
     @contextmanager
-    def get(self, url: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
+    def get(self, url: str, headers: Mapping[str, str]) -> Iterator[urllib3.BaseHTTPResponse]:
         """Send a GET, follow redirects, and yield the unread answer; status 4xx and 5xx raise.
 
         Raises:
             Interruption: the service is busy or the connection failed.
             SealedSourceError: ``sealed-source-not-found``, ``-refused`` or ``-answer-invalid``.
+            ConfigurationError: ``sealed-url-invalid`` or ``headers-invalid``.
         """
-        import httpx
+        from urllib3.exceptions import HTTPError, LocationValueError
 
         try:
             response = self._follow(url, headers)
             try:
                 yield response
             finally:
-                response.close()
-        except (httpx.InvalidURL, UnicodeError) as exc:  # UnicodeError: an invalid host name
+                _end(response)
+        except LocationValueError as exc:
             raise bad_url(shown(url), "a valid host and path") from exc
-        except (httpx.TransportError, httpx.StreamError) as exc:
+        except HTTPError as exc:
             raise Interruption(unreachable(shown(url), str(exc) or type(exc).__name__)) from exc
 
-    def _follow(self, url: str, headers: Mapping[str, str]) -> httpx.Response:
+    def _follow(self, url: str, headers: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
         place = url
         for _ in range(MAX_REDIRECTS + 1):
             own = self._headers() if self._headers is not None and _origin(place) == _origin(url) else {}
-            client = self._connected()
-            request = client.build_request("GET", place, headers={**own, **headers})
-            response = client.send(request, stream=True)
-            if response.status_code not in _REDIRECTS:
+            response = self._send(place, {**_SENT, **own, **headers})
+            if response.status not in _REDIRECTS:
                 _require_no_refusal(place, response)
                 return response
-            response.close()
+            _end(response)
             place = _redirected(place, response.headers.get("Location"))
         raise answer_invalid(shown(url), f"at most {MAX_REDIRECTS} redirects", "more")
+
+    def _send(self, url: str, headers: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
+        from urllib3.exceptions import LocationValueError
+
+        pool = self._connected(url)
+        try:
+            return pool.request(
+                "GET", url, headers=headers, redirect=False, retries=False, preload_content=False, decode_content=False
+            )
+        except LocationValueError:
+            raise
+        except ValueError:  # The text of this exception shows the header.
+            raise ConfigurationError(
+                f"the headers for {shown(url)} cannot be sent",
+                code="headers-invalid",
+                expected="names and values without line breaks, in Latin-1",
+            ) from None
+
+
+def blocks_of(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    """Yield the body as it arrives; errors as ``HttpConnections.get``."""
+    return iter(lambda: response.read1(BLOCK_BYTES), b"")
+
+
+def _end(response: urllib3.BaseHTTPResponse) -> None:
+    """Close an answer, and its connection if some of it is unread; the pool can use its place again."""
+    response.close()
+    response.release_conn()
+
+
+def _proxy_for(url: str) -> str | None:
+    """Return the address of the environment's proxy for a URL."""
+    parts, proxies = urlsplit(url), getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if not proxy or proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
 
 
 def require_url(url: str) -> None:
@@ -162,11 +211,11 @@ def _redirected(place: str, location: str | None) -> str:
     return target
 
 
-def _require_no_refusal(place: str, response: httpx.Response) -> None:
-    status, name = response.status_code, shown(place)
+def _require_no_refusal(place: str, response: urllib3.BaseHTTPResponse) -> None:
+    status, name = response.status, shown(place)
     if status < 400 or status == 416:
         return
-    response.close()
+    _end(response)
     if status in _AGAIN:
         pause = response.headers.get("Retry-After", "")
         wait = float(pause) if _SECONDS.fullmatch(pause) else None

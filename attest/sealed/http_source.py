@@ -26,6 +26,7 @@ from attest.sealed.http_connections import (
     HttpConnections,
     answer_invalid,
     bad_url,
+    blocks_of,
     changed,
     require_url,
     shown,
@@ -34,7 +35,7 @@ from attest.sealed.ranges import RetryPolicy
 from attest.sealed.remote_source import RemoteSource, RemoteStore
 
 if TYPE_CHECKING:
-    import httpx
+    import urllib3
 
 MAX_SIZE: Final = 1 << 52
 """4 PiB, the largest sealed file."""
@@ -85,7 +86,7 @@ class HttpSource(RemoteSource):
         with self._client.get(self._url, {"Range": f"bytes={start}-{stop - 1}"}) as response:
             self._pin = _pin_of(self.name, response)
             self.size = self._pin.size
-            yield response.iter_raw() if self.size else iter((b"\0",))
+            yield blocks_of(response) if self.size else iter((b"\0",))
 
     @contextmanager
     def _ask(self, start: int, stop: int) -> Iterator[Iterator[bytes]]:
@@ -93,7 +94,7 @@ class HttpSource(RemoteSource):
         with self._client.get(self._url, headers) as response:
             _require_same(self.name, self._pin, response)
             _require_range(self.name, start, stop, response)
-            yield response.iter_raw()
+            yield blocks_of(response)
 
 
 class HttpStore(RemoteStore):
@@ -125,13 +126,13 @@ class HttpStore(RemoteStore):
         return HttpSource(self._base + quote(name, safe="/"), over=self._client)
 
 
-def _pin_of(name: str, response: httpx.Response) -> _Pin:
+def _pin_of(name: str, response: urllib3.BaseHTTPResponse) -> _Pin:
     """Parse size and validator from the answer to ``Range: bytes=0-0``.
 
     Raises:
         SealedSourceError: ``sealed-source-answer-invalid`` or ``sealed-source-unpinned``.
     """
-    if response.status_code == 416 and response.headers.get("Content-Range") == "bytes */0":
+    if response.status == 416 and response.headers.get("Content-Range") == "bytes */0":
         return _Pin(size=0, header="ETag", value=response.headers.get("ETag", ""))
     total = _require_range(name, 0, 1, response)
     etag, modified = response.headers.get("ETag", ""), response.headers.get("Last-Modified", "")
@@ -147,13 +148,13 @@ def _pin_of(name: str, response: httpx.Response) -> _Pin:
     )
 
 
-def _require_same(name: str, pin: _Pin, response: httpx.Response) -> None:
+def _require_same(name: str, pin: _Pin, response: urllib3.BaseHTTPResponse) -> None:
     """Require the version that was opened.
 
     Raises:
         SealedSourceError: ``sealed-source-changed``.
     """
-    if response.status_code in {200, 416} or response.headers.get(pin.header, "") != pin.value:
+    if response.status in {200, 416} or response.headers.get(pin.header, "") != pin.value:
         # The server supports ranges, or opening would have failed: a whole file means that If-Range did not match.
         raise changed(name)
     match = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
@@ -161,14 +162,14 @@ def _require_same(name: str, pin: _Pin, response: httpx.Response) -> None:
         raise changed(name)
 
 
-def _require_range(name: str, start: int, stop: int, response: httpx.Response) -> int:
+def _require_range(name: str, start: int, stop: int, response: urllib3.BaseHTTPResponse) -> int:
     """Require an answer with exactly ``[start, stop)``, and return the size of the file.
 
     Raises:
         SealedSourceError: ``sealed-source-answer-invalid``.
     """
     headers = response.headers
-    if response.status_code == 200:
+    if response.status == 200:
         raise SealedSourceError(
             f"{name}: the server ignores ranges and would send the whole file",
             code="sealed-source-answer-invalid",
@@ -176,8 +177,8 @@ def _require_range(name: str, start: int, stop: int, response: httpx.Response) -
             got="status 200",
             hint="serve the file by a server with support for Range (RFC 9110 section 14), or copy it here first",
         )
-    if response.status_code != 206:
-        raise answer_invalid(name, "status 206", f"status {response.status_code}")
+    if response.status != 206:
+        raise answer_invalid(name, "status 206", f"status {response.status}")
     coding = headers.get("Content-Encoding", "identity")
     if coding.lower() != "identity":
         raise answer_invalid(name, "an answer without content coding", f"coding {coding[:40]}")
