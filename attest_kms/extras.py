@@ -10,12 +10,14 @@ DISTRIBUTION = "attest-kms"
 EXTRA_OF = MappingProxyType(
     {
         "alembic": "kms",
+        "azure": "azure",
         "boto3": "s3",
         "cbor2": "cli",
         "click": "cli",
         "cryptography": "cli",
         "fastapi": "kms",
         "fsspec": "models",
+        "google": "gs",
         "h11": "cli",
         "httpx": "cli",
         "hvac": "transit",

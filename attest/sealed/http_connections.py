@@ -6,6 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
@@ -23,6 +24,12 @@ MAX_SHOWN: Final = 300
 BLOCK_BYTES: Final = 1 << 20
 """Largest part of an answer that is received at once."""
 _SENT: Final = {"User-Agent": "attest", "Accept-Encoding": "identity"}
+MAX_REASON_BYTES: Final = 4096
+_REASON: Final = re.compile(r"[A-Za-z_]{1,60}")
+_STATED_REASON: Final = re.compile(r'<Code>(?P<xml>[A-Za-z_]{1,60})</Code>|"code": ?"(?P<json>[A-Za-z_]{1,60})"')
+"""The forms of object storage (XML) and of registries (JSON)."""
+_REFUSALS: Final = frozenset({"ExpiredToken", "InvalidAuthenticationInfo", "InvalidToken", "PublicAccessNotPermitted"})
+"""Of Amazon, Azure and Google, with other statuses than 401 and 403."""
 _SECONDS: Final = re.compile(r"[0-9]{1,6}")
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -33,14 +40,32 @@ HeaderSource = Callable[[], Mapping[str, str]]
 """Returns the caller's own headers, such as Authorization, for each request."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpAccess:
+    """Authorization of the requests to one service, and its way to name the version of a file.
+
+    Attributes:
+        headers: for the service's own origin, and for no other that it redirects to.
+        query: signature that is appended to the address, for the same origin.
+        versions: headers of an answer that name the version, best first, each with the header of a later request that
+            asks for this version alone.
+        hint: for a refused request.
+    """
+
+    headers: HeaderSource | None = None
+    query: Callable[[], str] | None = None
+    versions: tuple[tuple[str, str], ...] = (("ETag", "If-Range"), ("Last-Modified", "If-Range"))
+    hint: str = "give the headers or credentials that the service requires, or a fresh signed address"
+
+
 class HttpConnections:
     """Connections to web servers and their redirect targets; arguments as for ``HttpSource``."""
 
     def __init__(
-        self, *, headers: HeaderSource | None = None, patience: RetryPolicy | None = None, trust_env: bool = True
+        self, *, access: HttpAccess | None = None, patience: RetryPolicy | None = None, trust_env: bool = True
     ) -> None:
         self.patience = patience or RetryPolicy()
-        self._headers = headers
+        self.access = access or HttpAccess()
         self._trust_env = trust_env
         self._lock = threading.Lock()
         self._pools: dict[str | None, urllib3.PoolManager] = {}
@@ -106,7 +131,7 @@ class HttpConnections:
             try:
                 yield response
             finally:
-                _end(response)
+                end(response)
         except LocationValueError as exc:
             raise bad_url(shown(url), "a valid host and path") from exc
         except HTTPError as exc:
@@ -115,22 +140,34 @@ class HttpConnections:
     def _follow(self, url: str, headers: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
         place = url
         for _ in range(MAX_REDIRECTS + 1):
-            own = self._headers() if self._headers is not None and _origin(place) == _origin(url) else {}
-            response = self._send(place, {**_SENT, **own, **headers})
+            own = self.access if _origin(place) == _origin(url) else HttpAccess()
+            response = self.send(_signed(place, own), {**(own.headers() if own.headers else {}), **headers})
             if response.status not in _REDIRECTS:
-                _require_no_refusal(place, response)
+                _require_no_refusal(place, response, hint=self.access.hint)
                 return response
-            _end(response)
+            end(response)
             place = _redirected(place, response.headers.get("Location"))
         raise answer_invalid(shown(url), f"at most {MAX_REDIRECTS} redirects", "more")
 
-    def _send(self, url: str, headers: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
+    def send(self, url: str, headers: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
+        """Send one GET, and return the unread answer, whatever it is; the caller ends it.
+
+        Raises:
+            urllib3.exceptions.HTTPError: the connection failed, or an invalid host.
+            ConfigurationError: ``headers-invalid``.
+        """
         from urllib3.exceptions import LocationValueError
 
         pool = self._connected(url)
         try:
             return pool.request(
-                "GET", url, headers=headers, redirect=False, retries=False, preload_content=False, decode_content=False
+                "GET",
+                url,
+                headers={**_SENT, **headers},
+                redirect=False,
+                retries=False,
+                preload_content=False,
+                decode_content=False,
             )
         except LocationValueError:
             raise
@@ -147,10 +184,16 @@ def blocks_of(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
     return iter(lambda: response.read1(BLOCK_BYTES), b"")
 
 
-def _end(response: urllib3.BaseHTTPResponse) -> None:
+def end(response: urllib3.BaseHTTPResponse) -> None:
     """Close an answer, and its connection if some of it is unread; the pool can use its place again."""
     response.close()
     response.release_conn()
+
+
+def _signed(url: str, access: HttpAccess) -> str:
+    if access.query is None:
+        return url
+    return f"{url}{'&' if urlsplit(url).query else '?'}{access.query()}"
 
 
 def _proxy_for(url: str) -> str | None:
@@ -211,23 +254,39 @@ def _redirected(place: str, location: str | None) -> str:
     return target
 
 
-def _require_no_refusal(place: str, response: urllib3.BaseHTTPResponse) -> None:
+def _require_no_refusal(place: str, response: urllib3.BaseHTTPResponse, *, hint: str) -> None:
     status, name = response.status, shown(place)
     if status < 400 or status == 416:
         return
-    _end(response)
+    reason = reason_of(response)
+    words = f"status {status}{reason and f', {reason}'}"
+    end(response)
     if status in _AGAIN:
         pause = response.headers.get("Retry-After", "")
         wait = float(pause) if _SECONDS.fullmatch(pause) else None
-        raise Interruption(unreachable(name, f"status {status}"), wait=wait)
-    if status in {401, 403, 407}:
-        hint = "give the headers or credentials that the service requires, or a fresh signed address"
-        raise refused(name, f"status {status}", hint=hint)
+        raise Interruption(unreachable(name, words), wait=wait)
+    if status in {401, 403, 407} or reason in _REFUSALS:
+        raise refused(name, words, hint=hint)
     if status in {404, 410}:
-        raise not_found(name, f"status {status}", hint="check the address")
+        raise not_found(name, words, hint="check the address")
     if status == 412:
         raise changed(name)
-    raise answer_invalid(name, "status 206", f"status {status}")
+    raise answer_invalid(name, "status 206", words)
+
+
+def reason_of(response: urllib3.BaseHTTPResponse) -> str:
+    """Return the service's own code of an error, such as ``NoSuchBucket``, or nothing."""
+    from urllib3.exceptions import HTTPError
+
+    stated = response.headers.get("x-ms-error-code", "")
+    if _REASON.fullmatch(stated):
+        return stated
+    try:
+        body = response.read1(MAX_REASON_BYTES).decode("utf-8", "replace")
+    except HTTPError:
+        return ""
+    match = _STATED_REASON.search(body)
+    return match["xml"] or match["json"] if match else ""
 
 
 def refused(name: str, got: str, *, hint: str) -> SealedSourceError:

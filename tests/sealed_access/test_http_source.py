@@ -1,6 +1,7 @@
 """Sealed files on a web server: ranges, and everything a server can do wrong."""
 
 import random
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -647,25 +648,32 @@ def test_a_sealed_file_is_read_in_few_requests_and_an_interrupted_one_is_resumed
             assert len(shelf.seen) == 3 + 7 + 6
 
 
-@pytest.mark.parametrize(
-    ("place", "said"),
-    [
-        ("az://models/m", "Azure Blob"),
-        ("gs://models/m", "storage.googleapis.com"),
-        ("oci://registry.example/m", "oras pull"),
-        ("ftp://models.example/m", "check the spelling"),
-        ("htps://models.example/m", "check the spelling"),
-    ],
-)
-def test_an_address_of_another_kind_says_what_can_be_read(place: str, said: str) -> None:
+@pytest.mark.parametrize("place", ["ftp://models.example/m", "htps://models.example/m", "swift://c/m"])
+def test_an_address_of_another_kind_says_what_can_be_read(place: str) -> None:
     for opened in (source_of, store_of):
         with pytest.raises(ConfigurationError) as caught:
             opened(place)
         assert (caught.value.code, caught.value.expected) == (
             "sealed-url-invalid",
-            "a path, https://, http:// or s3://",
+            "a path, https://, http://, s3://, az://, abfss://, gs:// or oci://",
         )
-        assert said in (caught.value.hint or "")
+        assert "check the spelling" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("place", "module", "extra"),
+    [("s3://models/m", "boto3", "s3"), ("az://models/m", "azure", "azure"), ("gs://models/m", "google", "gs")],
+)
+def test_a_kind_whose_library_is_missing_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch, place: str, module: str, extra: str
+) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT", "test")
+    for name in [name for name in sys.modules if name.partition(".")[0] == module]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ConfigurationError) as caught:
+        store_of(place)
+    assert (caught.value.code, caught.value.hint) == (f"{extra}-unavailable", f"pip install 'attest-kms[{extra}]'")
 
 
 def test_a_stream_gives_no_byte_behind_its_range() -> None:
