@@ -140,6 +140,16 @@ def test_credentials_that_were_revoked_are_named(monkeypatch: pytest.MonkeyPatch
     assert not bucket.seen
 
 
+def test_a_token_service_that_is_gone_is_unreachable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with served(monkeypatch, tmp_path) as (bucket, url):
+        file = tmp_path / "account.json"
+        file.write_text(file.read_text().replace(f"{url}/token", "http://127.0.0.1:9/token"))
+        with pytest.raises(SealedSourceError) as error:
+            source_of("gs://models/m/w", endpoint_url=url, patience=hasty(attempts=1))
+    assert error.value.code == "sealed-source-unreachable"
+    assert not bucket.seen
+
+
 def test_without_credentials_nothing_is_sent() -> None:
     with pytest.raises(ConfigurationError) as error:
         google_place("gs://models/m")

@@ -232,6 +232,69 @@ def test_logins_that_cannot_be_used_are_refused_and_not_shown(logins: Path, conf
 
 
 @pytest.mark.parametrize(
+    ("script", "found"),
+    [
+        ("echo 'credentials not found in native keychain'; exit 1", True),
+        ("echo 'the keychain is locked, s3cret'; exit 1", False),
+        ("echo '{}'", False),
+        ('echo \'{"Username": "<token>", "Secret": "s3cret"}\'', False),
+    ],
+)
+def test_a_helper_without_credentials_leaves_access_anonymous_and_one_that_fails_is_refused(
+    logins: Path, monkeypatch: pytest.MonkeyPatch, script: str, found: bool
+) -> None:
+    registry = Registry()
+    registry.allowed = "Bearer t0k"
+    helper = logins.with_name("docker-credential-test")
+    helper.write_text(f"#!/bin/sh\n{script}\n")
+    helper.chmod(0o700)
+    logins.write_text('{"credsStore": "test"}')
+    monkeypatch.setenv("PATH", f"{logins.parent}:/usr/bin:/bin")
+    with served(registry) as address:
+        registry.challenge = f'Bearer realm="http://{host_of(address)}/token"'
+        if found:
+            store_of(address, patience=hasty()).close()
+            return
+        with pytest.raises(ConfigurationError) as error:
+            store_of(address, patience=hasty())
+    assert error.value.code == "oci-settings-invalid"
+    assert "s3cret" not in error.value.message
+
+
+def test_logins_are_found_where_docker_and_podman_keep_them(
+    logins: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    registry = Registry()
+    registry.allowed, registry.challenge = BASIC, 'Basic realm="r"'
+    places = {
+        "REGISTRY_AUTH_FILE": tmp_path / "auth.json",
+        "HOME": tmp_path / ".docker/config.json",
+        "XDG_RUNTIME_DIR": tmp_path / "containers/auth.json",
+    }
+    monkeypatch.delenv("DOCKER_CONFIG")
+    monkeypatch.setenv("HOME", str(tmp_path / "none"))
+    with served(registry) as address:
+        with pytest.raises(SealedSourceError, match="refused"):
+            store_of(address, patience=hasty())
+        for name, file in places.items():
+            file.parent.mkdir(exist_ok=True)
+            log_in(file, address)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv(name, str(file if name == "REGISTRY_AUTH_FILE" else tmp_path))
+                store_of(address, patience=hasty()).close()
+            file.unlink()
+
+
+def test_a_login_file_that_cannot_be_read_is_refused(logins: Path) -> None:
+    registry = Registry()
+    registry.allowed, registry.challenge = BASIC, 'Basic realm="r"'
+    logins.mkdir()
+    with served(registry) as address, pytest.raises(ConfigurationError) as error:
+        store_of(address, patience=hasty())
+    assert error.value.code == "oci-settings-invalid"
+
+
+@pytest.mark.parametrize(
     "challenge", ["", "Negotiate", "Bearer", 'Bearer realm="ftp://x/token"', 'Bearer realm="http://u:p@x/"']
 )
 def test_a_challenge_that_is_none_is_refused(challenge: str) -> None:
