@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 MAX_REDIRECTS: Final = 5
 MAX_SHOWN: Final = 300
 """Characters of an address in a message."""
-BLOCK_BYTES: Final = 1 << 20
-"""Largest part of an answer that is received at once."""
+LEAST_BLOCK_BYTES: Final = 64 << 10
+MOST_BLOCK_BYTES: Final = 1 << 20
+"""Bounds of the memory for a part of an answer that is received at once."""
 _SENT: Final = {"User-Agent": "attest", "Accept-Encoding": "identity"}
 MAX_REASON_BYTES: Final = 4096
 _REASON: Final = re.compile(r"[A-Za-z_]{1,60}")
@@ -180,8 +181,15 @@ class HttpConnections:
 
 
 def blocks_of(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-    """Yield the body as it arrives; errors as ``HttpConnections.get``."""
-    return iter(lambda: response.read1(BLOCK_BYTES), b"")
+    """Yield the body as it arrives; errors as ``HttpConnections.get``.
+
+    Memory is made for each block, and costs by its length: a block may be four times as long as what the last one
+    brought. TLS brings at most 16 KiB at a time, a fast network without it a MiB.
+    """
+    size = LEAST_BLOCK_BYTES
+    while block := response.read1(size):
+        yield block
+        size = min(max(LEAST_BLOCK_BYTES, 4 * len(block)), MOST_BLOCK_BYTES)
 
 
 def end(response: urllib3.BaseHTTPResponse) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from attest.errors import ConfigurationError, SealedFileError, SealedSourceError
 from attest.sealed import SealedReader, ranges
+from attest.sealed.http_connections import blocks_of
 from attest.sealed.http_source import HttpSource, HttpStore
 from attest.sealed.locations import source_of, store_of
 from attest.sealed.ranges import Interruption, RangeReader, RetryPolicy, unreachable
@@ -536,6 +537,18 @@ def test_ranges_one_after_the_other_share_a_connection() -> None:
         for start in range(8):
             read(source, start, start + 900)
     assert len(ports) == 1
+
+
+def test_blocks_are_as_long_as_the_network_fills_them() -> None:
+    asked: list[int] = []
+
+    class Answer:
+        def read1(self, size: int) -> bytes:
+            asked.append(size)
+            return bytes(min(size, (1 << 20, 1 << 20, 1 << 20, 100_000, 16384, 16384, 0)[len(asked) - 1]))
+
+    assert sum(map(len, blocks_of(Answer()))) == (64 + 256 + 1024 + 16 + 16 << 10) + 100_000  # type: ignore[arg-type]  # a fake
+    assert asked == [65536, 262144, 1048576, 1048576, 400_000, 65536, 65536]
 
 
 def test_a_store_takes_no_query() -> None:
