@@ -10,12 +10,14 @@ DISTRIBUTION = "attest-kms"
 EXTRA_OF = MappingProxyType(
     {
         "alembic": "kms",
+        "azure": "azure",
         "boto3": "s3",
         "cbor2": "cli",
         "click": "cli",
         "cryptography": "cli",
         "fastapi": "kms",
         "fsspec": "models",
+        "google": "gs",
         "h11": "cli",
         "httpx": "cli",
         "hvac": "transit",
@@ -46,6 +48,7 @@ EXTRA_OF = MappingProxyType(
         "sqlcipher3": "rag",
         "tokenizers": "rag",
         "tpm2_pytss": "tpm",
+        "urllib3": "cli",
         "uvicorn": "kms",
     }
 )

@@ -13,7 +13,7 @@
     peers = ["inference"]
 
     [models.embedder]
-    place = "/models/embedder.sealed" # a folder, https://… or s3://…
+    place = "/models/embedder.sealed" # a folder, or an address: https://…, s3://…
     trust = ["owner.pem"]             # accepted signers; relative paths start at this file's folder
     peers = ["inference"]
 
@@ -110,7 +110,7 @@ class ServedModel:
 
     Attributes:
         name: in addresses.
-        place: a folder, a URL, or ``s3://bucket/prefix``.
+        place: a folder, or an address as for ``store_of``.
         trusted: accepted signers.
         verify_digests: compare all ciphertext with the signature before serving any of it.
         model_id: identity of the required sealing, 16 bytes; None accepts any of its owner's, older ones too.

@@ -22,7 +22,7 @@ _HEADER: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x20-\x7e]*?
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceOptions:
-    """Headers for a web server, and the address of object storage that is not Amazon's."""
+    """Headers for a web server, and the endpoint of object storage at another address than its service's own."""
 
     headers_file: str | None
     endpoint_url: str | None
@@ -56,7 +56,11 @@ place_options = gathered(
             metavar="FILE",
             help="Headers for a web server, such as 'Authorization: Bearer …', a line each.",
         ),
-        click.option("--endpoint-url", metavar="URL", help="Endpoint of object storage other than Amazon's."),
+        click.option(
+            "--endpoint-url",
+            metavar="URL",
+            help="Endpoint of s3:, az: or gs: storage at another address than the service's own.",
+        ),
     ),
     title="Access to the location",
 )

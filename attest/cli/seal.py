@@ -190,7 +190,7 @@ _UNSEAL = (
 def unseal(*, request: UnsealRequest) -> int:
     """Verify the sealed model in DIR and write its plaintext to a new folder TARGET, in memory (tmpfs).
 
-    DIR is a folder, an address of the web, or s3://bucket/prefix. The key is the one that the verified model names, in
+    DIR is a folder or an address (https:, s3:, az:, gs:, oci:). The key is the one that the verified model names, in
     its version. Interrupted, the same command goes on.
 
     Exit codes: 0 unsealed, 1 the service refused, 2 usage, 3 no sealed model, 4 something does not verify, 5 as for

@@ -45,7 +45,7 @@ def ls(
 ) -> int:
     """List the files of a sealed model, with their sizes. It is verified first; no key is needed.
 
-    PLACE is a folder, an address of the web, or s3://BUCKET/PREFIX.
+    PLACE is a folder or an address (https:, s3:, az:, gs:, oci:).
     """
     from attest.errors import ConfigurationError
     from attest.sealed import verify_directory

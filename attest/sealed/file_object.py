@@ -136,7 +136,7 @@ def open(  # noqa: A001  the counterpart of open: attest.sealed.open
     """Open a sealed file for reading, like ``open(path, "rb")``.
 
     Args:
-        place: a path, a URL, ``s3://bucket/key``, or a source, which is closed with the file.
+        place: a path, an address as for ``source_of``, or a source, which is closed with the file.
         key: 32 bytes, the data key.
         associated_data: context that the file was sealed with.
         expected_size: of the plaintext, from a signed manifest; None without one.

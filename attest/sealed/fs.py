@@ -43,7 +43,7 @@ class SealedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ship
     """A sealed model, read-only. It is verified, and its key requested, on first use.
 
     Args:
-        place: a folder, a URL, ``s3://bucket/prefix``, or a store.
+        place: a folder, an address as for ``store_of``, or a store.
         key: 32 bytes; or a function of the verified manifest; or an object with ``key(name)``.
         trusted: accepted signers as public keys or PEM files; an empty collection accepts nothing.
         model_id: required identity, 16 bytes; None accepts any of the owner's models, older ones too.

@@ -6,19 +6,31 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
-from urllib.parse import urljoin, urlsplit, urlunsplit
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
+from urllib.request import getproxies, proxy_bypass
 
 from attest.errors import ConfigurationError, SealedSourceError
 from attest.sealed.ranges import Interruption, RetryPolicy, unreachable
 
 if TYPE_CHECKING:
-    import httpx
+    import urllib3
 
 
 MAX_REDIRECTS: Final = 5
 MAX_SHOWN: Final = 300
 """Characters of an address in a message."""
+LEAST_BLOCK_BYTES: Final = 64 << 10
+MOST_BLOCK_BYTES: Final = 1 << 20
+"""Bounds of the memory for a part of an answer that is received at once."""
+_SENT: Final = {"User-Agent": "attest", "Accept-Encoding": "identity"}
+MAX_REASON_BYTES: Final = 4096
+_REASON: Final = re.compile(r"[A-Za-z_]{1,60}")
+_STATED_REASON: Final = re.compile(r'<Code>(?P<xml>[A-Za-z_]{1,60})</Code>|"code": ?"(?P<json>[A-Za-z_]{1,60})"')
+"""The forms of object storage (XML) and of registries (JSON)."""
+_REFUSALS: Final = frozenset({"ExpiredToken", "InvalidAuthenticationInfo", "InvalidToken", "PublicAccessNotPermitted"})
+"""Of Amazon, Azure and Google, with other statuses than 401 and 403."""
 _SECONDS: Final = re.compile(r"[0-9]{1,6}")
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -29,88 +41,176 @@ HeaderSource = Callable[[], Mapping[str, str]]
 """Returns the caller's own headers, such as Authorization, for each request."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpAccess:
+    """Authorization of the requests to one service, and its way to name the version of a file.
+
+    Attributes:
+        headers: for the service's own origin, and for no other that it redirects to.
+        query: signature that is appended to the address, for the same origin.
+        versions: headers of an answer that name the version, best first, each with the header of a later request that
+            asks for this version alone.
+        hint: for a refused request.
+    """
+
+    headers: HeaderSource | None = None
+    query: Callable[[], str] | None = None
+    versions: tuple[tuple[str, str], ...] = (("ETag", "If-Range"), ("Last-Modified", "If-Range"))
+    hint: str = "give the headers or credentials that the service requires, or a fresh signed address"
+
+
 class HttpConnections:
     """Connections to web servers and their redirect targets; arguments as for ``HttpSource``."""
 
     def __init__(
-        self, *, headers: HeaderSource | None = None, patience: RetryPolicy | None = None, trust_env: bool = True
+        self, *, access: HttpAccess | None = None, patience: RetryPolicy | None = None, trust_env: bool = True
     ) -> None:
         self.patience = patience or RetryPolicy()
-        self._headers = headers
+        self.access = access or HttpAccess()
         self._trust_env = trust_env
         self._lock = threading.Lock()
-        self._client: httpx.Client | None = None
+        self._pools: dict[str | None, urllib3.PoolManager] = {}
         self._closed = False
 
     def close(self) -> None:
         """Close the connections; repeated calls are harmless."""
         with self._lock:
             self._closed = True
-            client, self._client = self._client, None
-        if client is not None:
-            client.close()
+            pools, self._pools = self._pools, {}
+        for pool in pools.values():
+            pool.clear()
 
-    def _connected(self) -> httpx.Client:
+    def _connected(self, url: str) -> urllib3.PoolManager:
+        """Return the pool for an address: one for each proxy, and one without."""
+        proxy = _proxy_for(url) if self._trust_env else None
         with self._lock:
             if self._closed:
                 raise ValueError("the connections are closed")
-            if self._client is None:
-                self._client = self._connect()
-            return self._client
+            if proxy not in self._pools:
+                self._pools[proxy] = self._connect(proxy)
+            return self._pools[proxy]
 
-    def _connect(self) -> httpx.Client:
+    def _connect(self, proxy: str | None) -> urllib3.PoolManager:
         import httpx
+        import urllib3
 
         patience = self.patience
+        settings: dict[str, Any] = {  # Any: arguments of several types
+            "timeout": urllib3.Timeout(connect=patience.connect_seconds, read=patience.read_seconds),
+            "maxsize": patience.connections,
+            "block": True,
+        }
         try:
-            return httpx.Client(
-                trust_env=self._trust_env,
-                follow_redirects=False,
-                timeout=httpx.Timeout(patience.read_seconds, connect=patience.connect_seconds, pool=None),
-                limits=httpx.Limits(max_connections=patience.connections),
-                headers={"User-Agent": "attest", "Accept-Encoding": "identity"},
+            context = httpx.create_ssl_context(trust_env=self._trust_env)
+            if proxy is None:
+                return urllib3.PoolManager(ssl_context=context, **settings)
+            user = urllib3.util.parse_url(proxy).auth
+            named = urllib3.make_headers(proxy_basic_auth=None if user is None else unquote(user))
+            return urllib3.ProxyManager(
+                proxy, proxy_headers=named, proxy_ssl_context=context, ssl_context=context, **settings
             )
-        except (ValueError, OSError, ImportError) as exc:  # an invalid proxy or certificate store
+        except (ValueError, OSError, urllib3.exceptions.HTTPError) as exc:  # an invalid proxy or certificate store
             raise ConfigurationError(
-                f"the environment's proxy or certificate settings cannot be used: {exc}",
+                "the environment's proxy or certificate settings cannot be used",
                 code="network-settings-invalid",
                 hint="look at HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE and SSL_CERT_DIR",
             ) from exc
 
     @contextmanager
-    def get(self, url: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
+    def get(self, url: str, headers: Mapping[str, str]) -> Iterator[urllib3.BaseHTTPResponse]:
         """Send a GET, follow redirects, and yield the unread answer; status 4xx and 5xx raise.
 
         Raises:
             Interruption: the service is busy or the connection failed.
             SealedSourceError: ``sealed-source-not-found``, ``-refused`` or ``-answer-invalid``.
+            ConfigurationError: ``sealed-url-invalid`` or ``headers-invalid``.
         """
-        import httpx
+        from urllib3.exceptions import HTTPError, LocationValueError
 
         try:
             response = self._follow(url, headers)
             try:
                 yield response
             finally:
-                response.close()
-        except (httpx.InvalidURL, UnicodeError) as exc:  # UnicodeError: an invalid host name
+                end(response)
+        except LocationValueError as exc:
             raise bad_url(shown(url), "a valid host and path") from exc
-        except (httpx.TransportError, httpx.StreamError) as exc:
+        except HTTPError as exc:
             raise Interruption(unreachable(shown(url), str(exc) or type(exc).__name__)) from exc
 
-    def _follow(self, url: str, headers: Mapping[str, str]) -> httpx.Response:
+    def _follow(self, url: str, headers: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
         place = url
         for _ in range(MAX_REDIRECTS + 1):
-            own = self._headers() if self._headers is not None and _origin(place) == _origin(url) else {}
-            client = self._connected()
-            request = client.build_request("GET", place, headers={**own, **headers})
-            response = client.send(request, stream=True)
-            if response.status_code not in _REDIRECTS:
-                _require_no_refusal(place, response)
+            own = self.access if _origin(place) == _origin(url) else HttpAccess()
+            response = self.send(_signed(place, own), {**(own.headers() if own.headers else {}), **headers})
+            if response.status not in _REDIRECTS:
+                _require_no_refusal(place, response, hint=self.access.hint)
                 return response
-            response.close()
+            end(response)
             place = _redirected(place, response.headers.get("Location"))
         raise answer_invalid(shown(url), f"at most {MAX_REDIRECTS} redirects", "more")
+
+    def send(self, url: str, headers: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
+        """Send one GET, and return the unread answer, whatever it is; the caller ends it.
+
+        Raises:
+            urllib3.exceptions.HTTPError: the connection failed, or an invalid host.
+            ConfigurationError: ``headers-invalid``.
+        """
+        from urllib3.exceptions import LocationValueError
+
+        pool = self._connected(url)
+        try:
+            return pool.request(
+                "GET",
+                url,
+                headers={**_SENT, **headers},
+                redirect=False,
+                retries=False,
+                preload_content=False,
+                decode_content=False,
+            )
+        except LocationValueError:
+            raise
+        except ValueError:  # The text of this exception shows the header.
+            raise ConfigurationError(
+                f"the headers for {shown(url)} cannot be sent",
+                code="headers-invalid",
+                expected="names and values without line breaks, in Latin-1",
+            ) from None
+
+
+def blocks_of(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    """Yield the body as it arrives; errors as ``HttpConnections.get``.
+
+    Memory is made for each block, and costs by its length: a block may be four times as long as what the last one
+    brought. TLS brings at most 16 KiB at a time, a fast network without it a MiB.
+    """
+    size = LEAST_BLOCK_BYTES
+    while block := response.read1(size):
+        yield block
+        size = min(max(LEAST_BLOCK_BYTES, 4 * len(block)), MOST_BLOCK_BYTES)
+
+
+def end(response: urllib3.BaseHTTPResponse) -> None:
+    """Close an answer, and its connection if some of it is unread; the pool can use its place again."""
+    response.close()
+    response.release_conn()
+
+
+def _signed(url: str, access: HttpAccess) -> str:
+    if access.query is None:
+        return url
+    return f"{url}{'&' if urlsplit(url).query else '?'}{access.query()}"
+
+
+def _proxy_for(url: str) -> str | None:
+    """Return the address of the environment's proxy for a URL."""
+    parts, proxies = urlsplit(url), getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if not proxy or proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
 
 
 def require_url(url: str) -> None:
@@ -162,23 +262,39 @@ def _redirected(place: str, location: str | None) -> str:
     return target
 
 
-def _require_no_refusal(place: str, response: httpx.Response) -> None:
-    status, name = response.status_code, shown(place)
+def _require_no_refusal(place: str, response: urllib3.BaseHTTPResponse, *, hint: str) -> None:
+    status, name = response.status, shown(place)
     if status < 400 or status == 416:
         return
-    response.close()
+    reason = reason_of(response)
+    words = f"status {status}{reason and f', {reason}'}"
+    end(response)
     if status in _AGAIN:
         pause = response.headers.get("Retry-After", "")
         wait = float(pause) if _SECONDS.fullmatch(pause) else None
-        raise Interruption(unreachable(name, f"status {status}"), wait=wait)
-    if status in {401, 403, 407}:
-        hint = "give the headers or credentials that the service requires, or a fresh signed address"
-        raise refused(name, f"status {status}", hint=hint)
+        raise Interruption(unreachable(name, words), wait=wait)
+    if status in {401, 403, 407} or reason in _REFUSALS:
+        raise refused(name, words, hint=hint)
     if status in {404, 410}:
-        raise not_found(name, f"status {status}", hint="check the address")
+        raise not_found(name, words, hint="check the address")
     if status == 412:
         raise changed(name)
-    raise answer_invalid(name, "status 206", f"status {status}")
+    raise answer_invalid(name, "status 206", words)
+
+
+def reason_of(response: urllib3.BaseHTTPResponse) -> str:
+    """Return the service's own code of an error, such as ``NoSuchBucket``, or nothing."""
+    from urllib3.exceptions import HTTPError
+
+    stated = response.headers.get("x-ms-error-code", "")
+    if _REASON.fullmatch(stated):
+        return stated
+    try:
+        body = response.read1(MAX_REASON_BYTES).decode("utf-8", "replace")
+    except HTTPError:
+        return ""
+    match = _STATED_REASON.search(body)
+    return match["xml"] or match["json"] if match else ""
 
 
 def refused(name: str, got: str, *, hint: str) -> SealedSourceError:

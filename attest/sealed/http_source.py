@@ -23,9 +23,11 @@ from urllib.parse import quote, urlsplit
 from attest.errors import SealedSourceError
 from attest.sealed.http_connections import (
     HeaderSource,
+    HttpAccess,
     HttpConnections,
     answer_invalid,
     bad_url,
+    blocks_of,
     changed,
     require_url,
     shown,
@@ -34,7 +36,7 @@ from attest.sealed.ranges import RetryPolicy
 from attest.sealed.remote_source import RemoteSource, RemoteStore
 
 if TYPE_CHECKING:
-    import httpx
+    import urllib3
 
 MAX_SIZE: Final = 1 << 52
 """4 PiB, the largest sealed file."""
@@ -46,11 +48,15 @@ _STRONG_ETAG: Final = re.compile(r'"[\x21\x23-\x7e\x80-\xff]{0,512}"')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pin:
-    """Version of the file at opening: its size in bytes, and name and value of the validator's header."""
+    """Version of the file at opening: size in bytes, header that names it with its value, header that asks for it.
+
+    The headers are empty for content that the address names by its digest.
+    """
 
     size: int
-    header: str
-    value: str
+    header: str = ""
+    value: str = ""
+    condition: str = ""
 
 
 class HttpSource(RemoteSource):
@@ -58,8 +64,11 @@ class HttpSource(RemoteSource):
 
     Args:
         url: ``https://…`` or ``http://…``, without user information. A query is sent, but never shown.
+        headers: returns the caller's own headers; short for an ``access`` with them.
         trust_env: honour the environment's proxies and certificate stores.
+        access: authorization of the requests, in place of ``headers``.
         over: shared connections in place of the previous arguments; their owner closes them.
+        size: of content that the address names by its digest. No validator is asked for, and nothing is sent yet.
 
     Raises:
         ConfigurationError: ``sealed-url-invalid`` or ``network-settings-invalid``.
@@ -73,27 +82,37 @@ class HttpSource(RemoteSource):
         headers: HeaderSource | None = None,
         patience: RetryPolicy | None = None,
         trust_env: bool = True,
+        access: HttpAccess | None = None,
         over: HttpConnections | None = None,
+        size: int | None = None,
     ) -> None:
         require_url(url)
-        self._url = url
-        self._client = over or HttpConnections(headers=headers, patience=patience, trust_env=trust_env)
-        super().__init__(shown(url), patience=self._client.patience, owned=None if over else self._client)
+        self.url = url
+        self._pin = None if size is None else _Pin(size=size)
+        self.client = over or HttpConnections(
+            access=access or HttpAccess(headers=headers), patience=patience, trust_env=trust_env
+        )
+        super().__init__(shown(url), patience=self.client.patience, owned=None if over else self.client)
 
     @contextmanager
     def _ask_first(self, start: int, stop: int) -> Iterator[Iterator[bytes]]:
-        with self._client.get(self._url, {"Range": f"bytes={start}-{stop - 1}"}) as response:
-            self._pin = _pin_of(self.name, response)
+        if self._pin is not None:
             self.size = self._pin.size
-            yield response.iter_raw() if self.size else iter((b"\0",))
+            yield iter((b"\0",))
+            return
+        with self.client.get(self.url, {"Range": f"bytes={start}-{stop - 1}"}) as response:
+            self._pin = _pin_of(self.name, response, self.client.access.versions)
+            self.size = self._pin.size
+            yield blocks_of(response) if self.size else iter((b"\0",))
 
     @contextmanager
     def _ask(self, start: int, stop: int) -> Iterator[Iterator[bytes]]:
-        headers = {"Range": f"bytes={start}-{stop - 1}", "If-Range": self._pin.value}
-        with self._client.get(self._url, headers) as response:
-            _require_same(self.name, self._pin, response)
+        pin = self._pin or _Pin(size=self.size)
+        headers = {"Range": f"bytes={start}-{stop - 1}"} | ({pin.condition: pin.value} if pin.condition else {})
+        with self.client.get(self.url, headers) as response:
+            _require_same(self.name, pin, response)
             _require_range(self.name, start, stop, response)
-            yield response.iter_raw()
+            yield blocks_of(response)
 
 
 class HttpStore(RemoteStore):
@@ -112,12 +131,15 @@ class HttpStore(RemoteStore):
         headers: HeaderSource | None = None,
         patience: RetryPolicy | None = None,
         trust_env: bool = True,
+        access: HttpAccess | None = None,
     ) -> None:
         require_url(url)
         if urlsplit(url).query:
             raise bad_url(shown(url), "no query: it would not reach the files of the directory")
         self._base = url.rstrip("/") + "/"
-        self._client = HttpConnections(headers=headers, patience=patience, trust_env=trust_env)
+        self._client = HttpConnections(
+            access=access or HttpAccess(headers=headers), patience=patience, trust_env=trust_env
+        )
         super().__init__(shown(self._base), patience=self._client.patience, owned=self._client)
 
     def open(self, name: str) -> HttpSource:
@@ -125,20 +147,19 @@ class HttpStore(RemoteStore):
         return HttpSource(self._base + quote(name, safe="/"), over=self._client)
 
 
-def _pin_of(name: str, response: httpx.Response) -> _Pin:
-    """Parse size and validator from the answer to ``Range: bytes=0-0``.
+def _pin_of(name: str, response: urllib3.BaseHTTPResponse, versions: tuple[tuple[str, str], ...]) -> _Pin:
+    """Parse size and version from the answer to ``Range: bytes=0-0``.
 
     Raises:
         SealedSourceError: ``sealed-source-answer-invalid`` or ``sealed-source-unpinned``.
     """
-    if response.status_code == 416 and response.headers.get("Content-Range") == "bytes */0":
-        return _Pin(size=0, header="ETag", value=response.headers.get("ETag", ""))
+    if response.status == 416 and response.headers.get("Content-Range") == "bytes */0":
+        return _Pin(size=0)
     total = _require_range(name, 0, 1, response)
-    etag, modified = response.headers.get("ETag", ""), response.headers.get("Last-Modified", "")
-    if _STRONG_ETAG.fullmatch(etag):
-        return _Pin(size=total, header="ETag", value=etag)
-    if modified:
-        return _Pin(size=total, header="Last-Modified", value=modified)
+    for header, condition in versions:
+        value = response.headers.get(header, "")
+        if _STRONG_ETAG.fullmatch(value) if header == "ETag" else value:
+            return _Pin(size=total, header=header, value=value, condition=condition)
     raise SealedSourceError(
         f"{name} comes without a strong ETag and without Last-Modified, so that a change could not be noticed",
         code="sealed-source-unpinned",
@@ -147,13 +168,14 @@ def _pin_of(name: str, response: httpx.Response) -> _Pin:
     )
 
 
-def _require_same(name: str, pin: _Pin, response: httpx.Response) -> None:
+def _require_same(name: str, pin: _Pin, response: urllib3.BaseHTTPResponse) -> None:
     """Require the version that was opened.
 
     Raises:
         SealedSourceError: ``sealed-source-changed``.
     """
-    if response.status_code in {200, 416} or response.headers.get(pin.header, "") != pin.value:
+    versioned = bool(pin.header)
+    if versioned and (response.status in {200, 416} or response.headers.get(pin.header, "") != pin.value):
         # The server supports ranges, or opening would have failed: a whole file means that If-Range did not match.
         raise changed(name)
     match = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
@@ -161,14 +183,14 @@ def _require_same(name: str, pin: _Pin, response: httpx.Response) -> None:
         raise changed(name)
 
 
-def _require_range(name: str, start: int, stop: int, response: httpx.Response) -> int:
+def _require_range(name: str, start: int, stop: int, response: urllib3.BaseHTTPResponse) -> int:
     """Require an answer with exactly ``[start, stop)``, and return the size of the file.
 
     Raises:
         SealedSourceError: ``sealed-source-answer-invalid``.
     """
     headers = response.headers
-    if response.status_code == 200:
+    if response.status == 200:
         raise SealedSourceError(
             f"{name}: the server ignores ranges and would send the whole file",
             code="sealed-source-answer-invalid",
@@ -176,8 +198,8 @@ def _require_range(name: str, start: int, stop: int, response: httpx.Response) -
             got="status 200",
             hint="serve the file by a server with support for Range (RFC 9110 section 14), or copy it here first",
         )
-    if response.status_code != 206:
-        raise answer_invalid(name, "status 206", f"status {response.status_code}")
+    if response.status != 206:
+        raise answer_invalid(name, "status 206", f"status {response.status}")
     coding = headers.get("Content-Encoding", "identity")
     if coding.lower() != "identity":
         raise answer_invalid(name, "an answer without content coding", f"coding {coding[:40]}")

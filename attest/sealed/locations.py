@@ -1,25 +1,29 @@
-"""Sealed files and models by location: a path, ``https://…``, or ``s3://bucket/key``."""
+"""Sealed files and models by location: a path, a URL, or an address in object storage or a registry."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from attest.errors import ConfigurationError
+from attest.sealed.azure_blob import azure_place
+from attest.sealed.cloud_places import HttpPlace
+from attest.sealed.google_storage import google_place
 from attest.sealed.http_connections import HeaderSource
 from attest.sealed.http_source import HttpSource, HttpStore
+from attest.sealed.oci_artifact import OciSource, OciStore
 from attest.sealed.ranges import RetryPolicy
 from attest.sealed.s3_source import S3Source, S3Store
 from attest.sealed.sources import FileSource, Source
 from attest.sealed.stores import FolderStore
 
-_BLOB: Final = (
-    "Azure Blob Storage: use https://ACCOUNT.blob.core.windows.net/CONTAINER/PATH, with --headers for the token"
+_SUPPORTED: Final = "a path, https://, http://, s3://, az://, abfss://, gs:// or oci://"
+_PLACES: Final[Mapping[str, Callable[..., HttpPlace]]] = MappingProxyType(
+    {"az": azure_place, "abfs": azure_place, "abfss": azure_place, "gs": google_place, "gcs": google_place}
 )
-_GOOGLE: Final = "Google Cloud Storage: use s3://BUCKET/PATH with --endpoint-url https://storage.googleapis.com"
-_OCI: Final = "an OCI registry: pull the artifact first, for example with 'oras pull', and give the folder"
-_ELSEWHERE: Final = {"az": _BLOB, "abfs": _BLOB, "abfss": _BLOB, "gs": _GOOGLE, "gcs": _GOOGLE, "oci": _OCI}
-"""What to use for addresses of other programs."""
+"""Object storage that is read over HTTP."""
 
 
 def source_of(
@@ -31,19 +35,26 @@ def source_of(
 ) -> Source:
     """Open a sealed file at a location.
 
-    ``headers`` are for URLs, ``endpoint_url`` is for object storage other than Amazon's.
+    ``headers`` are for URLs, ``endpoint_url`` is for object storage at another address than its service's own.
 
     Raises:
-        ConfigurationError: ``sealed-url-invalid``, ``s3-unavailable``, ``s3-settings-invalid`` or
-            ``network-settings-invalid``.
+        ConfigurationError: ``sealed-url-invalid``, ``network-settings-invalid`` or ``headers-invalid``; for ``s3``,
+            ``azure`` and ``gs``, ``…-unavailable`` or ``…-settings-invalid``; ``oci-settings-invalid``.
+        SealedFileError: ``oci-artifact-invalid`` or ``oci-digest-mismatch``.
         SealedSourceError: it cannot be opened.
     """
-    if isinstance(place, str) and _is_s3(place):
+    scheme = _scheme_of(place)
+    if scheme is None:
+        return FileSource(place)
+    place = str(place)
+    if scheme == "s3":
         return S3Source(place, endpoint_url=endpoint_url, patience=patience)
-    if isinstance(place, str) and _is_url(place):
-        _require_scheme(place)
-        return HttpSource(place, headers=headers, patience=patience)
-    return FileSource(place)
+    if scheme == "oci":
+        return OciSource(place, patience=patience)
+    if scheme in _PLACES:
+        url, access = _PLACES[scheme](place, endpoint_url=endpoint_url)
+        return HttpSource(url, access=access, patience=patience)
+    return HttpSource(place, headers=headers, patience=patience)
 
 
 def store_of(
@@ -52,35 +63,45 @@ def store_of(
     headers: HeaderSource | None = None,
     endpoint_url: str | None = None,
     patience: RetryPolicy | None = None,
-) -> FolderStore | HttpStore | S3Store:
-    """Return the store of a sealed model at a folder, a URL, or ``s3://bucket/prefix``, without reading.
+) -> FolderStore | HttpStore | S3Store | OciStore:
+    """Return the store of a sealed model at a location. Only an artifact of a registry is asked for yet.
 
     The caller closes it. Other arguments, and errors, as ``source_of``.
     """
-    if isinstance(place, str) and _is_s3(place):
+    scheme = _scheme_of(place)
+    if scheme is None:
+        return FolderStore(place)
+    place = str(place)
+    if scheme == "s3":
         return S3Store(place, endpoint_url=endpoint_url, patience=patience)
-    if isinstance(place, str) and _is_url(place):
-        _require_scheme(place)
-        return HttpStore(place, headers=headers, patience=patience)
-    return FolderStore(place)
+    if scheme == "oci":
+        return OciStore(place, patience=patience)
+    if scheme in _PLACES:
+        url, access = _PLACES[scheme](place, endpoint_url=endpoint_url)
+        return HttpStore(url, access=access, patience=patience)
+    return HttpStore(place, headers=headers, patience=patience)
 
 
-def _require_scheme(place: str) -> None:
-    """Refuse an address of a kind that cannot be read, and say what can.
+def _scheme_of(place: str | os.PathLike[str]) -> str | None:
+    """Return the scheme of an address; None for a local path.
+
+    Any scheme counts, so that a misspelt one is refused instead of taken for a path.
 
     Raises:
-        ConfigurationError: ``sealed-url-invalid``.
+        ConfigurationError: ``sealed-url-invalid``: addresses of this kind cannot be read.
     """
-    scheme = place.partition("://")[0].lower()
-    if scheme in {"http", "https"}:
-        return
-    named = _ELSEWHERE.get(scheme)
+    scheme, separator, _ = place.partition("://") if isinstance(place, str) else ("", "", "")
+    if not separator or not scheme.isalnum():
+        return None
+    scheme = scheme.lower()
+    if scheme in {"http", "https", "s3", "oci"} or scheme in _PLACES:
+        return scheme
     raise ConfigurationError(
         f"addresses of the kind {scheme[:40]}:// cannot be read",
         code="sealed-url-invalid",
-        expected="a path, https://, http:// or s3://",
+        expected=_SUPPORTED,
         got=f"{scheme[:40]}://",
-        hint=named or "check the spelling; a local path has no '://'",
+        hint="check the spelling; a local path has no '://'",
     )
 
 
@@ -91,13 +112,3 @@ def connections_of(place: object) -> int | None:
     """
     known = getattr(place, "connections", None)
     return known if isinstance(known, int) else None
-
-
-def _is_s3(place: str) -> bool:
-    return place.lower().startswith("s3://")
-
-
-def _is_url(place: str) -> bool:
-    # Any scheme counts, so that a misspelt one is refused instead of taken for a path.
-    scheme, separator, _ = place.partition("://")
-    return bool(separator) and scheme.isalnum()

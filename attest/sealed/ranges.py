@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from random import SystemRandom
-from typing import Final
+from typing import Final, TypeVar
 
 from attest.errors import AttestError, SealedSourceError
 from attest.sealed.layout import SEGMENT_BYTES
@@ -24,6 +24,8 @@ PIECE_BYTES: Final = 8 * SEGMENT_BYTES
 so at the boundaries of sealed segments (formats.md §1.2, rule 4)."""
 PROGRESS_BYTES: Final = 64 << 10
 """Least progress of a useful attempt; single bytes now and then do not count."""
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,23 @@ class RetryPolicy:
             return requested
         longest = min(self.max_wait_seconds, self.first_wait_seconds * 2.0 ** min(failures - 1, 30))
         return longest * (0.5 + self.random() / 2)
+
+    def retried(self, work: Callable[[], _T]) -> _T:
+        """Return the result of ``work``, called again after each ``Interruption``.
+
+        Raises:
+            AttestError: the error of the last attempt, or as ``work``.
+        """
+        failures = 0
+        while True:
+            try:
+                return work()
+            except Interruption as exc:
+                failures += 1
+                seconds = self.wait_after(failures, exc.wait)
+                if seconds is None:
+                    raise exc.error from exc
+            self.sleep(seconds)
 
 
 class Interruption(Exception):  # noqa: N818  not an error yet: the same bytes can be requested again

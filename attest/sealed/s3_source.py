@@ -73,7 +73,7 @@ def s3_client(*, patience: RetryPolicy, endpoint_url: str | None = None) -> Any:
         from botocore.exceptions import BotoCoreError
     except ImportError as exc:
         raise ConfigurationError(
-            "object storage needs boto3", code="s3-unavailable", hint="install attest-kms[s3]"
+            "object storage needs boto3", code="s3-unavailable", hint="pip install 'attest-kms[s3]'"
         ) from exc
     settings = Config(
         connect_timeout=patience.connect_seconds,
