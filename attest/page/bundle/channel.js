@@ -1,1 +1,1 @@
-import{a as s,b as o,c as r,d as a,e as n,f as K}from"./chunk-KPJNTVVK.js";import"./chunk-XDBPT6UO.js";import"./chunk-IKOO6MSU.js";import"./chunk-EMR3T6FJ.js";export{K as Channel,s as KEM_HYBRID,o as KEM_X25519,a as askForKeys,n as recordOf,r as spokenKems};
+import{a as s,b as o,c as r,d as n,e as a,f as k}from"./chunk-ICJO7U5Z.js";import"./chunk-GI6MJEUA.js";import"./chunk-XYNVG5EV.js";import"./chunk-CUFMZQEF.js";import"./chunk-KMICJDRS.js";import"./chunk-YKRTC4XN.js";export{k as Channel,s as KEM_HYBRID,o as KEM_X25519,n as askForKeys,a as recordOf,r as spokenKems};

@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-4AGDSGOY.js";import"./chunk-OFNXCIYO.js";import"./chunk-LCYB5CED.js";import"./chunk-XDBPT6UO.js";import"./chunk-IKOO6MSU.js";import"./chunk-EMR3T6FJ.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-OJK4GN7K.js";import"./chunk-7WY3FBB7.js";import"./chunk-LCYB5CED.js";import"./chunk-GI6MJEUA.js";import"./chunk-XYNVG5EV.js";import"./chunk-CUFMZQEF.js";import"./chunk-KMICJDRS.js";import"./chunk-YKRTC4XN.js";export{r as verifyEvidence};

@@ -1,0 +1,1 @@
+import{a as o}from"./chunk-J6UNM3UW.js";import"./chunk-ZYVRGD67.js";import"./chunk-HL7JMF7I.js";import"./chunk-OE4XUPDR.js";import"./chunk-CUFMZQEF.js";import"./chunk-KMICJDRS.js";import"./chunk-YKRTC4XN.js";export{o as loadPolicy};

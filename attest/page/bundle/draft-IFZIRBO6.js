@@ -1,0 +1,1 @@
+import{b as s,c as o}from"./chunk-5VZKFNMY.js";import"./chunk-J6UNM3UW.js";import"./chunk-ZYVRGD67.js";import"./chunk-HL7JMF7I.js";import"./chunk-OE4XUPDR.js";import"./chunk-LCYB5CED.js";import"./chunk-CUFMZQEF.js";import"./chunk-KMICJDRS.js";import"./chunk-YKRTC4XN.js";export{o as propose,s as rows};

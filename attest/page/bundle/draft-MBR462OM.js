@@ -1,1 +1,0 @@
-import{b as s,c as o}from"./chunk-WIVBVHPT.js";import"./chunk-AXH47MSW.js";import"./chunk-RFZFSRKM.js";import"./chunk-LCYB5CED.js";import"./chunk-IKOO6MSU.js";import"./chunk-EMR3T6FJ.js";export{o as propose,s as rows};
