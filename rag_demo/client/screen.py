@@ -181,7 +181,7 @@ class Screen:
     def answer(self, answer: Answer) -> None:
         """Write an answer with its sources."""
         if not answer.known:
-            self.line("I don't know: nothing in your documents is near enough to the question.", "odd")
+            self.line("Found nothing near enough to the question in your documents.", "odd")
             return
         self.text(answer.text)
         self.sources(answer)
