@@ -245,9 +245,9 @@ generated: $(DEV_STAMP) ## write the diagrams and the reference pages of docs/
 
 screenshots: $(DEV_STAMP) $(PAGE_STAMP) ## write pictures of the page's states, and those of docs/page.md
 	$(BIN)/python -m pytest tests/page/test_page_states.py tests/page/test_page_decision.py -q
-	cp build/screenshots/unknown-light-390.png docs/images/page-unknown.png
-	cp build/screenshots/asked-light-390.png docs/images/page-asked.png
-	cp build/screenshots/refused-light-390.png docs/images/page-refused.png
+	cp build/screenshots/genuine-light-390.png docs/images/page-unknown.png
+	cp build/screenshots/genuine-trusted-light-390.png docs/images/page-trusted.png
+	cp build/screenshots/lowered-light-390.png docs/images/page-refused.png
 	cp build/screenshots/stopped-light-390.png docs/images/page-stopped.png
 
 page: $(PAGE_STAMP) ## build the page's bundles into attest/page/bundle

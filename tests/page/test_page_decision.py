@@ -76,7 +76,7 @@ def test_two_clicks_lead_to_the_first_green_and_ask_what_matters_most(context: B
     asked = visit.page.locator("#confirm li strong").all_inner_texts()
     assert asked == ["A simulated machine", "Software of the machine", "Firmware of the AMD processor (Genoa)"]
     expect(visit.page.locator("#confirm h3")).to_be_focused()
-    visit.picture("asked-light-390", at="#facts")
+    visit.picture("asked-light-390", at="#confirm")
     visit.page.click("#agree")
     visit.is_in("trusted")
     expect(visit.page.locator("#question")).to_be_focused()
@@ -319,8 +319,7 @@ def test_quoted_and_written_answers_never_look_alike(context: BrowserContext, si
     expect(visit.page.locator("#uploads")).to_contain_text("stored")
     visit.asks()
     expect(visit.page.locator("#log .label.quoted")).to_have_text("Quoted from ward.txt, page 1")
-    answers = site.site.workshop.opened[-1].answerer
-    assert hasattr(answers, "generates")
+    answers = site.site.workshop.answers
     answers.generates = True
     try:
         visit.page.fill("#question", QUESTION)

@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,12 +13,13 @@ from playwright.sync_api import BrowserContext, Page, Route
 
 from attest.page import PageFile, page_files
 from attest.page.server import page_server
-from tests.page.browser import Verifier
+from tests.page.browser import REPOSITORY, Verifier
 from tests.page.served import served
 from tests.page.site import PagedSite, errorless, paged_site
+from tests.page.test_policy_references import id_of, public_of, signed
 from tests.page.threaded import expect
-from tests.page.visits import AXE, Visit, violations
-from tests.rag_demo.service.support import machine
+from tests.page.visits import AXE, Visit, load, violations
+from tests.rag_demo.service.support import NAME, machine
 
 pytestmark = pytest.mark.loopback
 OFFER = "**/.well-known/attest-channel*"
@@ -248,6 +250,80 @@ def test_a_badge_follows_the_page_that_it_stands_in_and_not_the_system(
         assert box.evaluate("(one) => getComputedStyle(one).backgroundColor") == background
 
 
+# -- a genuine machine
+
+
+def without_the_mark(site: PagedSite) -> dict[str, PageFile]:
+    """The page as it shows genuine hardware: its state takes no notice of who signed.
+
+    No evidence of real hardware answers this page's own question, so that only simulated evidence can be shown.
+    """
+    pages = dict(page_files(service=site.url, name=NAME))
+    marked = re.compile(rb"simulated:\w+\.simulated,at:")
+    changed = {path: page for path, page in pages.items() if path.endswith(".js") and marked.search(page.body)}
+    assert len(changed) == 1
+    for path, page in changed.items():
+        pages[path] = replace(page, body=marked.sub(b"simulated:!1,at:", page.body))
+    html = re.sub(rb' integrity="[^"]+"|<script type="importmap">.*?</script>', b"", pages["/"].body)
+    return pages | {"/": replace(pages["/"], body=html)}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_genuine_machine_is_amber_until_it_is_accepted_and_green_then(
+    scheme: Any,  # noqa: ANN401  a literal of the driver
+    context: BrowserContext,
+    site: PagedSite,
+) -> None:
+    with served(page_server(without_the_mark(site), port=0)) as url:
+        visit = Visit(context, "about:blank")
+        visit.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        visit.page.goto(url)
+        visit.is_in("unknown")
+        assert visit.text("#word") == "Genuine, but not yet accepted by you"
+        tones = [one.get_attribute("class") for one in visit.page.locator("#facts > li").all()]
+        assert tones == ["yes", "yes", "open", "open", "yes"]
+        assert "Unknown to us: no signed document vouches for it." in visit.text("#fact-software")
+        assert "It proves that the hardware's maker signed" in visit.text("#proved")
+        visit.picture(f"genuine-{scheme}-390")
+        visit.accept()
+        assert visit.text("#verdict") == "✓ Matches your policy"
+        green = "rgb(22, 101, 52)" if scheme == "light" else "rgb(134, 239, 172)"
+        assert visit.page.evaluate("getComputedStyle(document.querySelector('#verdict')).color") == green
+        visit.picture(f"genuine-trusted-{scheme}-390")
+        visit.page.set_viewport_size({"width": 1440, "height": 900})
+        visit.picture(f"genuine-trusted-{scheme}-1440")
+        assert violations(visit.page) == []
+
+
+def test_software_that_a_signed_document_vouches_for_is_known(context: BrowserContext, site: PagedSite) -> None:
+    with served(page_server(without_the_mark(site), port=0)) as url:
+        visit = Visit(context, url)
+        visit.is_in("unknown")
+        policy, *others = vouched_policy()
+        load(visit, policy, **{f"other{number}": data for number, data in enumerate(others)})
+        visit.is_in("trusted")
+        assert visit.page.locator("#fact-software").get_attribute("class") == "yes"
+        assert "Vouched for by a signed reference document: images." in visit.text("#fact-software")
+
+
+def vouched_policy() -> tuple[bytes, ...]:
+    """A policy that knows its software by a signed document alone, with the document, a signature and the key."""
+    policy = json.loads(machine().policy(name="by-documents"))
+    values = policy.pop("reference_values")
+    images = {
+        "schema": "attest.references/1",
+        "name": "images",
+        "version": 1,
+        "origin": "the build",
+        "issued": "2026-01-01T00:00:00Z",
+        "expires": {"unchecked": "a test"},
+        "values": {"workload": {"kind": "snp-measurement", "values": values["workload"]["values"]}},
+    }
+    policy["references"] = [{"document": "images", "signers": [id_of("alice")]}]
+    files = (json.dumps(policy), json.dumps(images), signed(images, "alice"), public_of("alice"))
+    return tuple(text.encode() for text in files)
+
+
 # -- for everybody
 
 
@@ -285,3 +361,9 @@ def test_axe_finds_nothing_in_any_state(
         assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
         visit.picture(f"{phase}-whole-{scheme}-{width}", whole=True)
         visit.page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = false))")
+
+
+def test_pictures_of_the_documentation_are_small() -> None:
+    pictures = sorted((REPOSITORY / "docs" / "images").glob("page-*.png"))
+    assert [picture.stem for picture in pictures] == ["page-refused", "page-stopped", "page-trusted", "page-unknown"]
+    assert [picture.name for picture in pictures if picture.stat().st_size > 100_000] == []

@@ -71,16 +71,12 @@ export function askBack(place: Element, rows: readonly Row[], question: Question
 function matter(row: Row, less: readonly Lowered[]): HTMLElement {
   const [name, meaning] = rowWords(row);
   const found = less.find((one) => one.row.id === row.id);
-  return el(
-    "li",
-    {},
-    el("strong", {}, name),
-    ` ${meaning}`,
-    found && el("span", { class: "lowered" }, `${row.reported}: ${loweredText(found)}`),
-  );
+  return el("li", {}, el("strong", {}, name), el("span", { class: "sentence" }, meaning), found && loweredText(found));
 }
 
-export function loweredText({ before, at }: Lowered): string {
+/** What is less than before: the number itself is marked, and what it was stands behind it. */
+export function loweredText({ now, before, at }: Lowered): HTMLElement {
   const { confirm } = say();
-  return before ? `⚠ ${confirm.older(before, day(at))}` : `⚠ ${confirm.other(day(at))}`;
+  const told = before ? confirm.older(before, day(at)) : confirm.other(day(at));
+  return el("p", { class: "lowered" }, "⚠ ", now && el("mark", {}, now), ` ${told}`);
 }

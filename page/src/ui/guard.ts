@@ -16,7 +16,8 @@ export interface Accepted {
 export interface Lowered {
   readonly row: Row;
   readonly at: number;
-  /** The newer values of before; empty where the two have no order. */
+  /** The values that are older now, and as they were before; both empty where the two have no order. */
+  readonly now: string;
   readonly before: string;
 }
 
@@ -48,21 +49,27 @@ export function lowered(rows: readonly Row[], history: readonly Accepted[]): rea
     if (!last || row.value === undefined) return [];
     const before = last.values[row.id];
     if (JSON.stringify(before) === JSON.stringify(row.value)) return [];
-    if (!row.kinds.includes("newer")) return [{ row, at: last.at, before: "" }];
+    if (!row.kinds.includes("newer")) return [{ row, at: last.at, now: "", before: "" }];
     const less = differences(before, row.value);
-    return less.length ? [{ row, at: last.at, before: less.join(", ") }] : [];
+    const told = (which: "now" | "before"): string => less.map((one) => `${one.name} ${one[which]}`.trim()).join(", ");
+    return less.length ? [{ row, at: last.at, now: told("now"), before: told("before") }] : [];
   });
 }
 
+interface Difference {
+  readonly name: string;
+  readonly now: string;
+  readonly before: string;
+}
+
 /** The parts of a value that were greater before, each by its name. */
-function differences(before: unknown, now: unknown, name = ""): string[] {
+function differences(before: unknown, now: unknown, name = ""): Difference[] {
   if (typeof before === "object" && before !== null && typeof now === "object" && now !== null) {
     return Object.entries(before).flatMap(([key, value]) =>
       differences(value, (now as Readonly<Record<string, unknown>>)[key], Array.isArray(before) ? name : key),
     );
   }
-  const told = `${name} ${String(before)}`.trim();
-  return order(now, before) < 0 ? [told] : [];
+  return order(now, before) < 0 ? [{ name, now: String(now), before: String(before) }] : [];
 }
 
 /** Compare numbers, and versions as numbers between dots, hexadecimal where letters are in them. */

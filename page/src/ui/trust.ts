@@ -67,7 +67,7 @@ function rowOf(row: Row, open: readonly Row[], less: Lowered | undefined): HTMLE
     el("strong", {}, name),
     el("span", { class: `sign ${outcome.replace(" ", "-")}` }, outcomes[outcome]),
     el("p", {}, meaning),
-    less && el("p", { class: "lowered" }, loweredText(less)),
+    less && loweredText(less),
     el(
       "dl",
       {},
