@@ -200,6 +200,23 @@ def test_the_machine_is_checked_again_every_minute_by_itself(context: BrowserCon
     visit.is_closed()
 
 
+def test_a_service_that_stays_away_is_asked_less_and_less(context: BrowserContext, site: PagedSite) -> None:
+    context.clock.install()
+    visit = accepted(visit_of(context, site.url))
+    visit.page.route(OFFER, lambda route: route.fulfill(status=503, body="{}"))
+    context.clock.run_for(MINUTE)
+    counts = []
+    for _ in range(20):
+        context.clock.run_for(MINUTE // 2)
+        visit.is_in("unreachable")
+        counts.append(offers(visit))
+    # In two minutes: twice by the clock of the checks, and twice by that of the pauses.
+    assert counts[-1] - counts[-5] <= 5, counts
+    visit.page.unroute_all(behavior="ignoreErrors")
+    context.clock.run_for(MINUTE)
+    visit.is_in("trusted")
+
+
 def test_what_is_believed_ends_where_nothing_checks_it_any_more(context: BrowserContext, site: PagedSite) -> None:
     context.clock.install()
     visit = accepted(visit_of(context, site.url))

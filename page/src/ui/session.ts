@@ -70,6 +70,7 @@ export class Session {
   private readonly channel: Channel;
   private audience = "";
   private failures = 0;
+  private isWaiting = false;
   private ended = false;
 
   constructor(
@@ -186,9 +187,12 @@ export class Session {
   /** Nothing is concluded from no answer: what is on its way goes on, nothing new is sent, and the page asks again. */
   private waitFor(problem: Problem): void {
     this.change({ phase: "unreachable", problem, busy: false, key: undefined });
+    if (this.isWaiting) return;
+    this.isWaiting = true;
     const pause = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.failures);
     this.failures += 1;
     this.edge.later(() => {
+      this.isWaiting = false;
       if (!this.ended && this.state.phase === "unreachable") void this.check();
     }, pause);
   }
