@@ -86,7 +86,7 @@ export interface FirmwareAge {
   readonly later: readonly FirmwareEntry[];
 }
 
-/** Tell the age of all firmware of some kinds of device; simulated ones have none. */
+/** Return the age of all firmware of some kinds of device; simulated ones have none. */
 export const firmwareAges = ({ items, simulated }: Pick<Result, "items" | "simulated">, kind: RegExp): FirmwareAge[] =>
   simulated
     ? []

@@ -34,7 +34,7 @@ export function showPolicy({ state, memory }: Session): void {
     [inForce.version, `${policy.version}`],
     [inForce.author, authorOf(memory)],
   ].flatMap(([name = "", value]) => [el("dt", {}, name), el("dd", {}, value)]);
-  // In full: a person compares it with what its author tells.
+  // In full: a person compares it with the author's value.
   const digest = [el("dt", {}, inForce.digest), el("dd", {}, el("code", {}, policy.digest))];
   put(byId("policy-shown"), el("dl", { class: "facts" }, ...rows, ...digest));
 }
