@@ -61,7 +61,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .PHONY: help install install-dev install-tpm demo test check lint prose docs format types mypy pyright imports traced reaching tests coverage drift installation image image-check image-sbom cluster test-fast slow mutants bench fuzz fuzz-bodies \
-        lock openapi generated page dist clean distclean
+        lock openapi generated page screenshots dist clean distclean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
@@ -249,6 +249,13 @@ openapi: $(DEV_STAMP) ## write docs/openapi.json and docs/openapi-admin.json
 
 generated: $(DEV_STAMP) ## write the diagrams and the reference pages of docs/
 	$(BIN)/python -m documentation
+
+screenshots: $(DEV_STAMP) $(PAGE_STAMP) ## write pictures of the page's states, and those of docs/page.md
+	$(BIN)/python -m pytest tests/page/test_page_states.py tests/page/test_page_decision.py -q
+	cp build/screenshots/genuine-light-390.png docs/images/page-unknown.png
+	cp build/screenshots/genuine-trusted-light-390.png docs/images/page-trusted.png
+	cp build/screenshots/lowered-light-390.png docs/images/page-refused.png
+	cp build/screenshots/stopped-light-390.png docs/images/page-stopped.png
 
 page: $(PAGE_STAMP) ## build the page's bundles into attest/page/bundle
 	node page/build.mjs

@@ -4,8 +4,7 @@
  *     src       origin of the service; its evidence is asked across origins
  *     name      what its evidence must call it; what it calls itself unless said otherwise
  *     policy    address of a policy document (JSON), or several of it and the files that it needs; without one the
- * badge never
- *               says more than "genuine"
+ *               badge never says more than "genuine"
  *     page      address of the page that shows everything; the service's own unless said otherwise
  *
  * Each check ends in the event `attestation`, whose detail is `{phase, simulated, code}`. Nothing is sent but a nonce.
@@ -14,20 +13,29 @@
 import { el, put } from "./ui/dom";
 import { together } from "./policy/kept";
 import { Memory } from "./ui/memory";
-import { type Place, Session, problemOf } from "./ui/session";
+import { type Problem, problemOf } from "./ui/problems";
+import { type Place, Session } from "./ui/session";
 import { BEGINNING, type State } from "./ui/state";
-import { PHASES, joined, moment, reason } from "./ui/words";
+import { symbolOf } from "./ui/symbols";
+import { languageOf, say, speak } from "./ui/strings";
+import { badgeWords, joined, moment } from "./ui/words";
 
 const CHECK_MS = 60_000;
+// The colour scheme is inherited: the badge looks as the page that it stands in, not as the operating system.
 const STYLE = `
-:host { display: inline-block; font: 1rem/1.5 system-ui, sans-serif; color-scheme: light dark }
+:host { display: inline-block; font: 1rem/1.5 system-ui, sans-serif }
 details {
-  border: 2px solid; border-radius: .5rem; padding: .2rem .7rem; max-width: 30rem;
+  border: 2px solid light-dark(#1d4ed8, #93c5fd); border-radius: .5rem; padding: .2rem .7rem; max-width: 30rem;
   background: Canvas; color: CanvasText; overflow-wrap: anywhere
 }
-details[data-phase=unknown] { border-color: #b45309 }
-details[data-phase=trusted] { border-color: #15803d }
-details[data-phase=stopped] { border-color: #dc2626 }
+details[data-phase=unknown] { border-color: light-dark(#b45309, #fcd34d) }
+details[data-phase=trusted] { border-color: light-dark(#15803d, #86efac) }
+details[data-phase=unreachable] { border: 2px dashed light-dark(#64748b, #94a3b8) }
+details[data-phase=stopped] { border-color: CanvasText }
+details[data-phase=refused] { border-color: light-dark(#dc2626, #fca5a5) }
+details[data-simulated=true]:is([data-phase=trusted], [data-phase=unknown]) {
+  border: 2px dashed light-dark(#7e22ce, #d8b4fe)
+}
 summary { cursor: pointer; font-weight: 600 }
 p { margin: .4rem 0 }
 a { color: inherit }
@@ -40,6 +48,7 @@ class AttestationBadge extends HTMLElement {
   private readonly detail = el("div");
   private readonly box = el("details", {}, el("summary", {}, this.word), this.detail);
   private timer: ReturnType<typeof setInterval> | undefined;
+  private session: Session | undefined;
 
   constructor() {
     super();
@@ -48,7 +57,6 @@ class AttestationBadge extends HTMLElement {
     style.replaceSync(STYLE);
     root.adoptedStyleSheets = [style];
     root.append(this.box);
-    this.show(BEGINNING, "");
   }
 
   connectedCallback(): void {
@@ -57,6 +65,7 @@ class AttestationBadge extends HTMLElement {
 
   disconnectedCallback(): void {
     clearInterval(this.timer);
+    this.session?.end();
   }
 
   attributeChangedCallback(): void {
@@ -66,13 +75,17 @@ class AttestationBadge extends HTMLElement {
   /** Begin anew: what was found of another service, or by another policy, does not count. */
   private async begin(): Promise<void> {
     clearInterval(this.timer);
-    this.show(BEGINNING, "");
+    this.session?.end();
+    this.session = undefined;
     const src = this.getAttribute("src");
     const policy = this.getAttribute("policy");
     let session: Session | undefined;
     const mine = setInterval(() => void session?.check(), CHECK_MS);
     this.timer = mine;
     try {
+      await speak(languageOf(navigator.languages));
+      if (mine !== this.timer) return;
+      this.show(BEGINNING, "");
       const place: Place = {
         service: new URL(src ?? "", location.href).origin,
         name: this.getAttribute("name") ?? undefined,
@@ -83,29 +96,36 @@ class AttestationBadge extends HTMLElement {
       const show = (state: State): void => {
         if (mine === this.timer) this.show(state, place.service);
       };
-      session = new Session(place, memory, { fetch: (...given) => fetch(...given), now: () => Date.now(), show });
+      if (mine !== this.timer) return;
+      session = new Session(place, memory, {
+        fetch: (...given) => fetch(...given),
+        now: () => Date.now(),
+        later: (run, ms) => void setTimeout(run, ms),
+        show,
+      });
+      this.session = session;
       await session.check();
     } catch (error) {
-      const problem = !isSecureContext
-        ? problemOf(error)
-        : { code: "badge-settings", message: "The address of the service or its policy cannot be used" };
-      if (mine === this.timer) this.show({ ...BEGINNING, busy: false, phase: "stopped", problem }, "");
+      const problem: Problem = isSecureContext ? { code: "badge-settings", message: "" } : problemOf(error);
+      if (mine === this.timer) this.show({ ...BEGINNING, busy: false, phase: "refused", problem }, "");
     }
   }
 
   private show(state: State, service: string): void {
     const { phase, simulated, at, busy, problem } = state;
-    const { symbol, word } = PHASES[phase];
+    const [word, why] = badgeWords(state);
     this.box.dataset.phase = phase;
-    const told = `${symbol} ${word}${simulated ? " (simulated)" : ""}`;
+    this.box.dataset.simulated = `${simulated}`;
+    const told = `${symbolOf(state)} ${word}`;
     if (this.word.textContent !== told) this.word.textContent = told;
     if (busy) return;
     const page = this.getAttribute("page") ?? service;
+    const { badge, lastChecked } = say();
     put(
       this.detail,
-      el("p", {}, reason(state)),
-      el("p", {}, joined(state.name, at !== undefined && `checked ${moment(at, at).split(",")[0]}`)),
-      /^https?:/.test(page) && el("p", {}, el("a", { href: page, rel: "noreferrer" }, "Everything that was checked")),
+      el("p", {}, why),
+      el("p", {}, joined(state.name, at !== undefined && lastChecked(moment(at, at).split(",")[0] ?? ""))),
+      /^https?:/.test(page) && el("p", {}, el("a", { href: page, rel: "noreferrer" }, badge.all)),
     );
     this.dispatchEvent(
       new CustomEvent("attestation", {

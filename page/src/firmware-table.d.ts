@@ -7,6 +7,9 @@ declare module "firmware-table" {
     readonly level: string;
     readonly published: string;
     readonly advisory: string;
+    readonly fixes: string;
+    /** The bulletin's address. */
+    readonly source: string;
     /** The first level that the entry is about. */
     readonly from?: string;
     /** The processors that the entry is about, by CPUID. */

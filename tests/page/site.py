@@ -117,4 +117,4 @@ def errorless(
         made.on("console", lambda told: errors.append(told.text) if console in told.text else None)
     yield made
     made.close()
-    assert errors == []
+    assert not errors, errors

@@ -64,3 +64,25 @@ def test_the_bundle_has_the_table_that_the_library_has() -> None:
     (chunk,) = BUNDLE.glob("firmware-*.js")
     advisories = {one.advisory for one in built_in_table().entries}
     assert {one for one in advisories if not re.search(re.escape(one), chunk.read_text())} == set()
+
+
+AGES = """
+async ([result, kind]) => (await (await import("/policy.js")).firmwareAges(result, kind))
+    .map(({ component, found, since, later }) => [component, found, since?.advisory, later.map((one) => one.advisory)])
+"""
+
+
+def test_the_page_says_how_old_firmware_is_and_what_later_levels_fixed(in_browser: Verifier) -> None:
+    fixes = 0
+    for item in (_old_cpu(SnpProduct.GENOA), snp_cpu(SnpProduct.GENOA), td_cpu()):
+        told = {"items": [{"name": item.name, "kind": item.kind, "claims": item.claims}], "simulated": False}
+        result = json.loads(json.dumps(told))
+        ages: list[tuple[str, str, str | None, list[str]]] = in_browser.page.evaluate(AGES, [result, "snp|tdx"])
+        old = firmware_findings([(item.name, item.kind, item.silicon)], built_in_table())
+        assert {str(component) for component, _, _, later in ages if later} == {one.component for one in old}
+        for component, found, since, later in ages:
+            known = {one.advisory for one in built_in_table().entries if one.demand.component == component}
+            assert {since, *later} - {None} <= known, (component, found)
+            fixes += len(later)
+        assert in_browser.page.evaluate(AGES, [result | {"simulated": True}, "snp|tdx"]) == []
+    assert fixes > 2

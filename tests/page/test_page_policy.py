@@ -247,9 +247,9 @@ def test_a_provider_without_an_id_is_accepted_by_its_name(in_browser: Verifier) 
 @pytest.mark.parametrize(("kind", "gpus"), MACHINES)
 def test_every_check_of_a_machine_has_a_sentence(kind: MachineKind, gpus: int, in_browser: Verifier) -> None:
     seen = _Seen(in_browser, SimulatedMachine.of(kind, gpus=gpus))
-    words = (REPOSITORY / "page" / "src" / "ui" / "words.ts").read_text()
+    words = (REPOSITORY / "page" / "src" / "ui" / "strings" / "en" / "checks.ts").read_text()
     for check in seen.result["checks"]:
         last = check["id"].rpartition(".")[2]
         rim = re.fullmatch(r"(?:driver|vbios)_rim(_\w+)?", last)
         name = last if rim is None else rim[1] or '""'
-        assert last == "freshness" or re.search(rf"^  {name}: \"", words, re.MULTILINE), check["id"]
+        assert last == "freshness" or re.search(rf"^ +{name}: \"", words, re.MULTILINE), check["id"]

@@ -1,1 +1,1 @@
-import{a as s,b as o,c as r,d as a,e as n,f as e}from"./chunk-VPJGMGHP.js";import"./chunk-AWAFRXKI.js";import"./chunk-TXSSXFZO.js";import"./chunk-6JYZKEEB.js";export{e as Channel,s as KEM_HYBRID,o as KEM_X25519,a as askForKeys,n as recordOf,r as spokenKems};
+import{a as s,b as o,c as r,d as n,e as a,f as k}from"./chunk-PLVH5W7Y.js";import"./chunk-K4TUUW3E.js";import"./chunk-XYNVG5EV.js";import"./chunk-U6NG5MMI.js";import"./chunk-3RCFAVN3.js";import"./chunk-A363T6AC.js";export{k as Channel,s as KEM_HYBRID,o as KEM_X25519,n as askForKeys,a as recordOf,r as spokenKems};

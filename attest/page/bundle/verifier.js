@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-YKMAVVHN.js";import"./chunk-Y6NUL5PH.js";import"./chunk-G3XGNPMI.js";import"./chunk-AWAFRXKI.js";import"./chunk-TXSSXFZO.js";import"./chunk-6JYZKEEB.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-Z7HHFPL5.js";import"./chunk-TRGL2UCV.js";import"./chunk-G3XGNPMI.js";import"./chunk-K4TUUW3E.js";import"./chunk-XYNVG5EV.js";import"./chunk-U6NG5MMI.js";import"./chunk-3RCFAVN3.js";import"./chunk-A363T6AC.js";export{r as verifyEvidence};

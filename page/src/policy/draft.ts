@@ -20,9 +20,11 @@ export type Choice = "exact" | "newer";
 export interface Row {
   /** Name of a choice; the check's id for a row that only a check refers to. */
   readonly id: string;
-  /** For people; empty where the id says it. */
-  readonly label: string;
+  /** A name of what the row is about, where its id alone does not say it: a product, or an item of evidence. */
+  readonly subject: string;
   readonly reported: string;
+  /** The same as it is, to compare with what was accepted before. */
+  readonly value: unknown;
   /** Empty where no policy demands anything. */
   readonly demanded: string;
   readonly outcome: "pass" | "fail" | "warning" | "not evaluated";
@@ -50,16 +52,16 @@ function put(draft: Draft, path: string, value: unknown): void {
 
 const fact = (
   id: string,
-  label: string,
-  reported: unknown,
+  value: unknown,
   write: Fact["write"],
   kinds: readonly Choice[] = ["newer", "exact"],
-): Fact => ({ id, label, reported: told(reported), kinds, write });
+  subject = "",
+): Fact => ({ id, subject, reported: told(value), value, kinds, write });
 
 // -- what can be accepted
 
 /** A measurement: exactly this value, under the name of the row. */
-function measured(id: string, label: string, value: ClaimJson | undefined, kinds: readonly Choice[] = ["exact"]): Fact {
+function measured(id: string, value: ClaimJson | undefined, kinds: readonly Choice[] = ["exact"]): Fact {
   const name = id.replace(".", "-");
   const exactly = (at: string) => ({
     [`reference_values.${name}`]: { origin: `the page, ${at}`, values: [value] },
@@ -67,7 +69,6 @@ function measured(id: string, label: string, value: ClaimJson | undefined, kinds
   });
   return fact(
     id,
-    label,
     value,
     (choice, at) =>
       choice === "exact" ? exactly(at) : { [id]: { unchecked: "the signer identifies newer versions" } },
@@ -87,25 +88,26 @@ function snpFacts(claims: Claims): Fact[] {
       ];
     });
   return [
-    measured("snp.measurement", "Launch measurement of the guest", claims.measurement),
-    fact("snp.tcb", `Firmware of the AMD ${product}`, claims.reported_tcb, (choice) => ({
-      "snp.products": [product],
-      ...Object.fromEntries(tcbs(choice)),
-    })),
+    measured("snp.measurement", claims.measurement),
+    fact(
+      "snp.tcb",
+      claims.reported_tcb,
+      (choice) => ({ "snp.products": [product], ...Object.fromEntries(tcbs(choice)) }),
+      undefined,
+      product,
+    ),
   ];
 }
 
-const REGISTERS = ["firmware settings", "boot loader and kernel", "what these loaded", "the guest itself"];
+const REGISTERS = [0, 1, 2, 3];
 
-function tdxFacts(claims: Claims, registers: readonly string[]): Fact[] {
+function tdxFacts(claims: Claims, registers: readonly number[]): Fact[] {
   const version = claimOf(claims, "tdx_module.major_version");
   const svn = claimOf(claims, "tdx_module.svn");
   return [
-    measured("tdx.mr_td", "Firmware of the guest", claims.mr_td),
-    ...registers.map((label, index) =>
-      measured(`tdx.rtmr${index}`, `Register ${index}: ${label}`, claims[`rtmr${index}`]),
-    ),
-    fact("tdx.module", "Intel's TDX module", { version, svn }, (choice) => ({
+    measured("tdx.mr_td", claims.mr_td),
+    ...registers.map((index) => measured(`tdx.rtmr${index}`, claims[`rtmr${index}`])),
+    fact("tdx.module", { version, svn }, (choice) => ({
       "tdx.mr_seam": choice === "exact" ? [claims.mr_seam] : undefined,
       "tdx.minimum_tdx_module_svn": { [told(version)]: svn },
     })),
@@ -117,15 +119,15 @@ function dstackFacts(claims: Claims): Fact[] {
   const { compose_hash, os_image_hash, app_id, key_provider } = (claimOf(claims, "eventlog.dstack") ?? {}) as Claims;
   const { name, id } = (key_provider ?? {}) as Claims;
   const found = {
-    compose_hashes: ["App-compose of dstack", compose_hash],
-    os_images: ["Image of dstack", os_image_hash],
-    app_ids: ["App of dstack", app_id],
+    compose_hashes: compose_hash,
+    os_images: os_image_hash,
+    app_ids: app_id,
     // A provider without an id is known by its name.
-    key_providers: ["Provider of keys of dstack", id === "" ? { name: name! } : key_provider],
-  } as const;
-  return Object.entries(found).flatMap(([key, [label, value]]) => {
+    key_providers: id === "" ? { name: name! } : key_provider,
+  };
+  return Object.entries(found).flatMap(([key, value]) => {
     const place = `dstack.${key}`;
-    return value === undefined ? [] : [fact(place, label, value, () => ({ [place]: [value] }), ["exact"])];
+    return value === undefined ? [] : [fact(place, value, () => ({ [place]: [value] }), ["exact"])];
   });
 }
 
@@ -138,14 +140,8 @@ function sgxFacts({
 }: Claims): Fact[] {
   const demands = { "sgx.mr_signer": [signer], "sgx.isv_prod_id": [product], "sgx.minimum_isv_svn": version };
   return [
-    measured("sgx.mr_enclave", "Measurement of the enclave", measurement, ["exact", "newer"]),
-    fact(
-      "sgx.signer",
-      "Signer of the enclave, product, and least version",
-      { signer, product, version },
-      () => demands,
-      ["newer"],
-    ),
+    measured("sgx.mr_enclave", measurement, ["exact", "newer"]),
+    fact("sgx.signer", { signer, product, version }, () => demands, ["newer"]),
   ];
 }
 
@@ -154,21 +150,21 @@ const PCRS = [...Array(10).keys(), 11, 12, 13, 14, 15];
 const azureFacts = (claims: Claims): Fact[] =>
   PCRS.flatMap((index) => {
     const value = claimOf(claims, `pcrs.${index}`);
-    return /[^0]/.test(told(value)) ? measured(`azure.pcr${index}`, `Boot register ${index}`, value) : [];
+    return /[^0]/.test(told(value)) ? measured(`azure.pcr${index}`, value) : [];
   });
 
 /** Versions of all devices of a kind: these, or these and newer ones of the same family. */
-function versions(id: string, label: string, values: readonly string[]): Fact {
+function versions(id: string, values: readonly string[]): Fact {
   const newer = (value: string): unknown => ({
     at_least: value,
     ...(id.includes("vbios") && { below: (Number.parseInt(value, 16) + 1).toString(16).toUpperCase() }),
   });
-  return fact(id, label, values, (choice) => ({
+  return fact(id, values, (choice) => ({
     [id]: values.map((value) => (choice === "exact" ? { exactly: value } : newer(value))),
   }));
 }
 
-function deviceFacts(items: readonly ItemResult[], kind: string, key: string, count: string, label: string): Fact[] {
+function deviceFacts(items: readonly ItemResult[], kind: string, key: string, count: string): Fact[] {
   const found = items.filter((item) => item.kind === kind);
   if (!found.length) return [];
   const all = (name: string): string[] => [...new Set(found.map(({ claims }) => told(claims[name])))];
@@ -176,19 +172,15 @@ function deviceFacts(items: readonly ItemResult[], kind: string, key: string, co
   const isGpu = key === "gpu";
   const demands = { [`devices.${count}`]: found.length, ...(isGpu && { "gpu.architectures": architectures }) };
   return [
-    fact(`devices.${count}`, `${label}s`, `${found.length} of ${told(architectures)}`, () => demands, ["exact"]),
-    ...(isGpu ? [versions("gpu.driver_versions", `${label} driver`, all("driver_version"))] : []),
-    versions(`${key}.vbios_versions`, `${label} firmware`, all("vbios_version")),
+    fact(`devices.${count}`, found.length, () => demands, ["exact"], told(architectures)),
+    ...(isGpu ? [versions("gpu.driver_versions", all("driver_version"))] : []),
+    versions(`${key}.vbios_versions`, all("vbios_version")),
   ];
 }
 
-const SIMULATED = fact(
-  "not_simulated",
-  "A simulated machine, whose keys are public",
-  "yes",
-  (_, at) => ({ simulated: { unchecked: `${RELAXED} ${at}` } }),
-  ["exact"],
-);
+const SIMULATED = fact("not_simulated", "yes", (_, at) => ({ simulated: { unchecked: `${RELAXED} ${at}` } }), [
+  "exact",
+]);
 
 const CPUS: Readonly<Record<string, (claims: Claims) => Fact[]>> = {
   "sev-snp": snpFacts,
@@ -202,8 +194,8 @@ const CPUS: Readonly<Record<string, (claims: Claims) => Fact[]>> = {
 const factsOf = ({ items, simulated }: Result): Fact[] => [
   ...(simulated ? [SIMULATED] : []),
   ...items.flatMap(({ kind, claims }) => CPUS[kind]?.(claims) ?? []),
-  ...deviceFacts(items, "nvidia-gpu", "gpu", "gpus", "GPU"),
-  ...deviceFacts(items, "nvidia-switch", "nvswitch", "switches", "NVSwitch"),
+  ...deviceFacts(items, "nvidia-gpu", "gpu", "gpus"),
+  ...deviceFacts(items, "nvidia-switch", "nvswitch", "switches"),
 ];
 
 /** Ids of the policy's checks that judge it. */
@@ -235,8 +227,9 @@ export async function rows(
     )
     .map((check): Row => ({
       id: rowId(check),
-      label: "",
+      subject: "",
       reported: check.got,
+      value: check.found,
       demanded: check.expected,
       outcome: "fail",
       kinds: placeOf(check.path) ? ["exact"] : [],
@@ -250,8 +243,9 @@ async function oldRows(result: Result): Promise<Row[]> {
   const { oldFirmware } = await import("./firmware");
   return oldFirmware(result).map(({ item, component, found, fixes }) => ({
     id: `firmware.${item}.${component}`,
-    label: `Firmware of ${item} without a fix`,
+    subject: item,
     reported: `${component} ${found}`,
+    value: undefined,
     demanded: `the fix of ${fixes}`,
     outcome: "warning",
     kinds: [],
@@ -259,14 +253,15 @@ async function oldRows(result: Result): Promise<Row[]> {
 }
 
 function rowOf(one: Fact, judged: AttestationResult | undefined): Row {
-  const { id, label, reported, kinds } = one;
+  const { id, subject, reported, value, kinds } = one;
   const ids = judgedBy(one);
   const checks = (judged?.checks ?? []).filter((check) => check.counts && ids.includes(check.id));
   const outcome = WORST.find((worst) => checks.some((check) => check.outcome === worst)) ?? "not evaluated";
   return {
     id,
-    label,
+    subject,
     reported,
+    value,
     demanded: [...new Set(checks.map(({ expected }) => expected))].join("; "),
     outcome,
     kinds,

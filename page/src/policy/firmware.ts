@@ -76,3 +76,30 @@ export const oldFirmware = ({ items, simulated }: Pick<Result, "items" | "simula
           return fixes.length ? [{ item: name, component, found, fixes: fixes.join(", ") }] : [];
         }),
       );
+
+/** How old a component's firmware is by the table, and what newer levels of it fixed. */
+export interface FirmwareAge {
+  readonly component: string;
+  readonly found: string;
+  /** The newest entry whose level it has; undefined where the table has none so old. */
+  readonly since: FirmwareEntry | undefined;
+  readonly later: readonly FirmwareEntry[];
+}
+
+/** Return the age of all firmware of some kinds of device; simulated ones have none. */
+export const firmwareAges = ({ items, simulated }: Pick<Result, "items" | "simulated">, kind: RegExp): FirmwareAge[] =>
+  simulated
+    ? []
+    : items
+        .filter((item) => kind.test(item.kind))
+        .flatMap((item) => stated(item.kind, item.claims))
+        .map((level) => ({ component: level[1], found: level[2], since: newest(level), later: unmet(level) }));
+
+function newest([product, component, level, cpuid]: Level): FirmwareEntry | undefined {
+  const found = rank(component, level);
+  if (found === undefined) return undefined;
+  return entries
+    .filter((one) => one.product === product && one.component === component && isOfLine(one, cpuid))
+    .filter((one) => rank(component, one.level)! <= found) // of the table, which is read in Python
+    .sort((one, other) => other.published.localeCompare(one.published))[0];
+}

@@ -1,12 +1,21 @@
 /** Questions and documents. Every message says to which key it went. */
 
 import type { ChannelAnswer, ChannelRequest } from "../channel/index";
-import { byId, el, put, short } from "./dom";
+import { AnswerView } from "./answers";
+import { byId, el, short } from "./dom";
 import { type Told, eventsOf, textOf } from "./events";
-import { type Session, problemLine } from "./session";
+import { kindOf } from "./problem_kinds";
+import { type Problem, problemOf } from "./problems";
+import type { Session } from "./session";
 import { obstacle } from "./state";
+import { say } from "./strings";
+import { problemWords } from "./words";
 
 type Data = Told["data"];
+/** How often a document is tried again while the service gives no answer, with doubled pauses. */
+const TRIES = 8;
+const FIRST_PAUSE_SECONDS = 1;
+const LONGEST_PAUSE_SECONDS = 30;
 
 export function showComposer({ state }: Session): void {
   const closed = obstacle(state) !== undefined;
@@ -43,52 +52,68 @@ export function startChat(session: Session): void {
 }
 
 /** Members of a refusal, which is an event's or a whole answer's (RFC 9457). */
-function problemText(data: Data): string {
+function refusalOf(data: Data, status: number): Problem {
   const problem = (typeof data.problem === "object" && data.problem ? data.problem : data) as Data;
-  const text = textOf(problem, "detail") || textOf(problem, "title") || "Refused";
-  return `${text} [${textOf(problem, "code") || "refused"}]`;
+  const code = textOf(problem, "code") || "refused";
+  const message = textOf(problem, "detail") || textOf(problem, "title");
+  const isOver = kindOf(code) === "ended";
+  return { code, message, passing: !isOver && [429, 503].includes(Number(textOf(problem, "status") || status)) };
 }
 
-/** What is shown of each event, by its name; `last` is the one in which a whole answer ends. */
+/** What is shown of each event, by its name. */
 type Shows = Readonly<Record<string, (data: Data) => void>>;
 
 /**
  * Follow an answer to its end, and return why it is none; one that ends before `last` was cut, and counts as refused.
  */
-async function follow({ status, content }: ChannelAnswer, last: string, shows: Shows): Promise<string | undefined> {
+async function follow({ status, content }: ChannelAnswer, last: string, shows: Shows): Promise<Problem | undefined> {
   if (status !== 200) {
     let text = "";
     for await (const piece of content) text += new TextDecoder().decode(piece);
-    return problemText(JSON.parse(text) as Data);
+    return refusalOf(JSON.parse(text) as Data, status);
   }
   for await (const { event, data } of eventsOf(content)) {
-    if (event === "refused") return problemText(data);
+    if (event === "refused") return refusalOf(data, status);
     shows[event]?.(data);
     if (event === last) return undefined;
   }
-  return "The answer was cut off";
+  return { code: "channel-truncated", message: say().cut };
 }
 
-/** Send, say to which key it went, follow the answer, and say how it ended. */
-async function deliver(
-  session: Session,
-  request: ChannelRequest,
-  anew: boolean,
-  last: string,
-  shows: Shows,
-  key: HTMLElement,
-  status: HTMLElement,
-): Promise<void> {
-  let refused: string | undefined;
+interface Delivery {
+  readonly request: ChannelRequest;
+  /** The machine is checked before. */
+  readonly anew: boolean;
+  /** The event in which a whole answer ends. */
+  readonly last: string;
+  readonly shows: Shows;
+  readonly key: HTMLElement;
+}
+
+/** Send, say to which key it went, follow the answer, and return why there is none. */
+async function deliver(session: Session, { request, anew, last, shows, key }: Delivery): Promise<Problem | undefined> {
   try {
     const answer = await session.send(request, anew);
-    key.textContent = `Sealed to key ${answer.key.id}, ${short(answer.key.digest)}`;
-    refused = await follow(answer, last, shows);
+    key.textContent = say().sealedKey(answer.key.id, short(answer.key.digest));
+    const problem = await follow(answer, last, shows);
+    if (problem && kindOf(problem.code) === "ended") void session.check();
+    return problem;
   } catch (error) {
-    refused = problemLine(error);
+    return problemOf(error);
   }
-  status.textContent = refused ?? (anew ? last : "");
-  status.classList.toggle("refused", refused !== undefined);
+}
+
+function showEnd(place: HTMLElement, problem: Problem | undefined, done: string): void {
+  place.textContent = done;
+  place.classList.toggle("refused", problem !== undefined);
+  if (!problem) return;
+  const { refusedByService, details } = say();
+  const [what, now] = problemWords(problem);
+  const ours = kindOf(problem.code) === "other" ? refusedByService(problem.message) : `${what} ${now}`;
+  place.replaceChildren(
+    ours,
+    el("details", {}, el("summary", {}, details), el("small", {}, `${problem.message} [${problem.code}]`)),
+  );
 }
 
 const post = (path: string, type: string, content: Blob): ChannelRequest => ({
@@ -97,37 +122,19 @@ const post = (path: string, type: string, content: Blob): ChannelRequest => ({
   fields: [["content-type", type]],
   content,
 });
-const placeText = (data: Data): string => `${textOf(data, "name")}, page ${textOf(data, "page")}`;
 
-function ask(session: Session, question: string): Promise<void> {
+async function ask(session: Session, question: string): Promise<void> {
   const key = el("small");
-  const text = el("p");
-  const sources = el("ul");
-  const status = el("small", {}, "Asking…");
-  const cited = el("ul");
-  const passages = el("details", { hidden: true }, el("summary", {}, "Passages"), sources);
-  byId("log").append(el("div", {}, el("p", { class: "asked" }, question), key, text, cited, passages, status));
+  const status = el("div", { class: "end" }, say().asking);
+  const view = new AnswerView();
+  byId("log").append(el("div", {}, el("p", { class: "asked", dir: "auto" }, question), ...view.parts, status, key));
+  const request = post("/v1/questions", "application/json", new Blob([JSON.stringify({ question })]));
   const shows: Shows = {
-    passage: (data) => {
-      passages.hidden = false;
-      sources.append(el("li", {}, el("small", {}, placeText(data)), textOf(data, "text")));
-    },
-    text: (data) => text.append(textOf(data, "delta")),
-    answer: (data) => {
-      text.textContent = textOf(data, "text");
-      const citations = (Array.isArray(data.citations) ? data.citations : []) as Data[];
-      put(cited, ...citations.map((one) => el("li", {}, `[${textOf(one, "number")}] ${placeText(one)}`)));
-    },
+    passage: (data) => view.passage(data),
+    text: (data) => view.piece(data),
+    answer: (data) => view.answer(data),
   };
-  return deliver(
-    session,
-    post("/v1/questions", "application/json", new Blob([JSON.stringify({ question })])),
-    false,
-    "answer",
-    shows,
-    key,
-    status,
-  );
+  showEnd(status, await deliver(session, { request, anew: false, last: "answer", shows, key }), "");
 }
 
 async function uploadAll(session: Session, files: readonly File[]): Promise<void> {
@@ -136,9 +143,10 @@ async function uploadAll(session: Session, files: readonly File[]): Promise<void
 
 async function upload(session: Session, file: File): Promise<void> {
   const { name, type } = file;
-  const status = el("span", {}, "checking the machine…");
+  const words = say();
+  const status = el("span", {}, words.uploading);
   const key = el("small");
-  const bar = el("progress", { "aria-label": `Progress of ${name}` });
+  const bar = el("progress", { "aria-label": words.progress(name) });
   byId("uploads").append(el("li", {}, `${name}: `, status, " ", bar, key));
   const progress = (data: Data): void => {
     // Embedding takes nearly all of the time, long after the last page was read: it has the bar for itself.
@@ -149,17 +157,29 @@ async function upload(session: Session, file: File): Promise<void> {
       bar.max = Number(all);
       bar.value = Number(done);
     }
-    status.textContent = `${isEmbedding ? "passage" : "page"} ${done}${all && ` of ${all}`}`;
+    status.textContent = isEmbedding ? words.passageOf(done, all) : words.pageOf(done, all);
   };
   const known = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+$/.test(type) ? type : "application/octet-stream";
-  await deliver(
-    session,
-    post(`/v1/documents?name=${encodeURIComponent(name)}`, known, file),
-    true,
-    "stored",
-    { progress },
-    key,
-    status,
+  const request = post(`/v1/documents?name=${encodeURIComponent(name)}`, known, file);
+  const delivery: Delivery = { request, anew: true, last: "stored", shows: { progress }, key };
+  const problem = await persisting(
+    () => deliver(session, delivery),
+    (seconds) => (status.textContent = words.waiting(seconds)),
   );
+  showEnd(status, problem, problem ? "" : words.stored);
   bar.remove();
+}
+
+/** Try again while there is no answer, which says nothing about the machine; the document is kept meanwhile. */
+async function persisting(
+  attempt: () => Promise<Problem | undefined>,
+  waiting: (seconds: number) => void,
+): Promise<Problem | undefined> {
+  for (let tries = 0; ; tries++) {
+    const problem = await attempt();
+    if (!problem?.passing || tries === TRIES) return problem;
+    const seconds = Math.min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** tries);
+    waiting(seconds);
+    await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+  }
 }

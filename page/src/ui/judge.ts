@@ -1,11 +1,11 @@
 /** The person's policy: read, applied and written. */
 
-import { type Policy, loadPolicy } from "../policy/document";
+import type { Policy } from "../policy/document";
 import type { Choices, Row } from "../policy/draft";
 import { together } from "../policy/kept";
 import type { Result } from "../verifier/api";
+import { part } from "../verifier/parts";
 import type { State } from "./state";
-import { sentence } from "./words";
 
 export interface Judgement {
   readonly affirmed: boolean;
@@ -16,19 +16,26 @@ export interface Judgement {
 /** Judge verified evidence; without a policy nothing is affirmed. */
 export async function judge(result: Result, text: string | undefined, at: number): Promise<Judgement> {
   const policy = await policyOf(text);
-  // Fetched when there is a result: nothing of it is needed to ask for the first one.
-  const { rows } = await import("../policy/draft");
+  const { rows } = await part(import("../policy/draft"));
   const found = await rows(result, policy, at);
   return {
     affirmed: found.judged?.affirmed === true,
-    rows: found.rows.map((row) => (row.label ? row : { ...row, label: sentence(row.id) })),
-    policy: policy && { name: policy.name, version: policy.version, digest: policy.digest },
+    rows: found.rows,
+    policy: policy && {
+      name: policy.name,
+      version: policy.version,
+      digest: policy.digest,
+      documents: documentsOf(policy),
+    },
   };
 }
 
 /** Read a policy: `policy-invalid`. */
 export async function policyOf(text: string | undefined): Promise<Policy | undefined> {
-  return text === undefined ? undefined : loadPolicy(text);
+  if (text === undefined) return undefined;
+  // Fetched when there is a policy, or a result: nothing of it is needed to ask for the first one.
+  const { loadPolicy } = await part(import("../policy/document"));
+  return loadPolicy(text);
 }
 
 /** Write a policy that accepts what is reported, row by row, over the one that is there. */
@@ -38,13 +45,31 @@ export async function accepting(
   before: string | undefined,
   at: number,
 ): Promise<string> {
-  const { propose } = await import("../policy/draft");
+  const { propose } = await part(import("../policy/draft"));
   return propose(result, choices, await policyOf(before), at);
 }
 
 /** Read what a person gives; what cannot be used here is refused before it takes the place of anything. */
 export async function readPolicy(texts: readonly string[]): Promise<string> {
   const text = together(texts);
-  await loadPolicy(text);
+  await policyOf(text);
   return text;
+}
+
+interface Known {
+  readonly reference_values?: Readonly<Record<string, unknown>>;
+  readonly references?: readonly { readonly document: string; readonly signers?: readonly string[] }[];
+  readonly [section: string]: unknown;
+}
+const SOFTWARE = { snp: "measurement", tdx: "mr_td", sgx: "mr_enclave" };
+
+/** Names of the signed documents that a policy knows software by; none where its own values say what may run. */
+function documentsOf({ document }: Policy): readonly string[] {
+  const { reference_values: own = {}, references = [], ...sections } = document as unknown as Known;
+  const named = Object.entries(SOFTWARE).flatMap(([section, key]) => {
+    const names = (sections[section] as Readonly<Record<string, unknown>> | undefined)?.[key];
+    return Array.isArray(names) ? (names as string[]) : [];
+  });
+  const isVouchedFor = named.length > 0 && named.every((name) => !Object.hasOwn(own, name));
+  return isVouchedFor ? references.filter(({ signers }) => signers?.length).map(({ document: name }) => name) : [];
 }

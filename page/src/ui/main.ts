@@ -1,15 +1,18 @@
 /** The page, at its edge: what is not pure is taken from the browser here, and nowhere else. */
 
-import { showComposer, startChat } from "./chat";
-import { byId, download } from "./dom";
+import { byId } from "./dom";
 import { Memory, type Store } from "./memory";
-import { type Place, Session, problemLine } from "./session";
-import { filesOf } from "../policy/kept";
-import { readPolicy } from "./judge";
-import { showChecks, showStatus, showTime, showWarnings } from "./status";
-import { showTrust, startTrust } from "./trust";
+import { problemOf } from "./problems";
+import { type Place, Session } from "./session";
+import { BEGINNING } from "./state";
+import { languageOf, shellOf, speak } from "./strings";
+import type { Shell } from "./strings/en/shell";
+import { part } from "../verifier/parts";
 
 const CHECK_MS = 60_000;
+const POLL_MS = 10_000;
+
+type View = typeof import("./view");
 
 /** Where the service is, by whoever serves the page. */
 async function placeOf(): Promise<Place> {
@@ -30,59 +33,69 @@ function storeOf(): Store | undefined {
   }
 }
 
-function commandOf({ nonce, memory, state }: Session): string {
-  const kept = memory.get("policy");
-  const files = kept === undefined ? [] : filesOf(kept);
-  const options = files.map(({ option, name }) => `--${option} ${name}`);
-  const moment = `--at ${state.result?.at ?? ""}`;
-  const simulated = state.simulated ? ["--allow-simulated"] : [];
-  return ["attest appraise evidence.json", ...options, `--nonce ${nonce}`, moment, "--offline", ...simulated].join(" ");
+/** Fill in what stands in the document itself, in the language that was chosen. */
+function label(language: string, { page, checking: [word = "", why = ""] }: Shell): void {
+  document.documentElement.lang = language;
+  const of = (name: string | undefined): string => page[name as keyof typeof page];
+  for (const place of document.querySelectorAll<HTMLElement>("[data-say]")) place.textContent = of(place.dataset.say);
+  for (const place of document.querySelectorAll<HTMLElement>("[data-name]")) {
+    place.setAttribute("aria-label", of(place.dataset.name));
+  }
+  byId("symbol").textContent = "…";
+  byId("word").textContent = word;
+  byId("why").textContent = why;
+  byId("unstarted").remove();
+  document.querySelector("main")!.hidden = false;
 }
 
-/** Where the page came from, and what that means. */
-function originText({ own, service }: Place): string {
-  if (own) return "The page came from your own computer, by attest page: the service has no say in what it shows.";
-  const doubt = "The page came from the service itself, which could send you another one that only claims to check.";
-  return `${doubt} For certainty run attest page ${service} on your own computer.`;
+/** Fetch what shows results, and its words. */
+async function viewIn(language: string): Promise<View> {
+  const [view] = await Promise.all([part(import("./view")), speak(language)]);
+  return view;
 }
 
-function begin(place: Place): void {
+async function begin(language: string, shell: Shell): Promise<void> {
+  const place = await placeOf();
+  const { intro, own, theirs } = shell;
+  byId("intro").textContent = intro(place.service);
+  byId("server").textContent = place.own ? own : theirs(place.service);
   const memory = new Memory(place.service, storeOf(), (bytes) => crypto.getRandomValues(bytes));
+  const loaded: { view?: View } = {};
   const session: Session = new Session(place, memory, {
     fetch: (...given) => fetch(...given),
     now: () => Date.now(),
-    show,
+    later: (run, ms) => void setTimeout(run, ms),
+    show: () => loaded.view?.show(session),
   });
-  function show(): void {
-    const { state } = session;
-    showStatus(state, Date.now());
-    showComposer(session);
-    if (state.busy) return;
-    showChecks(state);
-    showWarnings(state);
-    showTrust(session);
-    byId("command").textContent = commandOf(session);
-    byId("save").toggleAttribute("disabled", !session.evidence);
-  }
-  byId("service").textContent = place.service;
-  byId("server").textContent = originText(place);
-  byId("again").addEventListener("click", () => void session.check());
-  byId("save").addEventListener("click", () => download("evidence.json", JSON.stringify(session.evidence)));
-  startChat(session);
-  startTrust(session, readPolicy);
-  setInterval(() => showTime(session.state, Date.now()), 10_000);
+  void session.check();
+  const view = await viewIn(language);
+  loaded.view = view;
+  view.start(session);
+  setInterval(() => void session.poll(), POLL_MS);
   setInterval(() => void session.check(), CHECK_MS);
   addEventListener("online", () => void session.check());
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden && Date.now() - (session.state.at ?? 0) > CHECK_MS) void session.check();
   });
-  void session.check();
 }
 
-placeOf()
-  .then(begin)
-  .catch((error: unknown) => {
-    byId("status").dataset.phase = "stopped";
-    byId("word").textContent = "Stopped";
-    byId("why").textContent = `${problemLine(error)}. Nothing is sent.`;
-  });
+/** Say why the page cannot begin; without the words for it, that it cannot. */
+async function stop(language: string, { incomplete }: Shell, error: unknown): Promise<void> {
+  try {
+    const view = await viewIn(language);
+    view.showEnd({ ...BEGINNING, busy: false, phase: "refused", problem: problemOf(error) });
+  } catch {
+    byId("status").dataset.phase = "refused";
+    byId("symbol").textContent = "✕";
+    byId("word").textContent = incomplete;
+    byId("why").textContent = "";
+  }
+}
+
+const language = languageOf(navigator.languages);
+shellOf(language)
+  .then(async (shell) => {
+    label(language, shell);
+    await begin(language, shell).catch(async (error: unknown) => stop(language, shell, error));
+  })
+  .catch(() => undefined); // The document says that nothing was checked.

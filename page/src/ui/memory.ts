@@ -1,8 +1,11 @@
-/** What the page keeps for a service, in this browser alone: the policy, the service's name, and the person's token. */
+/**
+ * What the page keeps for a service, in this browser alone: the policy and where it came from, what was accepted, the
+ * service's name, and the person's token.
+ */
 
 import { base64urlText } from "../verifier/bytes";
 
-type Kept = "policy" | "name" | "token";
+type Kept = "policy" | "source" | "accepted" | "refused" | "name" | "token";
 const TOKEN = /^[\w-]{43}$/;
 
 /** What is needed of localStorage. */

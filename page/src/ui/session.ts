@@ -18,18 +18,23 @@ import {
 } from "../channel/index";
 import type { Result, UncheckedReason } from "../verifier/api";
 import { hex } from "../verifier/bytes";
-import { AttestError, refusal } from "../verifier/errors";
+import { refusal } from "../verifier/errors";
 import { verifyEvidence } from "../verifier/verify_evidence";
 import { type Judgement, judge, policyOf } from "./judge";
 import type { Memory } from "./memory";
-import { BEGINNING, type Problem, type State, obstacle } from "./state";
+import { type Problem, passing, problemOf, requireTime } from "./problems";
+import { BEGINNING, type State, obstacle } from "./state";
 
 const ANSWER_MS = 30_000;
+const FIRST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 60_000;
 
 /** Everything that is not pure. */
 export interface Edge {
   readonly fetch: typeof fetch;
   readonly now: () => number;
+  /** Runs something later. */
+  readonly later: (run: () => void, ms: number) => void;
   /** Is told every change. */
   readonly show: (state: State) => void;
 }
@@ -44,15 +49,29 @@ export interface Place {
   readonly own: boolean;
 }
 
+/** What a service says of itself in the clear. */
+interface Said {
+  readonly name: string;
+  readonly ready: boolean;
+  /** It has no keys, or has them no more. */
+  readonly isOver: boolean;
+  readonly text: string;
+}
+
 export class Session {
   state = BEGINNING;
   /** Of the last proof, for download. */
   evidence: object | undefined;
   nonce = "";
+  /** Something was sent to the machine. */
+  hasSent = false;
   private running: Promise<void> | undefined;
   private sending = new AbortController();
   private readonly channel: Channel;
   private audience = "";
+  private failures = 0;
+  private isWaiting = false;
+  private ended = false;
 
   constructor(
     readonly place: Place,
@@ -71,6 +90,19 @@ export class Session {
     return this.running;
   }
 
+  /** Look whether the service still does its work, and check the machine where that has changed. */
+  async poll(): Promise<void> {
+    const { phase, ready } = this.state;
+    if (this.running ?? phase === "checking") return;
+    const said = await this.ask().catch(() => undefined);
+    if (said?.ready !== ready) await this.check();
+  }
+
+  /** Check no more. */
+  end(): void {
+    this.ended = true;
+  }
+
   /** Keep a policy, or none, and judge the machine by it. */
   async accept(policy: string | undefined): Promise<void> {
     await this.running;
@@ -83,10 +115,13 @@ export class Session {
   /** Send one request, sealed to the machine, or refuse. With `anew` the machine is checked before. */
   async send(request: ChannelRequest, anew = false): Promise<ChannelAnswer> {
     if (anew || !this.channel.current()) await this.check();
+    const { phase, problem } = this.state;
+    if (phase === "unreachable" && problem) throw passing(problem);
     const why = obstacle(this.state);
     if (why) throw refusal("verification", "not-affirmed", "a machine that you accepted", why);
     const fields = [...(request.fields ?? []), ["authorization", `Bearer ${this.memory.token()}`] as const];
     try {
+      this.hasSent = true;
       return await this.channel.send({ ...request, fields });
     } catch (error) {
       // The key was lost, or the service says that it has another one: what was believed of it ends here.
@@ -105,9 +140,11 @@ export class Session {
         return audience().split("/")[0] ?? "";
       },
       kems: spokenKems().includes(KEM_HYBRID) ? [KEM_HYBRID] : [KEM_X25519],
-      fetch: (url, options) => {
+      fetch: async (url, options) => {
         const ends = options?.method === "POST" ? this.sending.signal : AbortSignal.timeout(ANSWER_MS);
-        return this.edge.fetch(url, { ...options, signal: ends });
+        const answer = await this.edge.fetch(url, { ...options, signal: ends });
+        requireTime(answer);
+        return answer;
       },
       now: this.edge.now,
       verify: async (evidence, binding, at) => {
@@ -127,29 +164,60 @@ export class Session {
 
   private async once(): Promise<void> {
     this.change({ busy: true });
+    let said: Said | undefined;
     try {
-      const said = await this.ask();
+      said = await this.ask();
       this.audience = this.place.name ?? this.memory.get("name") ?? said.name;
       this.change({ name: this.audience, ready: said.ready, service: said.text });
       const offer = await askForKeys(this.place.service, this.way());
-      await this.judged(offer);
+      this.failures = 0;
+      await this.judged(offer, said);
     } catch (error) {
-      this.release({ phase: "stopped", problem: problemOf(error), rows: [], busy: false, at: this.edge.now() });
+      const problem = problemOf(error);
+      if (!problem.passing) this.failed({ phase: "refused", problem, result: undefined });
+      else if (said?.isOver) this.failed({ phase: "stopped", problem: undefined });
+      else this.waitFor(problem);
     }
   }
 
-  private async judged(offer: Offer): Promise<void> {
+  private failed(change: Partial<State>): void {
+    this.release({ rows: [], busy: false, at: this.edge.now(), ...change });
+  }
+
+  /** Nothing is concluded from no answer: what is on its way goes on, nothing new is sent, and the page asks again. */
+  private waitFor(problem: Problem): void {
+    this.change({ phase: "unreachable", problem, busy: false, key: undefined });
+    if (this.isWaiting) return;
+    this.isWaiting = true;
+    const pause = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.failures);
+    this.failures += 1;
+    this.edge.later(() => {
+      this.isWaiting = false;
+      if (!this.ended && this.state.phase === "unreachable") void this.check();
+    }, pause);
+  }
+
+  private async judged(offer: Offer, said: Said): Promise<void> {
     const { result, at } = offer;
     const seen = { result, simulated: result.simulated, at, busy: false };
     if (result.error) {
-      this.release({ ...seen, phase: "stopped", problem: result.error, rows: [] });
+      this.release({ ...seen, phase: "refused", problem: result.error, rows: [] });
       return;
     }
     const found: Judgement = await judge(result, this.memory.get("policy"), at);
     const { rows, policy, affirmed } = found;
     const judgedState = { ...seen, rows, policy, problem: undefined };
     if (!affirmed) {
-      this.release({ ...judgedState, phase: policy ? "stopped" : "unknown" });
+      this.release({ ...judgedState, phase: policy ? "refused" : "unknown" });
+      return;
+    }
+    if (said.isOver) {
+      this.release({ ...judgedState, phase: "stopped" });
+      return;
+    }
+    if (!said.ready) {
+      this.change(judgedState);
+      this.waitFor({ code: "service-starting", message: said.text, passing: true });
       return;
     }
     const kems = this.way().kems ?? [KEM_HYBRID];
@@ -163,19 +231,21 @@ export class Session {
   }
 
   /** What the service says in the clear is anybody's word: it is shown, and asked for the name to check against. */
-  private async ask(): Promise<{ readonly name: string; readonly ready: boolean; readonly text: string }> {
+  private async ask(): Promise<Said> {
     const answer = await this.edge.fetch(`${this.place.service}/v1/state`, {
       cache: "no-store",
       credentials: "omit",
       redirect: "error",
       signal: AbortSignal.timeout(ANSWER_MS),
     });
+    requireTime(answer);
     const { name, state, why } = (await answer.json()) as Partial<Record<string, unknown>>;
     const cause = why as { readonly detail?: unknown } | null | undefined;
     const text = [state, cause?.detail].filter((part) => typeof part === "string").join(", ");
     return {
       name: typeof name === "string" ? name.slice(0, 255) : "",
       ready: state === "ready",
+      isOver: state === "stopped" || state === "locked",
       text: text.slice(0, 500),
     };
   }
@@ -200,27 +270,4 @@ async function verified(evidence: object, options: Parameters<typeof verifyEvide
   return found.error?.code === "simulated-root-refused"
     ? verifyEvidence(evidence, { ...options, anchors: "simulation" })
     : found;
-}
-
-/** What went wrong, in one line. */
-export function problemLine(error: unknown): string {
-  const { code, message } = problemOf(error);
-  return `${message} [${code}]`;
-}
-
-export function problemOf(error: unknown): Problem {
-  if (error instanceof AttestError) return error;
-  if (!isSecureContext) {
-    return { code: "webcrypto-missing", message: "Browsers check signatures only for pages that came by HTTPS" };
-  }
-  const { name } = error as Error;
-  if (name === "TimeoutError") return { code: "service-too-slow", message: "The service does not answer in time" };
-  if (name === "PartError") {
-    return { code: "page-incomplete", message: "A part of this page could not be loaded; load the page again" };
-  }
-  if (name === "AbortError") return { code: "stopped", message: "Stopped, because the machine is not what it was" };
-  if (error instanceof TypeError || error instanceof SyntaxError) {
-    return { code: "service-unreachable", message: "The service cannot be reached, or its answer is unusable" };
-  }
-  return { code: "page-defect", message: "The check itself failed" };
 }

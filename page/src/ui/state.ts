@@ -2,13 +2,14 @@
 
 import type { Row } from "../policy/index";
 import type { Result } from "../verifier/api";
+import type { Problem } from "./problems";
 
-export type Phase = "checking" | "unknown" | "trusted" | "stopped";
-
-export interface Problem {
-  readonly code: string;
-  readonly message: string;
-}
+/**
+ * Four states in which nothing can be sent never look alike: a check runs (`checking`), there is no answer, so that
+ * nothing is concluded (`unreachable`), the service has ended its work (`stopped`), and the machine is not what it
+ * has to be (`refused`).
+ */
+export type Phase = "checking" | "unknown" | "trusted" | "unreachable" | "stopped" | "refused";
 
 export interface State {
   readonly phase: Phase;
@@ -21,13 +22,21 @@ export interface State {
   readonly simulated: boolean;
   readonly result: Result | undefined;
   readonly rows: readonly Row[];
-  readonly policy: { readonly name: string; readonly version: number; readonly digest: string } | undefined;
+  readonly policy: PolicyInForce | undefined;
   readonly problem: Problem | undefined;
   /** The key that messages are sealed to; undefined: nothing may be sent. */
   readonly key: SealedTo | undefined;
   /** What the service says of itself: anybody's word. */
   readonly service: string;
   readonly ready: boolean;
+}
+
+export interface PolicyInForce {
+  readonly name: string;
+  readonly version: number;
+  readonly digest: string;
+  /** Names of the signed documents of reference values by which it knows software. */
+  readonly documents: readonly string[];
 }
 
 export interface SealedTo {
@@ -51,11 +60,11 @@ export const BEGINNING: State = {
   ready: false,
 };
 
-/** Whether something may be sent now, and if not, why. The one place that says so. */
-export function obstacle({ phase, key, ready, service }: State): string | undefined {
-  if (phase === "checking") return "The machine is being checked first.";
-  if (phase === "unknown") return "The machine is genuine, but you have not said that you trust it.";
-  if (phase === "stopped") return "Stopped: nothing is sent.";
-  if (!key) return "There is no key of the machine that could be sealed to.";
-  return ready ? undefined : `The service is not ready: ${service}.`;
+/** Whether nothing may be sent now, and why. The one place that says so. */
+export type Obstacle = Exclude<Phase, "trusted"> | "keyless" | "unready";
+
+export function obstacle({ phase, key, ready }: State): Obstacle | undefined {
+  if (phase !== "trusted") return phase;
+  if (!key) return "keyless";
+  return ready ? undefined : "unready";
 }

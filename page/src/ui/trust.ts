@@ -1,148 +1,201 @@
-/** The table "reported now, your policy, result", and what a person accepts of it. */
+/** The decision: what a machine reports, row by row, what of it is accepted, and what is asked back before. */
 
 import type { Choice, Row } from "../policy/draft";
-import { filesOf } from "../policy/kept";
-import { byId, code, download, el, put } from "./dom";
+import { askBack, loweredText } from "./confirm";
+import { byId, code, el, put } from "./dom";
+import { type Lowered, historyOf, isWary, lowered, noteVerdict, remember } from "./guard";
 import { accepting } from "./judge";
-import { type Session, problemLine } from "./session";
+import type { Session } from "./session";
+import { keepSource } from "./source";
 import type { State } from "./state";
-import { SIGNS, worstFirst } from "./words";
+import { say } from "./strings";
+import { take, tell } from "./taking";
+import { rowName, rowWords, worstFirst } from "./words";
 
-const CHOICES: Readonly<Record<Choice, string>> = { exact: "exactly this", newer: "this or newer" };
-
-let shown: readonly Row[] | undefined;
+let shown = "";
 
 /** What is to be decided: everything at first, and later what the policy does not accept. */
 function openOf({ phase, policy, rows }: State): readonly Row[] {
-  return phase === "trusted"
-    ? []
-    : rows.filter(({ outcome, kinds }) => kinds.length && (!policy || outcome === "fail"));
+  if (phase !== "unknown" && phase !== "refused") return [];
+  return rows.filter(({ outcome, kinds }) => kinds.length && (!policy || outcome === "fail"));
 }
 
-/** Show the rows, changed ones first. What a person has chosen stays while the same is reported. */
+/** Show the decision and its rows, changed ones first. What a person has chosen stays while the same is reported. */
 export function showTrust(session: Session): void {
-  const { state, memory } = session;
-  for (const id of ["export", "forget"]) byId(id).toggleAttribute("disabled", memory.get("policy") === undefined);
-  if (JSON.stringify(shown) === JSON.stringify(state.rows)) return;
-  shown = state.rows;
-  if (state.phase === "stopped") tell("");
-  const rows = worstFirst(shown);
+  const { state } = session;
+  const { accept, acceptChange, each } = say();
+  const told = JSON.stringify([state.rows, state.phase]);
+  if (shown === told) return;
+  shown = told;
+  noteVerdict(session.memory, state);
   const open = openOf(state);
-  put(
-    byId("trust"),
-    rows.length ? table(rows, open) : el("p", {}, "Nothing was verified yet."),
-    open.length > 1 &&
-      el(
-        "button",
-        { click: () => open.forEach(({ id }) => (byId(`trust ${id}`, HTMLInputElement).checked = true)) },
-        "Tick all",
-      ),
-    open.length > 0 &&
-      el("button", { id: "accept", click: () => void accept(session, open) }, "Use what I trust as my policy"),
+  const place = byId("each", HTMLDetailsElement);
+  place.hidden = !state.rows.length;
+  place.open = false;
+  byId("each-name").textContent = each(state.rows.length);
+  put(byId("trust"), ...rowsOf(session, open));
+  const button = el(
+    "button",
+    { id: "accept", class: "primary", click: () => confirmAll(session, open) },
+    state.policy ? acceptChange : accept,
   );
+  put(byId("decide"), open.length > 0 && button);
 }
 
-function table(rows: readonly Row[], open: readonly Row[]): HTMLElement {
-  const head = ["", "Reported now", "Your policy", "Result"].map((text) =>
-    el("th", { scope: "col" }, text || el("span", {}, "What")),
-  );
+function rowsOf(session: Session, open: readonly Row[]): Node[] {
+  const { nothingVerified, tickAll, use } = say();
+  const rows = worstFirst(session.state.rows);
+  if (!rows.length) return [el("p", {}, nothingVerified)];
+  const less = new Map(lowered(open, historyOf(session.memory)).map((one) => [one.row.id, one]));
+  const buttons = [
+    open.length > 1 && el("button", { id: "tick", click: () => confirmTicks(open) }, tickAll),
+    open.length > 0 && el("button", { id: "use", click: () => acceptTicked(session, open) }, use),
+  ];
+  const list = el("ul", { id: "rows" }, ...rows.map((row) => rowOf(row, open, less.get(row.id))));
+  const result = session.state.result;
+  if (result) void showAges(list, rows, result);
+  return [list, el("p", {}, ...buttons)];
+}
+
+function rowOf(row: Row, open: readonly Row[], less: Lowered | undefined): HTMLElement {
+  const { table, none, outcomes } = say();
+  const [name, meaning, source] = rowWords(row);
+  const { id, reported, demanded, outcome } = row;
   return el(
-    "table",
-    {},
-    el("thead", {}, el("tr", {}, ...head)),
-    el("tbody", {}, ...rows.map((row) => rowOf(row, open))),
+    "li",
+    { id: `row ${id}` },
+    el("strong", {}, name),
+    el("span", { class: `sign ${outcome.replace(" ", "-")}` }, outcomes[outcome]),
+    el("p", {}, meaning),
+    less && loweredText(less),
+    el(
+      "dl",
+      {},
+      el("dt", {}, table.reported),
+      el("dd", {}, code(reported), el("small", {}, source)),
+      el("dt", {}, table.policy),
+      el("dd", {}, demanded ? code(demanded) : none),
+    ),
+    open.includes(row) && decisionOf(row),
   );
 }
 
-function rowOf(row: Row, open: readonly Row[]): HTMLElement {
-  const { id, label, reported, demanded, outcome } = row;
-  const kinds = open.includes(row) ? row.kinds : [];
+function decisionOf(row: Row): HTMLElement {
+  const { trust, how, choices } = say();
+  const { id, kinds } = row;
+  const name = rowName(row);
+  const box = el("input", { type: "checkbox", id: `trust ${id}`, "aria-label": `${trust}: ${name}` });
   const choice =
     kinds.length > 1 &&
     el(
       "select",
-      { id: `kind ${id}`, "aria-label": `How to accept ${label}` },
-      ...kinds.map((kind) => el("option", { value: kind }, CHOICES[kind])),
+      { id: `kind ${id}`, "aria-label": how(name) },
+      ...kinds.map((kind) => el("option", { value: kind }, choices[kind])),
     );
-  const only = kinds.length === 1 && kinds[0] && ` ${CHOICES[kinds[0]]}`;
-  const decide =
-    kinds.length > 0 &&
-    el(
-      "div",
-      {},
-      el(
-        "label",
-        {},
-        el("input", { type: "checkbox", id: `trust ${id}`, "aria-label": `I trust this: ${label}` }),
-        " I trust this",
-        only,
-      ),
-      choice,
-    );
-  return el(
-    "tr",
-    {},
-    el("th", { scope: "row" }, label),
-    el("td", { "data-of": "Reported" }, code(reported)),
-    el("td", { "data-of": "Policy" }, demanded ? code(demanded) : "–"),
-    el("td", { "data-of": "Result" }, el("span", { class: outcome }, SIGNS[outcome]), decide),
-  );
+  const only = kinds.length === 1 && kinds[0] && `, ${choices[kinds[0]]}`;
+  return el("p", { class: "choice" }, el("label", {}, box, ` ${trust}`, only), choice);
 }
 
-function tell(text: string): void {
-  byId("policy-told").textContent = text;
+/** How old firmware is, and what later levels of it fixed, from the table of bulletins. */
+async function showAges(list: HTMLElement, rows: readonly Row[], result: NonNullable<State["result"]>): Promise<void> {
+  const kinds: Readonly<Record<string, RegExp>> = {
+    "snp.tcb": /snp/,
+    "tdx.module": /tdx/,
+    "gpu.driver_versions": /gpu/,
+    "gpu.vbios_versions": /gpu/,
+  };
+  const { firmwareAges } = await import("../policy/firmware");
+  const { firmwareAge } = say();
+  for (const { id } of rows) {
+    const kind = kinds[id];
+    const part = /driver|vbios/.exec(id)?.[0];
+    const ages = kind ? firmwareAges(result, kind).filter(({ component }) => !part || component === part) : [];
+    const texts = ages.flatMap(({ component, found, since, later }) => [
+      since
+        ? firmwareAge.since(component, found, since.published, since.advisory)
+        : firmwareAge.unknown(component, found),
+      ...later.map(({ level, fixes, published }) => firmwareAge.later(component, level, fixes, published)),
+    ]);
+    if (ages.length && ages.every(({ later }) => !later.length)) texts.push(firmwareAge.current);
+    const place = [...list.children].find((child) => child.id === `row ${id}`);
+    if (texts.length) place?.append(el("ul", { class: "ages" }, ...texts.map((text) => el("li", {}, text))));
+  }
+}
+
+// -- accepting
+
+const box = (id: string): HTMLInputElement => byId(`trust ${id}`, HTMLInputElement);
+const tick = (open: readonly Row[]): void => open.forEach(({ id }) => (box(id).checked = true));
+
+/** Show again what a person wants to look at, value by value. */
+function openEach(): void {
+  const place = byId("each", HTMLDetailsElement);
+  place.open = true;
+  place.querySelector("summary")?.focus();
+  place.scrollIntoView();
+}
+
+function confirmTicks(open: readonly Row[]): void {
+  const { tickAllTitle, tickAllYes } = say();
+  askBack(byId("decide"), open, {
+    title: tickAllTitle,
+    yes: tickAllYes,
+    less: [],
+    mustType: false,
+    done: () => {
+      tick(open);
+      shown = "";
+      byId("use").focus();
+    },
+    each: openEach,
+  });
+}
+
+function acceptTicked(session: Session, open: readonly Row[]): void {
+  const left = open.filter(({ id }) => !box(id).checked);
+  if (left.length) {
+    tell(say().notYet(left.map(rowName).join(", ")));
+    box(left[0]!.id).focus();
+    return;
+  }
+  if (guarded(session, open).mustType) confirmAll(session, open);
+  else void accept(session, open);
+}
+
+/** What is less than before; from red back to green leads only the typed word. */
+function guarded(session: Session, open: readonly Row[]): { less: readonly Lowered[]; mustType: boolean } {
+  const less = lowered(open, historyOf(session.memory));
+  return { less, mustType: less.length > 0 || isWary(session.memory) };
+}
+
+function confirmAll(session: Session, open: readonly Row[]): void {
+  const { confirm } = say();
+  askBack(byId("decide"), open, {
+    title: open.length > 3 ? confirm.title(open.length) : confirm.titleFew,
+    yes: confirm.yes,
+    ...guarded(session, open),
+    done: () => void accept(session, open),
+    each: () => {
+      shown = "";
+      showTrust(session);
+      openEach();
+    },
+  });
 }
 
 async function accept(session: Session, chosen: readonly Row[]): Promise<void> {
-  const left = chosen.filter(({ id }) => !byId(`trust ${id}`, HTMLInputElement).checked);
-  if (left.length) {
-    tell(`Not yet: you have not said that you trust ${left.map(({ label }) => label).join(", ")}.`);
-    byId(`trust ${left[0]?.id}`).focus();
-    return;
-  }
   const { result, at } = session.state;
   if (!result || at === undefined) return;
   const kindOf = ({ id, kinds }: Row): Choice =>
     kinds.length > 1 ? (byId(`kind ${id}`, HTMLSelectElement).value as Choice) : (kinds[0] ?? "exact");
+  const choices = Object.fromEntries(chosen.map((row) => [row.id, kindOf(row)]));
   await take(
     session,
-    () =>
-      accepting(
-        result,
-        Object.fromEntries(chosen.map((row) => [row.id, kindOf(row)])),
-        session.memory.get("policy"),
-        at,
-      ),
-    "This is your policy now.",
+    () => accepting(result, choices, session.memory.get("policy"), at),
+    say().taken,
+    () => {
+      remember(session.memory, chosen, at);
+      keepSource(session.memory, { by: "here", at });
+    },
   );
-}
-
-async function take(session: Session, policy: () => Promise<string>, done: string): Promise<void> {
-  try {
-    await session.accept(await policy());
-    tell(done);
-  } catch (error) {
-    tell(`Not taken: ${problemLine(error)}`);
-  }
-}
-
-export function startTrust(session: Session, checked: (texts: readonly string[]) => Promise<string>): void {
-  const file = byId("load", HTMLInputElement);
-  file.addEventListener("change", () => {
-    const chosen = [...(file.files ?? [])];
-    const names = chosen.map(({ name }) => name).join(", ");
-    if (names) {
-      void take(
-        session,
-        async () => checked(await Promise.all(chosen.map((one) => one.text()))),
-        `${names} is your policy now.`,
-      ).finally(() => (file.value = ""));
-    }
-  });
-  byId("export").addEventListener("click", () =>
-    filesOf(session.memory.get("policy") ?? "").forEach(({ name, part }) => download(name, part)),
-  );
-  byId("forget").addEventListener("click", () => {
-    void session.accept(undefined).then(() => tell("There is no policy any more; nothing is sent."));
-  });
 }

@@ -1,1 +1,0 @@
-import{b as s,c as o}from"./chunk-YFICLSXX.js";import"./chunk-GQ6BDP52.js";import"./chunk-U5N7QKQC.js";import"./chunk-G3XGNPMI.js";import"./chunk-TXSSXFZO.js";import"./chunk-6JYZKEEB.js";export{o as propose,s as rows};

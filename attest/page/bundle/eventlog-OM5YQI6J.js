@@ -1,1 +1,0 @@
-import{b as e,e as t,f as n,g as s,h as a}from"./chunk-4BCP5PH7.js";import"./chunk-AWAFRXKI.js";import"./chunk-TXSSXFZO.js";import"./chunk-6JYZKEEB.js";function u(u,{log:r,values:c}){let o=t(u,"ccel"===r?s:a);return async t=>{let s=await n(o,c,t);return{events:o.events.length,unjudged:s.unjudged,claims:await e(s)}}}export{u as readEventLog};

@@ -1,0 +1,27 @@
+/** Taking a policy into use, and what is said of it. */
+
+import { byId } from "./dom";
+import type { Session } from "./session";
+import { say } from "./strings";
+import { problemLine } from "./words";
+
+export function tell(text: string): void {
+  byId("policy-told").textContent = text;
+}
+
+/** Take a policy, which takes the place of the one that is there only if it can be read. */
+export async function take(
+  session: Session,
+  policy: () => Promise<string>,
+  done: string,
+  taken: () => void,
+): Promise<void> {
+  try {
+    const text = await policy();
+    taken();
+    await session.accept(text);
+    tell(done);
+  } catch (error) {
+    tell(say().notTaken(problemLine(error)));
+  }
+}
