@@ -172,7 +172,7 @@ WORDS: Final[dict[str, Words]] = {
     "freshness": Words(
         "The evidence answers your nonce, or has your report data.", "Send a new nonce and collect again: `--nonce`."
     ),
-    "device.unique": Words("No device stands twice in the evidence.", "Send the evidence of each device once."),
+    "device.unique": Words("No device occurs twice in the evidence.", "Send the evidence of each device once."),
     "device.nonce": Words(
         "All devices answered the same nonce.", "Collect the evidence of all devices together: `attest collect`."
     ),

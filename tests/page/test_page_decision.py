@@ -10,6 +10,7 @@ import pytest_socket
 from playwright.sync_api import BrowserContext
 
 from attest.policy import load_policy
+from rag_demo.enclave.answers.extracts import Writer
 from tests.page.browser import REPOSITORY, Verifier
 from tests.page.site import PagedSite, errorless, machine_with_gpu, paged_site
 from tests.page.test_house import _codes
@@ -320,12 +321,12 @@ def test_quoted_and_written_answers_never_look_alike(context: BrowserContext, si
     visit.asks()
     expect(visit.page.locator("#log .label.quoted")).to_have_text("Quoted from ward.txt, page 1")
     answers = site.site.workshop.answers
-    answers.generates = True
+    answers.writer = Writer(name="small-writer", where="in the same machine", weights="by their digest")
     try:
         visit.page.fill("#question", QUESTION)
         visit.page.press("#question", "Enter")
         label = visit.page.locator("#log .label.written")
-        expect(label).to_contain_text("Written by a language model that the service does not name")
+        expect(label).to_contain_text("Written by small-writer (in the same machine; by their digest)")
         last = visit.page.locator("#log > div").last
         # [1] is a passage that was shown, [7] is none.
         expect(last.locator(".answer-text a")).to_have_text("[1]")
@@ -333,4 +334,4 @@ def test_quoted_and_written_answers_never_look_alike(context: BrowserContext, si
         last.locator(".answer-text a").click()
         expect(last.locator("details li").first).to_be_focused()
     finally:
-        answers.generates = False
+        answers.writer = None

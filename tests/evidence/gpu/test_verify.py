@@ -498,10 +498,10 @@ def test_a_value_of_no_known_meaning_passes_only_where_its_exact_bytes_are_named
     assert refused(device, tolerances=named(*opaque_neighbours(kind, value))).code == "gpu-opaque-unsupported"
     verified = judge(device, tolerances=named("36:0900", name))
     assert [one.value for one in verified.accepted] == [name]
+    why = f"{name} (reason)"
     assert told(verified, "nvidia.format") == (
         Outcome.WARNING,
-        "64 measurements; opaque data types without a known meaning: none; "
-        f"not understood, and accepted: {name} (reason)",
+        f"64 measurements; opaque data types without a known meaning: none; not understood, and accepted: {why}",
     )
 
 
