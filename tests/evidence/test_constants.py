@@ -261,6 +261,9 @@ CONSTANTS: dict[str, dict[str, object]] = {
         "_EVIDENCE_HEAD_BYTES": 32,
         "_ALIGNMENT_BYTES": 4,
     },
+    "attest.evidence.proof_chain": {
+        "_SHOWN_BYTES": 8,
+    },
     "attest.evidence.providers.chutes": {
         "KEM_KEY_BYTES": 1184,
     },
