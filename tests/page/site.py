@@ -13,10 +13,11 @@ from attest.clock import system_clock
 from attest.evidence.binding import Binding
 from attest.evidence.envelope import Evidence
 from attest.page import page_files
+from attest_simulator.changing_machine import ChangingMachine as ByFile
 from attest_simulator.guest import SimulatedGuest
 from attest_simulator.machines import SimulatedMachine
 from rag_demo.enclave.service.assembly import RagService
-from rag_demo.enclave.service.settings import ServiceLimits
+from rag_demo.enclave.service.settings import MachineSettings, ServiceLimits
 from tests.kms.process import ServedProcess
 from tests.page.browser import Verifier
 from tests.rag_demo.service.parts import Workshop
@@ -66,6 +67,7 @@ class PagedSite:
 
     site: Site
     machine: ChangingMachine
+    change: Path | None = None
 
     @property
     def url(self) -> str:
@@ -74,8 +76,8 @@ class PagedSite:
 
 
 @contextmanager
-def paged_site(folder: Path, *, x25519: str | None = None) -> Iterator[PagedSite]:
-    """Serve it, with two owners' key-release services beside it; ``x25519`` as in its settings."""
+def paged_site(folder: Path, *, x25519: str | None = None, change: Path | None = None) -> Iterator[PagedSite]:
+    """Serve it, with two owners' key-release services beside it; ``x25519`` and ``change`` as in its settings."""
     with ExitStack() as stack:
         owners: list[Owner] = []
         for name, material in (("model", MODEL_KEY), ("documents", DATABASE_KEY)):
@@ -90,12 +92,16 @@ def paged_site(folder: Path, *, x25519: str | None = None) -> Iterator[PagedSite
             offers_per_minute_each=10_000,
             retry_seconds=0.2,
         )
-        settings = settings_of(model.source(KEY), documents.source(KEY), limits=limits, x25519=x25519)
+        simulated = MachineSettings(simulate="snp", simulated_change=change)
+        settings = settings_of(
+            model.source(KEY), documents.source(KEY), limits=limits, x25519=x25519, machine=simulated
+        )
         workshop, attester = Workshop(), ChangingMachine()
-        service = RagService(settings, open_bench=workshop, pages=page_files(), attester=attester)
+        by_file = None if change is None else ByFile(machine=attester.now, file=change, at=system_clock())
+        service = RagService(settings, open_bench=workshop, pages=page_files(), attester=by_file or attester)
         site = stack.enter_context(serving(service, workshop))
         site.wait_for("ready")
-        yield PagedSite(site, attester)
+        yield PagedSite(site, attester, change)
 
 
 @contextmanager

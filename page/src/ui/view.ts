@@ -10,6 +10,7 @@ import type { Phase, State } from "./state";
 import { showFacts, showFailure, showProved, showStatus, showTime, showWarnings } from "./status";
 import { tell } from "./taking";
 import { showTrust } from "./trust";
+import { part } from "../verifier/parts";
 
 export { speak } from "./strings";
 
@@ -50,6 +51,12 @@ export function show(session: Session): void {
   showPolicy(session);
   byId("command").textContent = commandOf(session);
   byId("save").toggleAttribute("disabled", !session.evidence);
+  if (state.simulated) {
+    void part(import("./trial")).then(
+      ({ offerTrial }) => offerTrial(session),
+      () => undefined,
+    );
+  }
   follow(shown, state.phase);
   shown = state.phase;
 }

@@ -43,6 +43,7 @@ from rag_demo.enclave.service.models import (
 from rag_demo.enclave.service.outer_app import OuterApp
 from rag_demo.enclave.service.resources import OpenBench
 from rag_demo.enclave.service.settings import EnclaveSettings, KeySource, MachineSettings
+from rag_demo.enclave.service.simulated_changes import SimulatedChanges
 
 CERTIFIED: Final = timedelta(days=7)
 """Age of a simulated chip's certificate."""
@@ -94,6 +95,7 @@ class RagService:
             per_minute=settings.limits.offers_per_minute,
         )
         self.channel = self._open_channel()
+        change = settings.machine.simulated_change
         self.app = OuterApp(
             channel=lambda: self.channel.app,
             state=lambda: json_response(self.state()),
@@ -102,6 +104,7 @@ class RagService:
             limits=settings.limits,
             ticks=ticks,
             pages=pages or {},
+            changes=None if change is None else SimulatedChanges(change),
         )
 
     def _open_channel(self) -> Channel:

@@ -158,6 +158,13 @@ class StateModel(_Closed):
     limits: ServiceLimitsModel
 
 
+class SimulatedMachineModel(_Closed):
+    """Changes of a simulated machine, and the one in force."""
+
+    changes: tuple[str, ...]
+    now: str | None
+
+
 def json_response(model: BaseModel) -> Response:
     """Return a model as a response that no cache keeps."""
     return Response(

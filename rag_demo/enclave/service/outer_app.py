@@ -7,6 +7,7 @@
     GET  /.well-known/attest-channel?nonce=…        evidence                                                (any origin)
     *    /.well-known/ohttp-gateway                 keys, and encrypted requests                            (any origin)
     GET  a path of ``pages``                        files of a page that checks the service
+    *    /simulated-machine…                        of a simulated machine that can change, for its viewer
 
 A page from elsewhere may request evidence, keys and state, and may send encrypted requests: there are no cookies,
 and the origin of a request grants nothing, so that any origin may do what a program may.
@@ -33,6 +34,7 @@ from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.service.concurrency import busy, too_often
 from rag_demo.enclave.service.refusals import defect, problem
 from rag_demo.enclave.service.settings import ServiceLimits
+from rag_demo.enclave.service.simulated_changes import SimulatedChanges
 
 STATE_PATH: Final = "/v1/state"
 CORS_SECONDS: Final = 86_400
@@ -70,6 +72,7 @@ class OuterApp:
     Attributes:
         channel: returns what opens encrypted requests now; None while there is no key to open them with.
         pages: files by path, and never for another method than GET.
+        changes: routes that change a simulated machine; None for every other machine.
     """
 
     channel: Callable[[], ASGIApp | None]
@@ -79,6 +82,7 @@ class OuterApp:
     limits: ServiceLimits
     ticks: Callable[[], float]
     pages: Mapping[str, PageFile] = field(default_factory=dict)
+    changes: SimulatedChanges | None = None
     _offers: RateTable = field(init=False)
 
     def __post_init__(self) -> None:
@@ -119,6 +123,8 @@ class OuterApp:
         elif path in {STATE_PATH, "/healthz", "/readyz"} or path in self.pages:
             answer = self._outside(path) if method in {"GET", "HEAD"} else problem(_NOT_ALLOWED)
             await answer(scope, receive, send)
+        elif self.changes is not None and self.changes.owns(path):
+            await self.changes.answer(path, method)(scope, receive, send)
         else:
             await problem(_UNKNOWN)(scope, receive, send)
 

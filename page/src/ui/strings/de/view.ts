@@ -40,6 +40,15 @@ export const view: View = {
     ],
   },
   refusedByPolicy: (rows) => `Die Maschine ist nicht die, die Sie angenommen haben: ${rows}. Nichts wird gesendet.`,
+  trial: {
+    offer: "Diese Maschine ist simuliert. Sie können ausprobieren, was die Seite tut, wenn sich eine Maschine ändert:",
+    made: "Die Maschine hat sich geändert. Die Seite lehnt sie beim nächsten Blick ab und sendet nichts.",
+    changes: {
+      "older-firmware": "Ältere Firmware auf die Maschine bringen",
+      "other-gpu": "Die GPU austauschen",
+    },
+    back: "Alles wie vorher",
+  },
   serviceSays: (text) => `Der Dienst sagt: ${text}.`,
   nothingSent: "Nichts, was Sie eingegeben oder ausgewählt haben, wurde gesendet.",
   nothingMore: "Es wird nichts mehr gesendet. Früheres ging nur an die Maschine, die Sie angenommen hatten.",

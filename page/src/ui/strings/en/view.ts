@@ -39,6 +39,14 @@ export const view = {
     trusted: ["Simulated: meets your policy", "A simulator signed this, no hardware. It runs what you accepted."],
   } as Readonly<Partial<Record<Phase, Pair>>>,
   refusedByPolicy: (rows: string) => `The machine is not the one that you accepted: ${rows}. Nothing is sent.`,
+  trial: {
+    offer: "This machine is simulated, so you can try what the page does when a machine changes:",
+    made: "The machine has changed. The page refuses it at its next look and sends nothing.",
+    changes: { "older-firmware": "Put older firmware on the machine", "other-gpu": "Exchange the GPU" } as Readonly<
+      Record<string, string>
+    >,
+    back: "Put it back as it was",
+  },
   serviceSays: (text: string) => `The service says: ${text}.`,
   nothingSent: "Nothing that you typed or chose was sent to it.",
   nothingMore: "Nothing more is sent. What you sent before went only to the machine that you had accepted.",

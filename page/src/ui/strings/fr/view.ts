@@ -40,6 +40,15 @@ export const view: View = {
     ],
   },
   refusedByPolicy: (rows) => `La machine n’est pas celle que vous avez acceptée : ${rows}. Rien n’est envoyé.`,
+  trial: {
+    offer: "Cette machine est simulée. Vous pouvez essayer ce que fait la page quand une machine change :",
+    made: "La machine a changé. La page la refuse au prochain contrôle et n’envoie rien.",
+    changes: {
+      "older-firmware": "Installer un micrologiciel plus ancien",
+      "other-gpu": "Remplacer le GPU",
+    },
+    back: "Remettre comme avant",
+  },
   serviceSays: (text) => `Le service dit : ${text}.`,
   nothingSent: "Rien de ce que vous avez saisi ou choisi n’a été envoyé.",
   nothingMore: "Plus rien n’est envoyé. Le reste n’est allé qu’à la machine que vous aviez acceptée.",
