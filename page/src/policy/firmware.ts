@@ -77,7 +77,7 @@ export const oldFirmware = ({ items, simulated }: Pick<Result, "items" | "simula
         }),
       );
 
-/** How old a component's firmware is by the table, and what newer levels of it fixed. */
+/** Age of a component's firmware by the table, and what newer levels of it fixed. */
 export interface FirmwareAge {
   readonly component: string;
   readonly found: string;

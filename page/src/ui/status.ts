@@ -1,6 +1,5 @@
 /** The state in words, symbol and colour, and the five facts under it. */
 
-import { showChain } from "./chain";
 import { sign } from "./checks";
 import { byId, code, el, put, short } from "./dom";
 import { type Fact, factsOf } from "./facts";
@@ -8,6 +7,7 @@ import { say } from "./strings";
 import { type State, obstacle } from "./state";
 import { symbolOf } from "./symbols";
 import { joined, moment, problemWords, stateWords } from "./words";
+import { part } from "../verifier/parts";
 
 const MARKS: Readonly<Record<Fact["tone"], string>> = { yes: "✓", no: "✕", open: "–", simulated: "≈" };
 
@@ -76,6 +76,7 @@ export function showFailure({ phase, problem }: State, wasSent: boolean): void {
 }
 
 let told = "";
+let drawn: State | undefined;
 
 /** The facts; the same ones stay as they are, with what a person has opened. */
 export function showFacts(state: State): void {
@@ -83,7 +84,14 @@ export function showFacts(state: State): void {
   const found = JSON.stringify(facts);
   if (found !== told) put(byId("facts"), ...facts.map(fact));
   told = found;
-  showChain(byId("chain"), state);
+  drawn = state;
+  void drawChain(state);
+}
+
+/** Draw the chain of proof, whose code is fetched meanwhile. Without it there is no picture. */
+async function drawChain(state: State): Promise<void> {
+  const chain = await part(import("./chain")).catch(() => undefined);
+  if (drawn === state) chain?.showChain(byId("chain"), state);
 }
 
 function fact({ id, tone, sentence, details }: Fact): HTMLElement {
