@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import select
 import sys
-from dataclasses import dataclass
-from typing import TextIO
+from dataclasses import dataclass, field
+from typing import Final
 
 from rag_demo.demo.narrator import Narrator
 from rag_demo.demo.parties import Stage
 
-MENU = (
+MENU: Final = (
     ("f", "the operator puts older firmware on the machine"),
     ("g", "the operator exchanges the GPU"),
     ("k", "the documents' owner takes the key back"),
     ("b", "back to how it was"),
 )
+_READ_BYTES: Final = 1024
+
+
+def viewer() -> int | None:
+    """Return the descriptor of the terminal or pipe from which commands come; None if there is none."""
+    return None if sys.stdin is None or sys.stdin.closed else sys.stdin.fileno()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -23,14 +30,15 @@ class Changes:
     """The changes that are in force.
 
     Attributes:
-        lines: where the viewer's commands come from; None once it has ended.
+        source: descriptor of the viewer's commands; None once it has ended.
         taken: the documents' owner took the key back.
     """
 
     out: Narrator
     stage: Stage
-    lines: TextIO | None
+    source: int | None
     taken: bool = False
+    _begun: bytes = field(default=b"", init=False)
 
     def show_menu(self) -> None:
         """Show what can be done."""
@@ -41,17 +49,19 @@ class Changes:
             self.out.tell(f"{letter}   {text}")
 
     def wait(self, seconds: float) -> None:
-        """Wait for a command so long, and carry it out."""
-        if self.lines is None or not select.select([self.lines], [], [], seconds)[0]:
-            return
-        line = self.lines.readline()
-        if line:
-            self.carry_out(line.strip().lower())
-        else:
-            self.lines = None
+        """Wait so long for commands, and carry them out."""
+        sources = [] if self.source is None else [self.source]
+        for source in select.select(sources, [], [], seconds)[0]:
+            read = os.read(source, _READ_BYTES)
+            if not read:
+                self.source = None
+            *lines, self._begun = (self._begun + read).split(b"\n")
+            self._begun = self._begun[-_READ_BYTES:]
+            for line in lines:
+                self.carry_out(line.decode(errors="replace").strip().lower())
 
     def carry_out(self, letter: str) -> None:
-        """Make the change of a letter, and tell what comes of it."""
+        """Make the change of a letter, and report it."""
         match letter:
             case "f" | "g":
                 self.stage.change_machine({"f": "older-firmware", "g": "other-gpu"}[letter])
@@ -70,8 +80,3 @@ class Changes:
                 return
             case _:
                 self.out.tell(f"{letter[:20]!r} is no command: f, g, k or b")
-
-
-def viewer() -> TextIO | None:
-    """Return the terminal or pipe from which commands come; None if there is none."""
-    return None if sys.stdin is None or sys.stdin.closed else sys.stdin

@@ -124,7 +124,7 @@ def _serve(out: Narrator, stage: Stage) -> None:
         out.tell("the whole command", command=" ".join(client))
     for part in () if out.as_json else [f"{one} \\" for one in client[:-1]] + client[-1:]:
         out.tell(part)
-    changes = Changes(out=out, stage=stage, lines=viewer())
+    changes = Changes(out=out, stage=stage, source=viewer())
     changes.show_menu()
     out.tell("")
     out.tell("Ctrl-C stops everything and " + ("keeps" if stage.options.keep else "removes") + " the folders")

@@ -29,6 +29,7 @@ from attest.channel import GATEWAY_PATH
 from attest.clock import system_clock
 from attest.encoding import JsonValue, json_value
 from attest.errors import ConfigurationError
+from attest.files import write_file
 from rag_demo.client import RagClient, read_demands, token_in
 from rag_demo.demo.programs import KMS, Program, environment, finish, run, start
 from rag_demo.demo.recording_relay import RecordingRelay
@@ -110,9 +111,7 @@ class Stage:
 
     def change_machine(self, name: str | None) -> None:
         """Change the simulated machine while it runs, as its operator could; None takes the change back."""
-        changed = self.operator / f"{_CHANGE}.new"
-        changed.write_text(name or "")
-        changed.replace(self.operator / _CHANGE)
+        write_file(self.operator / _CHANGE, name or "", replace=True)
 
     def sealed_requests(self) -> int:
         """Return how many sealed messages of clients are in the operator's record of the traffic."""

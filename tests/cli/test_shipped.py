@@ -124,9 +124,12 @@ def test_a_part_of_a_page_is_printed_alone(attest: Attest) -> None:
     [
         ("tdx.tcb", "A TCB level of Intel fits this platform"),
         ("sgx.tcb", "A TCB level of Intel fits this platform"),
-        ("policy.snp.guest_policy.debug", "That the host may debug the guest"),
-        ("policy.snp.platform_info.of_tomorrow", "The platform's property of that name"),
-        ("policy.of_tomorrow", "The value of the key must be what the policy names"),
+        (
+            "policy.snp.guest_policy.debug",
+            "It must be true, or false, as the policy demands: the host may debug",
+        ),
+        ("policy.snp.platform_info.of_tomorrow", "The platform's property NAME must be accepted by the policy"),
+        ("policy.of_tomorrow", "NAME must be accepted by the policy"),
     ],
 )
 def test_a_check_without_a_row_of_its_own_has_the_nearest(attest: Attest, check_id: str, demand: str) -> None:

@@ -16,6 +16,7 @@ from typing import Final
 
 from starlette.responses import Response
 
+from attest.files import write_file
 from rag_demo.enclave.errors import RefusedError
 from rag_demo.enclave.service.models import SimulatedMachineModel, json_response
 from rag_demo.enclave.service.refusals import problem
@@ -50,9 +51,7 @@ class SimulatedChanges:
             return self._present()
         if method != "POST" or name not in {*NAMES, _BACK}:
             return problem(_UNKNOWN)
-        changed = self.file.with_name(f"{self.file.name}.new")
-        changed.write_text("" if name == _BACK else name)
-        changed.replace(self.file)
+        write_file(self.file, "" if name == _BACK else name, replace=True)
         return self._present()
 
     def _present(self) -> Response:

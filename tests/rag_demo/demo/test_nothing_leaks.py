@@ -202,7 +202,7 @@ def _files_that_did_not_stay_were_searched_too_and_nothing_was_made_but_what_is_
     assert capture.created is not None
     assert capture.created.complete
     known = re.compile(
-        r"operator/(machine-change(\.new)?|documents\.db(\.new(-[0-9a-f]+)?)?(-journal|-wal|-shm)?|enclave\.(toml|out|log)|tmp/left)"
+        r"operator/(\.?machine-change(\.[0-9a-f]+\.part)?|documents\.db(\.new(-[0-9a-f]+)?)?(-journal|-wal|-shm)?|enclave\.(toml|out|log)|tmp/left)"
     )
     assert {name for name in capture.created.names if not known.fullmatch(name)} == set()
     assert "operator/documents.db" in capture.created.names
