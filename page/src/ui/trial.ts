@@ -6,7 +6,7 @@ import { say } from "./strings";
 
 const PATH = "/simulated-machine";
 const BACK = "as-it-was";
-const ANSWER_MS = 10_000;
+const ANSWER_MS = 30_000;
 
 interface Present {
   readonly changes: readonly string[];
