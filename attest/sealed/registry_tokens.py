@@ -37,6 +37,8 @@ MAX_CONFIG_BYTES: Final = 1 << 20
 MAX_TOKEN_BYTES: Final = 64 << 10
 _LEAST_SECONDS: Final = 60
 """Validity of a token that does not state it (token authentication, Token Response Fields)."""
+_MOST_SECONDS: Final = 86_400
+"""After this time another token is asked for, however long the last one is valid."""
 _HELPER_SECONDS: Final = 30
 _HELPER: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _CHALLENGE: Final = re.compile(r"(?i)(bearer|basic)(?:\s+(.*))?")
@@ -61,7 +63,9 @@ class RegistryTokens:
         self._registry = registry
         self._scope = f"repository:{repository}:pull"
         self._now = patience.monotonic
-        self._client = HttpConnections(patience=patience, trust_env=trust_env, access=HttpAccess(hint=_LOGIN))
+        # The password is for the token service alone, and not for a host that it redirects to.
+        access = HttpAccess(headers=lambda: self._basic, hint=_LOGIN)
+        self._client = HttpConnections(patience=patience, trust_env=trust_env, access=access)
         self._lock = threading.Lock()
         self._challenge: tuple[str, Mapping[str, str]] | None = None
         self._basic: Mapping[str, str] = {}
@@ -116,7 +120,7 @@ class RegistryTokens:
         require_realm(realm, self._ping)
         url = f"{realm}{'&' if urlsplit(realm).query else '?'}{urlencode(asked)}"
         raw = bytearray()
-        with self._client.get(url, self._basic) as response:
+        with self._client.get(url, {}) as response:
             for block in blocks_of(response):
                 raw += block
                 if len(raw) > MAX_TOKEN_BYTES:
@@ -126,7 +130,7 @@ class RegistryTokens:
         if len(raw) > MAX_TOKEN_BYTES or not isinstance(token, str) or not re.fullmatch(r"[\x21-\x7e]+", token):
             raise answer_invalid(shown(realm), "a token", "none")
         seconds = answer.get("expires_in")
-        return token, max(seconds, _LEAST_SECONDS) if isinstance(seconds, int) else _LEAST_SECONDS
+        return token, min(max(seconds, _LEAST_SECONDS), _MOST_SECONDS) if isinstance(seconds, int) else _LEAST_SECONDS
 
 
 def require_realm(realm: str, registry: str) -> None:

@@ -41,6 +41,7 @@ class Registry:
         self.challenge = ""
         self.allowed: str | None = None
         self.token = b'{"token": "t0k", "expires_in": 300}'
+        self.token_moved_to: str | None = None
         self.refusal: tuple[int, str] | None = None
         self.answer_blob: Callable[[BasicHandler, bytes], bool] = lambda *_: False
         self.seen: list[tuple[str, str | None]] = []
@@ -57,7 +58,8 @@ class Registry:
                 given = self.headers.get("Authorization")
                 registry.seen.append((self.path, given))
                 if self.path.startswith("/token"):
-                    answer(self, 200, registry.token)
+                    moved = registry.token_moved_to
+                    answer(self, 307 if moved else 200, registry.token, headers={"Location": moved} if moved else {})
                 elif registry.allowed is not None and given != registry.allowed:
                     answer(self, 401, headers={"WWW-Authenticate": registry.challenge})
                 elif self.path == "/v2/":
@@ -182,6 +184,32 @@ def test_a_token_is_asked_for_once_with_the_password_and_renewed_before_it_expir
     assert asked == [("/token?x=1&scope=repository%3Ateam%2Fmodel%3Apull&service=reg", BASIC)] * 2
     assert {given for path, given in registry.seen if "/team/" in path} == {"Bearer t0k"}
     assert {given for path, given in registry.seen if path == "/v2/"} == {None}
+
+
+def test_the_password_does_not_follow_a_redirect_to_another_host(logins: Path) -> None:
+    registry, other = Registry(), Registry()
+    registry.allowed = "Bearer t0k"
+    with served(registry) as address, served(other) as elsewhere:
+        registry.challenge = f'Bearer realm="http://{host_of(address)}/token"'
+        registry.token_moved_to = f"http://{host_of(elsewhere)}/token"
+        log_in(logins, address)
+        store_of(address, patience=hasty()).close()
+    assert [given for path, given in registry.seen if path.startswith("/token")] == [BASIC]
+    assert [given for path, given in other.seen] == [None]
+
+
+def test_a_token_of_any_length_of_life_is_renewed_within_a_day(logins: Path) -> None:
+    registry = Registry()
+    registry.allowed, registry.token = "Bearer t0k", b'{"token": "t0k", "expires_in": ' + b"9" * 400 + b"}"
+    now = [0.0]
+    with served(registry) as address:
+        registry.challenge = f'Bearer realm="http://{host_of(address)}/token"'
+        log_in(logins, address)
+        store = store_of(address, patience=hasty(monotonic=lambda: now[0]))
+        now[0] = 86_400.0
+        store.read_small("sealed.json", 9)
+        store.close()
+    assert sum(path.startswith("/token") for path, _ in registry.seen) == 2
 
 
 def test_a_token_is_asked_for_without_a_password_where_none_is_kept() -> None:
