@@ -41,11 +41,12 @@ def _show(description: str) -> None:
     access = described_access(description)
     reports = access.reports(access.root)
     enter_mount_namespace()
-    for source in sorted(path for path in access.root.rglob("*") if path.is_file()):
-        cover(_ROOT / source.relative_to(access.root), source)
     mountpoint = _ROOT / CONFIGFS
     cover(mountpoint, access.root / CONFIGFS)
     _start_server(lambda ready: serve_reports(reports, mountpoint, ready))
+    # Last, so that no program sees the processor of one machine and the kernel of another.
+    for source in sorted(path for path in access.root.rglob("*") if path.is_file()):
+        cover(_ROOT / source.relative_to(access.root), source)
 
 
 def _start_server(serve: Callable[[Callable[[], None]], None]) -> None:
