@@ -25,6 +25,11 @@ def viewer() -> int | None:
     return None if sys.stdin is None or sys.stdin.closed else sys.stdin.fileno()
 
 
+def _is_ours(source: int) -> bool:
+    """Return False for a terminal while this runs in its background: reading it then would stop this process."""
+    return not os.isatty(source) or os.tcgetpgrp(source) == os.getpgrp()
+
+
 @dataclass(slots=True, kw_only=True)
 class Changes:
     """The changes that are in force.
@@ -50,7 +55,7 @@ class Changes:
 
     def wait(self, seconds: float) -> None:
         """Wait so long for commands, and carry them out."""
-        sources = [] if self.source is None else [self.source]
+        sources = [self.source] if self.source is not None and _is_ours(self.source) else []
         for source in select.select(sources, [], [], seconds)[0]:
             read = os.read(source, _READ_BYTES)
             if not read:
