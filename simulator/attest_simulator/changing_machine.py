@@ -56,10 +56,7 @@ class ChangingMachine:
         return files
 
     def _now(self) -> SimulatedMachine:
-        try:
-            name = self.file.read_text()[:_MAX_NAME].strip()
-        except FileNotFoundError:
-            name = ""
+        name = self._stated()
         if not name:
             return self.machine
         if name not in CHANGES:
@@ -70,6 +67,16 @@ class ChangingMachine:
                 got=name,
             )
         return CHANGES[name](self.machine, self.at)
+
+    def _stated(self) -> str:
+        """Return the beginning of the file, whatever its bytes are; nothing if there is no file."""
+        try:
+            with self.file.open("rb") as opened:
+                return opened.read(_MAX_NAME).decode(errors="replace").strip()
+        except FileNotFoundError:
+            return ""
+        except OSError as exc:
+            return f"a file that cannot be read: {exc.strerror}"
 
 
 def with_older_firmware(machine: SimulatedMachine, at: datetime) -> SimulatedMachine:

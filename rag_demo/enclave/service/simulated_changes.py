@@ -31,7 +31,7 @@ _UNKNOWN: Final = RefusedError(
     status=HTTPStatus.NOT_FOUND,
     hint=f"POST {CHANGES_PATH}/ and one of {', '.join((*NAMES, _BACK))}",
 )
-_MOST_CHARACTERS: Final = 64
+_MOST_BYTES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,8 @@ class SimulatedChanges:
 
     def _now(self) -> str | None:
         try:
-            return self.file.read_text()[:_MOST_CHARACTERS].strip() or None
-        except FileNotFoundError:
+            with self.file.open("rb") as opened:
+                stated = opened.read(_MOST_BYTES).decode(errors="replace").strip()
+        except OSError:
             return None
+        return stated or None
