@@ -40,7 +40,7 @@ Object.defineProperty(globalThis, "localStorage", { get() { throw new DOMExcepti
 WITH_FULL_STORAGE = """
 Storage.prototype.setItem = () => { throw new DOMException("full", "QuotaExceededError"); };
 """
-# Playwright's clock does not reach these time-outs.
+# Time-outs in real time: a stopped clock would wait with them.
 IN_A_HURRY = """
 globalThis.patience = [];
 globalThis.hurried = false;
@@ -185,16 +185,16 @@ def offers(visit: Visit) -> int:
 def test_the_machine_is_checked_again_every_minute_by_itself(context: BrowserContext, site: PagedSite) -> None:
     context.clock.install()
     visit = accepted(visit_of(context, site.url))
+    visit.stops_clock()
     asked = offers(visit)
-    with visit.page.expect_request(OFFER):
-        context.clock.run_for(MINUTE)
+    visit.lets_pass(MINUTE)
     visit.is_in("trusted")
     assert offers(visit) == asked + 1
     site.machine.with_microcode(-1)
-    context.clock.run_for(MINUTE // 2)
+    visit.lets_pass(MINUTE // 2)
     visit.is_in("trusted")
     assert offers(visit) == asked + 1
-    context.clock.run_for(MINUTE // 2)
+    visit.lets_pass(MINUTE // 2)
     visit.is_in("refused")
     assert offers(visit) == asked + 2
     visit.is_closed()
@@ -203,21 +203,18 @@ def test_the_machine_is_checked_again_every_minute_by_itself(context: BrowserCon
 def test_a_service_that_stays_away_is_asked_less_and_less(context: BrowserContext, site: PagedSite) -> None:
     context.clock.install()
     visit = accepted(visit_of(context, site.url))
+    visit.stops_clock()
     visit.page.route(OFFER, lambda route: route.fulfill(status=503, body="{}"))
-    context.clock.run_for(MINUTE)
+    visit.lets_pass(MINUTE)
     counts = []
     for _ in range(20):
-        context.clock.run_for(MINUTE // 2)
+        visit.lets_pass(MINUTE // 2)
         visit.is_in("unreachable")
         counts.append(offers(visit))
     # In two minutes: twice by the clock of the checks, and twice by that of the pauses.
     assert counts[-1] - counts[-5] <= 5, counts
     visit.page.unroute_all(behavior="ignoreErrors")
-    for _ in range(12):  # in steps that no answer takes: a fetch ends after half a minute of this clock
-        context.clock.run_for(MINUTE // 12)
-        expect(visit.page.locator("#again")).to_be_enabled()
-        if visit.page.locator("#status[data-phase=trusted]").count():
-            break
+    visit.lets_pass(MINUTE)
     visit.is_in("trusted")
 
 
@@ -226,15 +223,11 @@ def test_what_is_believed_ends_where_nothing_checks_it_any_more(context: Browser
     visit = accepted(visit_of(context, site.url))
     # A computer that slept: no timer ran, and five minutes are over.
     site.machine.now = machine().with_other_image()
-    context.clock.set_system_time(_later(visit.page, 6 * MINUTE))
+    context.clock.set_system_time(visit.now() + 6 * MINUTE / 1000)
     visit.asks()
     expect(visit.page.locator("#log .refused")).to_contain_text("[not-affirmed]")
     visit.is_in("refused")
     assert visit.sealed == 0
-
-
-def _later(page: Page, milliseconds: int) -> float:
-    return float(page.evaluate("Date.now()") + milliseconds) / 1000
 
 
 def held_back(page: Page, where: str) -> list[Route]:
@@ -332,7 +325,7 @@ def test_a_tab_that_comes_back_after_a_minute_is_checked_at_once(context: Browse
     asked = offers(visit)
     shown = "document.dispatchEvent(new Event('visibilitychange'))"
     visit.page.evaluate(shown)
-    context.clock.set_system_time(_later(visit.page, MINUTE + 1000))
+    context.clock.set_system_time(visit.now() + (MINUTE + 1000) / 1000)
     site.machine.with_microcode(-1)
     visit.page.evaluate(shown)
     visit.is_in("refused")
@@ -357,8 +350,9 @@ def test_without_a_network_it_closes_and_goes_on_by_itself_when_there_is_one_aga
 ) -> None:
     context.clock.install()
     visit = accepted(visit_of(context, site.url))
+    visit.stops_clock()
     context.set_offline(True)
-    context.clock.run_for(MINUTE)
+    visit.lets_pass(MINUTE)
     visit.is_in("unreachable")
     visit.is_closed()
     assert visit.code == "service-unreachable"

@@ -1,10 +1,11 @@
 """A visit to the page in Chromium, and what a person does there."""
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import BrowserContext, FilePayload, Page
+from playwright.sync_api import BrowserContext, FilePayload, Page, Request
 
 from tests.page.browser import REPOSITORY
 from tests.page.threaded import expect
@@ -13,6 +14,8 @@ AXE = REPOSITORY / "page" / "node_modules" / "axe-core" / "axe.min.js"
 SHOTS = Path(os.environ.get("ATTEST_PAGE_SHOTS", str(REPOSITORY / "build" / "screenshots")))
 """A folder for pictures of every state, for people to look at."""
 WARD = b"The ward has forty beds. The pharmacy opens at eight."
+STEP_MS = 5_000
+PATIENCE_SECONDS = 60
 QUESTION = "How many beds has the ward?"
 
 
@@ -22,8 +25,41 @@ class Visit:
     def __init__(self, context: BrowserContext, url: str) -> None:
         self.page = context.new_page()
         self.asked: list[str] = []
-        self.page.on("request", lambda request: self.asked.append(f"{request.method} {request.url}"))
+        self._under_way: set[Request] = set()
+        self.page.on("request", self._starts)
+        # A page need not read the rest of a refusal, so "requestfinished" may never come.
+        self.page.on("response", lambda response: self._under_way.discard(response.request))
+        self.page.on("requestfailed", self._fails)
         self.page.goto(url)
+
+    def _starts(self, request: Request) -> None:
+        self.asked.append(f"{request.method} {request.url}")
+        self._under_way.add(request)
+
+    def _fails(self, request: Request) -> None:
+        self._under_way.discard(request)
+
+    def stops_clock(self) -> None:
+        """Stop a clock that is installed, a second from now."""
+        self.page.context.clock.pause_at(self.now() + 1)
+
+    def now(self) -> float:
+        """The seconds of the page's clock."""
+        return float(self.page.evaluate("Date.now()")) / 1000
+
+    def lets_pass(self, milliseconds: int) -> None:
+        """Let a stopped clock go on in steps, each after the answers to what the last one asked for.
+
+        A fetch ends by this clock as well, after half a minute: where it goes on while a slow machine answers, the
+        page believes that the service is slow.
+        """
+        for _ in range(milliseconds // STEP_MS):
+            self.page.context.clock.run_for(STEP_MS)
+            expect(self.page.locator("#again")).to_be_enabled()
+            given_up = time.monotonic() + PATIENCE_SECONDS
+            while self._under_way:
+                assert time.monotonic() < given_up, self._under_way
+                self.page.wait_for_timeout(10)
 
     @property
     def sealed(self) -> int:
