@@ -164,8 +164,10 @@ class Enclave:
 
     @property
     def leases(self) -> tuple[tuple[str, datetime], ...]:
-        """The name and the end of each present lease."""
-        return () if self._keyring is None else self._keyring.leases
+        """The name and the end of each lease that this service lives on; none while it asks for keys again."""
+        if self._keyring is None or self.state not in {LifecycleState.UNLOCKING, LifecycleState.READY}:
+            return ()
+        return self._keyring.leases
 
     # -- living
 
