@@ -7,23 +7,25 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
 from attest.errors import ConfigurationError, SealedSourceError
-from attest.sealed.ranges import Interruption, RetryPolicy, unreachable
+from attest.sealed.ranges import Interruption, Receive, RetryPolicy, unreachable
 
 if TYPE_CHECKING:
     import urllib3
+
+    from attest.sealed.http_arrival import Arrival
 
 
 MAX_REDIRECTS: Final = 5
 MAX_SHOWN: Final = 300
 """Characters of an address in a message."""
-LEAST_BLOCK_BYTES: Final = 64 << 10
-MOST_BLOCK_BYTES: Final = 1 << 20
-"""Bounds of the memory for a part of an answer that is received at once."""
+BLOCK_BYTES: Final = 64 << 10
+"""Most that is received at once of a small answer."""
 _SENT: Final = {"User-Agent": "attest", "Accept-Encoding": "identity"}
 MAX_REASON_BYTES: Final = 4096
 _REASON: Final = re.compile(r"[A-Za-z_]{1,60}")
@@ -94,6 +96,8 @@ class HttpConnections:
         import httpx
         import urllib3
 
+        from attest.sealed.http_arrival import show_arrivals
+
         patience = self.patience
         settings: dict[str, Any] = {  # Any: arguments of several types
             "timeout": urllib3.Timeout(connect=patience.connect_seconds, read=patience.read_seconds),
@@ -103,12 +107,13 @@ class HttpConnections:
         try:
             context = httpx.create_ssl_context(trust_env=self._trust_env)
             if proxy is None:
-                return urllib3.PoolManager(ssl_context=context, **settings)
+                return show_arrivals(urllib3.PoolManager(ssl_context=context, **settings))
             user = urllib3.util.parse_url(proxy).auth
             named = urllib3.make_headers(proxy_basic_auth=None if user is None else unquote(user))
-            return urllib3.ProxyManager(
+            pools = urllib3.ProxyManager(
                 proxy, proxy_headers=named, proxy_ssl_context=context, ssl_context=context, **settings
             )
+            return show_arrivals(pools)
         except (ValueError, OSError, urllib3.exceptions.HTTPError) as exc:  # an invalid proxy or certificate store
             raise ConfigurationError(
                 "the environment's proxy or certificate settings cannot be used",
@@ -180,20 +185,32 @@ class HttpConnections:
             ) from None
 
 
-def blocks_of(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-    """Yield the body as it arrives; errors as ``HttpConnections.get``.
+def receiver_of(response: urllib3.BaseHTTPResponse, *, name: str) -> Receive:
+    """Return the function that receives the body straight into memory."""
+    body: Arrival | None = getattr(response.connection, "arrival", None)
+    if body is None:  # an answer without a body has given its connection back
+        return lambda _: 0
 
-    Memory is made for each block, and costs by its length: a block may be four times as long as what the last one
-    brought. TLS brings at most 16 KiB at a time, a fast network without it a MiB.
-    """
-    size = LEAST_BLOCK_BYTES
-    while block := response.read1(size):
+    def receive(view: memoryview) -> int:
+        try:
+            return body.readinto(view)
+        except (OSError, HTTPException) as exc:
+            raise Interruption(unreachable(name, str(exc) or type(exc).__name__)) from exc
+
+    return receive
+
+
+def blocks_of(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    """Yield the body of a small answer as it arrives; errors as ``HttpConnections.get``."""
+    while block := response.read1(BLOCK_BYTES):
         yield block
-        size = min(max(LEAST_BLOCK_BYTES, 4 * len(block)), MOST_BLOCK_BYTES)
 
 
 def end(response: urllib3.BaseHTTPResponse) -> None:
     """Close an answer, and its connection if some of it is unread; the pool can use its place again."""
+    arrival: Arrival | None = getattr(response.connection, "arrival", None)
+    if arrival is not None and arrival.isclosed():
+        response.release_conn()
     response.close()
     response.release_conn()
 

@@ -27,12 +27,12 @@ from attest.sealed.http_connections import (
     HttpConnections,
     answer_invalid,
     bad_url,
-    blocks_of,
     changed,
+    receiver_of,
     require_url,
     shown,
 )
-from attest.sealed.ranges import RetryPolicy
+from attest.sealed.ranges import Receive, RetryPolicy, receive_from
 from attest.sealed.remote_source import RemoteSource, RemoteStore
 
 if TYPE_CHECKING:
@@ -95,24 +95,24 @@ class HttpSource(RemoteSource):
         super().__init__(shown(url), patience=self.client.patience, owned=None if over else self.client)
 
     @contextmanager
-    def _ask_first(self, start: int, stop: int) -> Iterator[Iterator[bytes]]:
+    def _ask_first(self, start: int, stop: int) -> Iterator[Receive]:
         if self._pin is not None:
             self.size = self._pin.size
-            yield iter((b"\0",))
+            yield receive_from(iter((b"\0",)))
             return
         with self.client.get(self.url, {"Range": f"bytes={start}-{stop - 1}"}) as response:
             self._pin = _pin_of(self.name, response, self.client.access.versions)
             self.size = self._pin.size
-            yield blocks_of(response) if self.size else iter((b"\0",))
+            yield receiver_of(response, name=self.name) if self.size else receive_from(iter((b"\0",)))
 
     @contextmanager
-    def _ask(self, start: int, stop: int) -> Iterator[Iterator[bytes]]:
+    def _ask(self, start: int, stop: int) -> Iterator[Receive]:
         pin = self._pin or _Pin(size=self.size)
         headers = {"Range": f"bytes={start}-{stop - 1}"} | ({pin.condition: pin.value} if pin.condition else {})
         with self.client.get(self.url, headers) as response:
             _require_same(self.name, pin, response)
             _require_range(self.name, start, stop, response)
-            yield blocks_of(response)
+            yield receiver_of(response, name=self.name)
 
 
 class HttpStore(RemoteStore):

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from random import SystemRandom
 from typing import Final, TypeVar
@@ -103,7 +103,10 @@ class Interruption(Exception):  # noqa: N818  not an error yet: the same bytes c
         self.wait = wait
 
 
-Ask = Callable[[int, int], AbstractContextManager[Iterator[bytes]]]
+Receive = Callable[[memoryview], int]
+"""Fills the beginning of some memory with the bytes that arrive next, without waiting for all of it, and returns how
+many they are; 0 at the end of the answer."""
+Ask = Callable[[int, int], AbstractContextManager[Receive]]
 """Opens the stream of the bytes [start, stop). It raises ``Interruption`` for retryable failures, before or during
 reading, and ``AttestError`` for others. It may end early; its consumer detects surplus bytes."""
 
@@ -214,8 +217,8 @@ class RangeStream:
         self._position = start
         self._stop = stop
         self._given_up = given_up
-        self._blocks = self._resumed()
-        self._rest = memoryview(b"")
+        self._arriving = self._resumed()
+        next(self._arriving)
 
     def read_into(self, view: memoryview) -> None:
         """Fill the view with the next bytes; once given up, leave it as it is.
@@ -226,27 +229,23 @@ class RangeStream:
         """
         done = 0
         while done < view.nbytes:
-            if not self._rest:
-                block = next(self._blocks, None)
-                if block is None:
-                    if self._given_up.is_set():
-                        return
-                    raise ValueError(f"the range of {self._name} has {view.nbytes - done} bytes less than were read")
-                self._rest = memoryview(block)
-            taken = self._rest[: view.nbytes - done]
-            view[done : done + len(taken)] = taken
-            self._rest = self._rest[len(taken) :]
-            done += len(taken)
-        if self._position == self._stop and not self._rest:
-            next(self._blocks, None)  # the answer ends here, or is refused as too long; its connection is free again
+            try:
+                done += self._arriving.send(view[done:])
+            except StopIteration:
+                if self._given_up.is_set():
+                    return
+                raise ValueError(
+                    f"the range of {self._name} has {view.nbytes - done} bytes less than were read"
+                ) from None
 
     def close(self) -> None:
         """End the request."""
-        self._blocks.close()
+        self._arriving.close()
 
-    def _resumed(self) -> Generator[bytes, None, None]:
-        """Yield what arrives, and ask again for the rest of an interrupted answer."""
+    def _resumed(self) -> Generator[int, memoryview, None]:
+        """Fill each view that is sent, and yield the number of bytes; ask again after an interrupted answer."""
         mark, failures = self._position, 0
+        self._view = yield 0
         while self._position < self._stop and not self._given_up.is_set():
             try:
                 yield from self._answer()
@@ -261,33 +260,57 @@ class RangeStream:
                 raise interruption.error from interruption
             self._patience.sleep(seconds)
 
-    def _answer(self) -> Iterator[bytes]:
-        """Yield the blocks of one answer.
+    def _answer(self) -> Generator[int, memoryview, None]:
+        """Fill views from one answer.
 
         Raises:
             Interruption: it ended early, or takes too long; the time of the consumer does not count.
         """
-        clock = self._patience.monotonic
-        waited, began = 0.0, clock()
-        with self._ask(self._position, self._stop) as stream:
-            for block in stream:
-                left = self._stop - self._position
-                if len(block) > left:
-                    raise SealedSourceError(
-                        f"{self._name} sent more than the {left} bytes that it announced",
-                        code="sealed-source-answer-invalid",
-                        expected="the requested bytes",
-                        got="more",
-                    )
+        clock, waited = self._patience.monotonic, 0.0
+        began = clock()
+        with self._ask(self._position, self._stop) as receive:
+            while left := self._stop - self._position:
+                count = receive(self._view[:left])
+                if not count:
+                    raise Interruption(unreachable(self._name, f"the answer ended {left} bytes early"))
                 waited += clock() - began
-                self._position += len(block)
-                yield block
-                if self._position < self._stop and waited > self._patience.answer_seconds:
+                self._position += count
+                if count == left:
+                    self._require_end(receive)
+                self._view = yield count
+                if count < left and waited > self._patience.answer_seconds:
                     raise Interruption(unreachable(self._name, f"no whole answer within {waited:.0f} s"))
                 began = clock()
-        if self._position < self._stop:
-            left = self._stop - self._position
-            raise Interruption(unreachable(self._name, f"the answer ended {left} bytes early"))
+
+    def _require_end(self, receive: Receive) -> None:
+        """Receive the end of the answer, which frees its connection. Its bytes count however it ends.
+
+        Raises:
+            SealedSourceError: the answer goes on.
+        """
+        with suppress(Interruption):
+            if receive(memoryview(bytearray(1))):
+                raise SealedSourceError(
+                    f"{self._name} sent more bytes than it announced",
+                    code="sealed-source-answer-invalid",
+                    expected="the requested bytes",
+                    got="more",
+                )
+
+
+def receive_from(blocks: Iterator[bytes]) -> Receive:
+    """Return the function that receives blocks, in order."""
+    rest = memoryview(b"")
+
+    def receive(view: memoryview) -> int:
+        nonlocal rest
+        if not rest:
+            rest = memoryview(next(blocks, b""))
+        taken, rest = rest[: len(view)], rest[len(view) :]
+        view[: len(taken)] = taken
+        return len(taken)
+
+    return receive
 
 
 def unreachable(name: str, reason: str) -> SealedSourceError:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 from attest.context_managers import ClosedOnExit
-from attest.sealed.ranges import RangeReader, RangeStream, RetryPolicy
+from attest.sealed.ranges import RangeReader, RangeStream, Receive, RetryPolicy
 from attest.sealed.sources import read_at_most
 
 
@@ -40,11 +40,11 @@ class RemoteSource(ClosedOnExit):
         self._reader = RangeReader(name=name, size=self.size, ask=self._ask, patience=patience)
 
     @abstractmethod
-    def _ask_first(self, start: int, stop: int) -> AbstractContextManager[Iterator[bytes]]:
+    def _ask_first(self, start: int, stop: int) -> AbstractContextManager[Receive]:
         """Set the size, remember the version, and yield one byte."""
 
     @abstractmethod
-    def _ask(self, start: int, stop: int) -> AbstractContextManager[Iterator[bytes]]:
+    def _ask(self, start: int, stop: int) -> AbstractContextManager[Receive]:
         """Open the stream of a range of the version that was opened."""
 
     def read_into(self, offset: int, buffer: memoryview) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attest.errors import AttestError, ConfigurationError, SealedSourceError
 from attest.sealed.http_connections import answer_invalid, changed, not_found, refused
-from attest.sealed.ranges import Interruption, RetryPolicy, unreachable
+from attest.sealed.ranges import Interruption, Receive, RetryPolicy, receive_from, unreachable
 from attest.sealed.remote_source import RemoteSource, RemoteStore
 
 if TYPE_CHECKING:
@@ -121,12 +121,12 @@ class S3Source(RemoteSource):
         super().__init__(str(self._address), patience=patience, owned=self._client if client is None else None)
 
     @contextmanager
-    def _ask_first(self, start: int, stop: int) -> Iterator[Iterator[bytes]]:
+    def _ask_first(self, start: int, stop: int) -> Iterator[Receive]:
         del start, stop  # the head of the object has no range
         with self._translated():
             head = self._client.head_object(Bucket=self._address.bucket, Key=self._address.key)
         self._pin(head)
-        yield iter((b"\0",))
+        yield receive_from(iter((b"\0",)))
 
     def _pin(self, head: Mapping[str, Any]) -> None:  # Any: boto3's answers
         size, etag, version = head.get("ContentLength"), head.get("ETag"), head.get("VersionId")
@@ -142,7 +142,7 @@ class S3Source(RemoteSource):
         self._version = {"VersionId": version} if isinstance(version, str) and version != "null" else {}
 
     @contextmanager
-    def _ask(self, start: int, stop: int) -> Iterator[Iterator[bytes]]:
+    def _ask(self, start: int, stop: int) -> Iterator[Receive]:
         with self._translated():
             answer = self._client.get_object(
                 Bucket=self._address.bucket,
@@ -154,7 +154,7 @@ class S3Source(RemoteSource):
             body = answer["Body"]
             try:
                 self._require_range(answer, start, stop)
-                yield body.iter_chunks(BLOCK_BYTES)
+                yield receive_from(body.iter_chunks(BLOCK_BYTES))
             finally:
                 with suppress(OSError):
                     body.close()

@@ -68,6 +68,7 @@ class Shelf:
         faults: one is taken for each request, first to last; None is an honest answer. A fault gets the handler, the
             content and the range and returns True when it has answered.
         seen: Range headers in the order of arrival.
+        clients: where each of them came from.
     """
 
     files: dict[str, bytes]
@@ -75,6 +76,7 @@ class Shelf:
     modified: str = MODIFIED
     faults: list[Callable[[BasicHandler, bytes, int, int], bool] | None] = field(default_factory=list)
     seen: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    clients: list[tuple[str, int]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def handler(self) -> type[BasicHandler]:
@@ -84,6 +86,7 @@ class Shelf:
             def do_GET(self) -> None:
                 with shelf.lock:
                     shelf.seen.append((self.path, dict(self.headers.items())))
+                    shelf.clients.append(self.client_address)
                     fault = shelf.faults.pop(0) if shelf.faults else None
                 content = shelf.files.get(self.path.partition("?")[0])
                 if content is None:
