@@ -15,6 +15,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple, NoReturn, TextIO
@@ -203,9 +204,10 @@ def _noted(path: Path) -> tuple[str, ...]:
 
 def _live_functions() -> dict[str, list[FunctionType]]:
     functions: defaultdict[str, list[FunctionType]] = defaultdict(list)
+    real = cache(os.path.realpath)  # of some thousand files with a hundred thousand functions
     for thing in gc.get_objects():
         if type(thing) is FunctionType:
-            functions[os.path.realpath(thing.__code__.co_filename)].append(thing)
+            functions[real(thing.__code__.co_filename)].append(thing)
     return functions
 
 
