@@ -90,6 +90,7 @@ class SimulatedMachine:
             found = self.board.endorsements(at=at)
             files |= {f"nvidia-rim-{number}.xml": rim.xml for number, rim in enumerate(found.rims)}
             files |= {f"nvidia-status-{number}.der": answer.der for number, answer in enumerate(found.ocsp)}
+            files["nvidia-root.der"] = self.board.devices[0][1].certificates[-1]
         return files
 
     def policy(self, *, name: str = "simulated") -> bytes:

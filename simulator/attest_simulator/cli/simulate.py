@@ -105,9 +105,9 @@ def machine(
     """Run COMMAND as it would run on a SIMULATED machine: a command of attest with its arguments, or any program.
 
     Python programs that collect evidence or get keys by attest need no change, nor do the programs that they start.
-    On snp and tdx, a program that asks the kernel gets reports from it (configfs-tsm). A service gives a simulated
-    machine nothing unless it allows simulated evidence, and the policy of the key as well. The exit code is the
-    command's own.
+    On snp and tdx, a program that asks the kernel gets reports from it (configfs-tsm); with --gpus, a program that
+    loads NVML gets reports of the GPUs. A service gives a simulated machine nothing unless it allows simulated
+    evidence, and the policy of the key as well. The exit code is the command's own.
     """
     from attest_simulator.cli.machine_command import run_on, write_vendor_files
     from attest_simulator.program_machine import ChipDescription, MachineDescription
