@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final
 
 import click
 
@@ -20,9 +19,6 @@ from attest_simulator.machines import MachineKind, SimulatedMachine
 from attest_simulator.nvidia.driver_library import driver_library
 from attest_simulator.program_machine import MachineDescription
 
-KERNEL_REPORTS: Final[tuple[MachineKind, ...]] = ("snp", "tdx")
-"""Machines whose kernel has configfs-tsm; a VM on Azure has a TPM."""
-
 
 def run_on(description: MachineDescription, arguments: tuple[str, ...]) -> int:
     """Run a command on this machine, and return its exit code."""
@@ -33,7 +29,7 @@ def run_on(description: MachineDescription, arguments: tuple[str, ...]) -> int:
         if named or command[0] in cli.list_commands(click.Context(cli)):
             return int(cli.main(list(command), standalone_mode=False, obj=access_to(machine, root)))
         program = ChildProgram(
-            command=_on_its_kernel(description, command),
+            command=_on_its_kernel(command),
             kind="memfd",
             terminate=False,
             grace=0,
@@ -56,9 +52,9 @@ def _driver(kind: MachineKind, machine: SimulatedMachine) -> Iterator[dict[str, 
         yield variables
 
 
-def _on_its_kernel(description: MachineDescription, command: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the command that starts a program behind the kernel of this machine, where that has a report to give."""
-    if description.kind not in KERNEL_REPORTS or shutil.which(command[0]) is None:
+def _on_its_kernel(command: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command that starts a program, if it is there, behind the kernel of this machine."""
+    if shutil.which(command[0]) is None:
         return command
     return (sys.executable, "-m", "attest_simulator.kernel", *command)
 

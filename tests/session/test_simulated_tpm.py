@@ -1,0 +1,138 @@
+"""`attest simulate machine --kind azure-... -- PROGRAM`: a program that opens the TPM, and not `attest`, has one."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from attest.evidence.azure.forms import RawTpmQuote, azure_json
+from attest_simulator.azure import SimulatedAzureVm, SimulatedSnpHost, SimulatedTdxHost
+from attest_simulator.machines import MachineKind, SimulatedMachine
+from tests.session.programs import simulate, verified
+
+NONCE = bytes(range(32))
+OTHER = bytes(reversed(range(32)))
+DATA = bytes(range(64))
+TOOLS = ("swtpm", "tpm2_quote")
+NO_KERNEL = b"note: the kernel of the real machine answers this program"
+COLLECT = """
+tpm2_nvread -Q -C o 0x01400001 -o "$0/hcl"
+tpm2_quote -Q -c 0x81000003 -l sha256:{all} -q {nonce} -m "$0/message" -s "$0/signature" -f plain
+tpm2_pcrread -Q sha256:all -o "$0/pcrs"
+"""
+USER_DATA = """
+tpm2_nvdefine -Q -C o -s 64 0x01400002
+tpm2_nvwrite -Q -C o -i "$0/data" 0x01400002
+"""
+LEAVES_MEMORY = """
+for one in 1 2 3 4 5; do tpm2_createprimary -Q -C o -G ecc; done
+printf '\\200\\001\\0\\0\\0\\026\\0\\0\\001\\172\\0\\0\\0\\005\\0\\0\\0\\0\\0\\0\\0\\001' > /dev/tpm0
+printf '\\200\\001\\0\\0\\0\\0garbage' > /dev/tpm0
+"""
+"""Five objects, where a TPM has room for three; a question whose answer is not read; and what is no command."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shown() -> None:
+    """Skip without swtpm, tpm2-tools or mount namespaces, or fail where ATTEST_REQUIRE_TPM_TOOLS=1 promises them."""
+    missing = [name for name in TOOLS if shutil.which(name) is None]
+    why = f"no {' and no '.join(missing)}; Debian: swtpm and tpm2-tools" if missing else ""
+    if not why:
+        ran = simulate("--kind", "azure-snp", "--", "true")
+        assert ran.returncode == 0, ran.stderr
+        why = ran.stderr.decode() if NO_KERNEL in ran.stderr else ""
+    if why:
+        give_up = pytest.fail if os.environ.get("ATTEST_REQUIRE_TPM_TOOLS") == "1" else pytest.skip
+        give_up(why)
+
+
+def collected(kind: MachineKind, folder: Path, before: str = "", after: str = "") -> tuple[bytes, RawTpmQuote]:
+    """What tpm2-tools collect on a machine: the paravisor's report, and a quote under the nonce."""
+    script = before + COLLECT.format(all=",".join(map(str, range(24))), nonce=NONCE.hex()) + after
+    ran = simulate("--kind", kind, "--endorsements-out", folder / "vendors", "--", "sh", "-euc", script, folder)
+    assert ran.returncode == 0, ran.stderr
+    pcrs = (folder / "pcrs").read_bytes()
+    quote = RawTpmQuote(
+        (folder / "signature").read_bytes(),
+        (folder / "message").read_bytes(),
+        tuple(pcrs[at : at + 32] for at in range(0, len(pcrs), 32)),
+    )
+    return (folder / "hcl").read_bytes(), quote
+
+
+def vm_of(kind: MachineKind) -> SimulatedAzureVm:
+    vm = SimulatedMachine.of(kind).cpu
+    assert isinstance(vm, SimulatedAzureVm)
+    return vm
+
+
+def test_tools_that_know_nothing_of_attest_get_evidence_for_their_own_nonce(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(DATA)
+    log = 'cat /sys/kernel/security/tpm0/binary_bios_measurements > "$0/log"'
+    hcl, quote = collected("azure-snp", tmp_path, LEAVES_MEMORY + USER_DATA, log)
+    vm = vm_of("azure-snp")
+    assert quote.pcrs == vm.tpm.pcrs
+    assert isinstance(vm.host, SimulatedSnpHost)
+    file = tmp_path / "evidence.json"
+    file.write_bytes(azure_json(hcl=hcl, tpm=quote, td_quote=None, vcek=vm.host.vcek(), version=1))
+    given = (file, "--endorsements", tmp_path / "vendors", "--nonce")
+    assert verified(*given, NONCE.hex(), "--report-data", DATA.hex(), "--eventlog", tmp_path / "log") == "verified"
+    assert verified(*given, OTHER.hex()) == "nonce-mismatch"
+    assert verified(*given, NONCE.hex(), simulated=False) == "simulated-root-refused"
+
+
+def test_on_tdx_the_report_has_what_the_hosts_service_makes_a_quote_of(tmp_path: Path) -> None:
+    hcl, quote = collected("azure-tdx", tmp_path)
+    host = vm_of("azure-tdx").host
+    assert isinstance(host, SimulatedTdxHost)
+    file = tmp_path / "evidence.json"
+    file.write_bytes(azure_json(hcl=hcl, tpm=quote, td_quote=host.td_quote(hcl), vcek=None, version=1))
+    given = (file, "--endorsements", tmp_path / "vendors", "--nonce")
+    assert verified(*given, NONCE.hex()) == "verified"
+    assert verified(*given, OTHER.hex()) == "nonce-mismatch"
+
+
+def test_without_swtpm_the_program_runs_after_a_note_that_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "sh").symlink_to(shutil.which("sh") or "sh")
+    ran = simulate("--kind", "azure-snp", "--", "sh", "-c", "exit 7", PATH=str(tmp_path))
+    assert (ran.returncode, NO_KERNEL in ran.stderr, b"install swtpm" in ran.stderr) == (7, True, True), ran.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_tpm_ends_with_the_program(tmp_path: Path, number: signal.Signals) -> None:
+    command = ("-m", "attest.cli.main", "simulate", "machine", "--kind", "azure-snp", "--", "sh", "-c")
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, *command, "echo $$; exec sleep 600"], env=environment, stdout=subprocess.PIPE
+    ) as machine:
+        assert machine.stdout is not None
+        program = int(machine.stdout.readline())
+        assert swtpms(tmp_path) == 1
+        os.kill(program, number)
+        assert machine.wait(timeout=60) == 128 + number
+    soon(lambda: swtpms(tmp_path) == 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def swtpms(folder: Path) -> int:
+    """The number of software TPMs whose state is below this folder."""
+    found = 0
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        found += words[0] == b"swtpm" and any(word.startswith(f"dir={folder}".encode()) for word in words)
+    return found
+
+
+def soon(holds: Callable[[], bool]) -> None:
+    """Wait until this holds; the time limit of the test ends the wait."""
+    while not holds():
+        time.sleep(0.01)
