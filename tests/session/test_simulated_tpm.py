@@ -1,5 +1,6 @@
 """`attest simulate machine --kind azure-... -- PROGRAM`: a program that opens the TPM, and not `attest`, has one."""
 
+import json
 import os
 import shutil
 import signal
@@ -14,6 +15,7 @@ import pytest
 from attest.evidence.azure.forms import RawTpmQuote, azure_json
 from attest_simulator.azure import SimulatedAzureVm, SimulatedSnpHost, SimulatedTdxHost
 from attest_simulator.machines import MachineKind, SimulatedMachine
+from tests.go_programs import go_program
 from tests.session.programs import simulate, verified
 
 NONCE = bytes(range(32))
@@ -57,13 +59,12 @@ def collected(kind: MachineKind, folder: Path, before: str = "", after: str = ""
     script = before + COLLECT.format(all=",".join(map(str, range(24))), nonce=NONCE.hex()) + after
     ran = simulate("--kind", kind, "--endorsements-out", folder / "vendors", "--", "sh", "-euc", script, folder)
     assert ran.returncode == 0, ran.stderr
-    pcrs = (folder / "pcrs").read_bytes()
-    quote = RawTpmQuote(
-        (folder / "signature").read_bytes(),
-        (folder / "message").read_bytes(),
-        tuple(pcrs[at : at + 32] for at in range(0, len(pcrs), 32)),
-    )
-    return (folder / "hcl").read_bytes(), quote
+    signature, message, pcrs = ((folder / name).read_bytes() for name in ("signature", "message", "pcrs"))
+    return (folder / "hcl").read_bytes(), RawTpmQuote(signature, message, in_registers(pcrs))
+
+
+def in_registers(values: bytes) -> tuple[bytes, ...]:
+    return tuple(values[at : at + 32] for at in range(0, len(values), 32))
 
 
 def vm_of(kind: MachineKind) -> SimulatedAzureVm:
@@ -72,30 +73,50 @@ def vm_of(kind: MachineKind) -> SimulatedAzureVm:
     return vm
 
 
+def as_judged(folder: Path, kind: MachineKind, hcl: bytes, quote: RawTpmQuote) -> dict[bytes, str]:
+    """What `attest verify` says under both nonces, with the addition of the VM's host."""
+    host = vm_of(kind).host
+    vcek = host.vcek() if isinstance(host, SimulatedSnpHost) else None
+    td_quote = host.td_quote(hcl) if isinstance(host, SimulatedTdxHost) else None
+    file = folder / "evidence.json"
+    file.write_bytes(azure_json(hcl=hcl, tpm=quote, td_quote=td_quote, vcek=vcek, version=1))
+    given = (file, "--endorsements", folder / "vendors", "--nonce")
+    return {nonce: verified(*given, nonce.hex()) for nonce in (NONCE, OTHER)}
+
+
 def test_tools_that_know_nothing_of_attest_get_evidence_for_their_own_nonce(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(DATA)
     log = 'cat /sys/kernel/security/tpm0/binary_bios_measurements > "$0/log"'
     hcl, quote = collected("azure-snp", tmp_path, LEAVES_MEMORY + USER_DATA, log)
-    vm = vm_of("azure-snp")
-    assert quote.pcrs == vm.tpm.pcrs
-    assert isinstance(vm.host, SimulatedSnpHost)
-    file = tmp_path / "evidence.json"
-    file.write_bytes(azure_json(hcl=hcl, tpm=quote, td_quote=None, vcek=vm.host.vcek(), version=1))
-    given = (file, "--endorsements", tmp_path / "vendors", "--nonce")
-    assert verified(*given, NONCE.hex(), "--report-data", DATA.hex(), "--eventlog", tmp_path / "log") == "verified"
-    assert verified(*given, OTHER.hex()) == "nonce-mismatch"
-    assert verified(*given, NONCE.hex(), simulated=False) == "simulated-root-refused"
+    assert quote.pcrs == vm_of("azure-snp").tpm.pcrs
+    assert as_judged(tmp_path, "azure-snp", hcl, quote) == {NONCE: "verified", OTHER: "nonce-mismatch"}
+    given = (tmp_path / "evidence.json", "--endorsements", tmp_path / "vendors", "--nonce", NONCE.hex())
+    assert verified(*given, "--report-data", DATA.hex(), "--eventlog", tmp_path / "log") == "verified"
+    assert verified(*given, "--report-data", bytes(64).hex()) == "report-data-mismatch"
+    assert verified(*given, simulated=False) == "simulated-root-refused"
 
 
 def test_on_tdx_the_report_has_what_the_hosts_service_makes_a_quote_of(tmp_path: Path) -> None:
     hcl, quote = collected("azure-tdx", tmp_path)
-    host = vm_of("azure-tdx").host
-    assert isinstance(host, SimulatedTdxHost)
-    file = tmp_path / "evidence.json"
-    file.write_bytes(azure_json(hcl=hcl, tpm=quote, td_quote=host.td_quote(hcl), vcek=None, version=1))
-    given = (file, "--endorsements", tmp_path / "vendors", "--nonce")
-    assert verified(*given, NONCE.hex()) == "verified"
-    assert verified(*given, OTHER.hex()) == "nonce-mismatch"
+    assert as_judged(tmp_path, "azure-tdx", hcl, quote) == {NONCE: "verified", OTHER: "nonce-mismatch"}
+
+
+def test_a_go_program_gets_evidence_for_its_own_nonce_by_both_interfaces_of_go_tpm(tmp_path: Path) -> None:
+    program = go_program(Path(__file__).parent / "golang_tpm", tmp_path, least=22)
+    ran = simulate("--kind", "azure-snp", "--endorsements-out", tmp_path / "vendors", "--", program, NONCE.hex())
+    assert ran.returncode == 0, ran.stderr
+    hcl, message, signature, pcrs = map(bytes.fromhex, ran.stdout.decode().split())
+    quote = RawTpmQuote(signature, message, in_registers(pcrs))
+    assert as_judged(tmp_path, "azure-snp", hcl, quote) == {NONCE: "verified", OTHER: "nonce-mismatch"}
+
+
+def test_collection_itself_finds_nothing_missing_through_the_device() -> None:
+    pytest.importorskip("tpm2_pytss", reason="tpm2-pytss is not installed (make install-tpm)")
+    command = (sys.executable, "-I", "-m", "attest.cli.main", "doctor", "--json")
+    ran = simulate("--kind", "azure-tdx", "--", *command)
+    found = {one["id"]: one["outcome"] for one in json.loads(ran.stdout)["findings"]}
+    asked = ("interface", "permissions", "tee", "azure.report", "azure.ak", "eventlog")
+    assert [found[name] for name in asked] == ["pass"] * len(asked), ran.stdout
 
 
 def test_without_swtpm_the_program_runs_after_a_note_that_says_what_to_install(tmp_path: Path) -> None:
