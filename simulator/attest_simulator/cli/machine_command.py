@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -19,14 +20,20 @@ from attest_simulator.machines import MachineKind, SimulatedMachine
 from attest_simulator.nvidia.driver_library import driver_library
 from attest_simulator.program_machine import MachineDescription
 
+_STARTING_PROGRAMS: Final = ("run", "agent")
+"""Commands whose programs are to see the machine: they need a process of their own, as the programs' parent."""
+
 
 def run_on(description: MachineDescription, arguments: tuple[str, ...]) -> int:
     """Run a command on this machine, and return its exit code."""
     machine = description.machine()
     named = arguments[0] == "attest" and len(arguments) > 1  # prefixed to a whole command line
     command = arguments[named:]
+    of_attest = named or command[0] in cli.list_commands(click.Context(cli))
+    if of_attest and command[0] in _STARTING_PROGRAMS:
+        command, of_attest = (sys.executable, "-m", "attest", *command), False
     with ExitStack() as more, simulated_root(machine) as root:
-        if named or command[0] in cli.list_commands(click.Context(cli)):
+        if of_attest:
             return int(cli.main(list(command), standalone_mode=False, obj=access_to(machine, root)))
         program = ChildProgram(
             command=_on_its_kernel(command),

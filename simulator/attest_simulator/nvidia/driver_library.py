@@ -13,7 +13,7 @@ import shutil
 import socketserver
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
@@ -58,7 +58,7 @@ def build_library(library: Path, *, without: tuple[str, ...] = ()) -> None:
 
 
 @contextmanager
-def driver_library(board: SimulatedBoard, cpu: Literal["snp", "tdx"]) -> Iterator[dict[str, str]]:
+def driver_library(board: SimulatedBoard, cpu: Literal["snp", "tdx"]) -> Generator[dict[str, str]]:
     """Serve these GPUs through a driver library until the block ends.
 
     Args:
