@@ -79,6 +79,7 @@ def test_the_attest_command_of_another_process_collects_there(tmp_path: Path) ->
     ran = simulate("--kind", "azure-snp", "--", "sh", "-c", inner, folder=tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["interface"] == "azure-vtpm"
+    assert {"cpu", "eventlog"} <= json.loads((tmp_path / "evidence.json").read_bytes()).keys()
 
 
 def test_without_the_simulator_a_program_is_on_the_real_machine(tmp_path: Path) -> None:
