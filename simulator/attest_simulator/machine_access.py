@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from attest.collect.access import MachineAccess
 from attest.collect.azure import AK_HANDLE, REPORT_INDEX, USER_DATA_INDEX
 from attest.collect.azure_host import HostPatience, ThimCertificates
-from attest.collect.boot_log import CCEL
+from attest.collect.boot_log import CCEL, TCG_LOG
 from attest.collect.detect import TPM
 from attest.collect.nvml import CollectedGpu, GpuIdentity, GpuState
 from attest.collect.tpm import NvIndex, TpmQuote
@@ -31,7 +31,10 @@ from attest_simulator.intel import SimulatedTd
 from attest_simulator.intel.certificates import pem_text
 from attest_simulator.machines import SimulatedMachine
 from attest_simulator.nvidia import SimulatedBoard
+from attest_simulator.tpm_log import write_tpm_log
 
+TPM_STATE: Final = Path("tpm-state")
+"""Below the root directory, on Azure: the place for the state of a TPM for programs that ask the kernel."""
 _PROCESSOR: Final = "processor\t: 0\nvendor_id\t: {}\nflags\t\t: fpu hypervisor{}\n"
 _AZURE_TAG: Final = "7783-7084-3265-9085-8269-3286-77\n"
 _COMMON: Final = frozenset({"inblob", "outblob", "provider", "generation"})
@@ -60,7 +63,9 @@ def simulated_root(machine: SimulatedMachine) -> Iterator[Path]:
         for path, content in _files(machine).items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_bytes(content)
-        if not isinstance(machine.cpu, SimulatedAzureVm):
+        if isinstance(machine.cpu, SimulatedAzureVm):
+            (root / TPM_STATE).mkdir()
+        else:
             (root / CONFIGFS / "tsm/report").mkdir(parents=True)
         yield root
 
@@ -94,6 +99,8 @@ def _files(machine: SimulatedMachine) -> dict[Path | str, bytes]:
             files["sys/class/dmi/id/chassis_asset_tag"] = _AZURE_TAG.encode()
             files["sys/class/dmi/id/sys_vendor"] = b"Microsoft Corporation\n"
             files[TPM] = b""
+            if vm.log:
+                files[TCG_LOG] = write_tpm_log(vm.log)
     if machine.board is not None:
         files["proc/driver/nvidia/version"] = f"NVRM version: {machine.board.gpus[0].driver}\n".encode()
         for number in range(len(machine.board.gpus)):

@@ -27,6 +27,7 @@ from attest_simulator.guest import SimulatedChip, SimulatedGuest
 from attest_simulator.intel import SimulatedPlatform, SimulatedTd
 from attest_simulator.nvidia import SimulatedBoard, bound_evidence
 from attest_simulator.revocation_lists import simulated_crl
+from attest_simulator.tpm_log import typical_tpm_boot
 
 MachineKind = Literal["snp", "tdx", "azure-snp", "azure-tdx"]
 _OTHER_IMAGE: Final = sha384(b"another image").digest()
@@ -74,7 +75,7 @@ class SimulatedMachine:
                 return replace(self, cpu=replace(self.cpu, mr_td=_OTHER_IMAGE))
             case SimulatedAzureVm():
                 tpm = self.cpu.tpm.with_pcrs({_BOOT_LOADER: _OTHER_IMAGE[:32]})
-                return replace(self, cpu=replace(self.cpu, tpm=tpm))
+                return replace(self, cpu=replace(self.cpu, tpm=tpm, log=()))
 
     def endorsement_files(self, *, at: datetime) -> Mapping[str, bytes]:
         """Return all endorsements at a moment, as files for a service's ``endorsements``."""
@@ -90,6 +91,7 @@ class SimulatedMachine:
             found = self.board.endorsements(at=at)
             files |= {f"nvidia-rim-{number}.xml": rim.xml for number, rim in enumerate(found.rims)}
             files |= {f"nvidia-status-{number}.der": answer.der for number, answer in enumerate(found.ocsp)}
+            files["nvidia-root.der"] = self.board.devices[0][1].certificates[-1]
         return files
 
     def policy(self, *, name: str = "simulated") -> bytes:
@@ -165,9 +167,10 @@ def _cpu_of(kind: str, certified_from: datetime | None) -> SimulatedGuest | Simu
         case "tdx":
             return SimulatedTd(platform=SimulatedPlatform.of())
         case "azure-snp":
-            return SimulatedAzureVm.of(SimulatedSnpHost.of(_chip(certified_from, report_version=3)))
+            snp_host = SimulatedSnpHost.of(_chip(certified_from, report_version=3))
+            return SimulatedAzureVm.of(snp_host).booted(typical_tpm_boot())
         case "azure-tdx":
-            return SimulatedAzureVm.of(SimulatedTdxHost.of())
+            return SimulatedAzureVm.of(SimulatedTdxHost.of()).booted(typical_tpm_boot())
     raise ValueError(f"{kind!r} is not a kind of machine: expected one of {', '.join(get_args(MachineKind))}")
 
 

@@ -71,10 +71,17 @@ class MachineDescription:
 
 def described_access(text: str) -> MachineAccess:
     """Return access to the machine that the variable describes."""
+    _, access = described_machine(text)
+    return access
+
+
+def described_machine(text: str) -> tuple[SimulatedMachine, MachineAccess]:
+    """Return the machine that the variable describes, and access to it."""
     document = json.loads(text)
     root, chip = Path(document.pop("root")), document.pop("chip")
     found = MachineDescription(chip=None if chip is None else ChipDescription(**chip), **document)
-    return access_to(found.machine(), root)
+    machine = found.machine()
+    return machine, access_to(machine, root)
 
 
 def _chip(description: ChipDescription) -> SimulatedChip:

@@ -4,7 +4,6 @@ The TPM is one of two: `SoftwareTpm`, written here, whose every answer a test ca
 behind the real TSS.
 """
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -23,7 +22,7 @@ from attest.collect.tpm import NvIndex, OpenTpm, Tpm, TpmQuote
 from attest.errors import CollectionError
 from attest.evidence.tpm.structure import SHA256, ParsedTpmQuote, PcrSelection, bitmap_of
 from attest_simulator.azure import SimulatedSnpHost, SimulatedTdxHost, tpm_key
-from attest_simulator.azure.hcl import HCL_BYTES, committed
+from attest_simulator.azure.hcl import HCL_BYTES
 from attest_simulator.intel.certificates import pem_text
 from attest_simulator.intel.eventlog import SHA256 as BANK
 from attest_simulator.intel.eventlog import LogEntry
@@ -227,12 +226,7 @@ class AzureMachine:
         ek = tpm_key("collected", "EK").public_key()
         if self.report_bytes == HCL_BYTES:
             return self.host.hcl_report(self.tpm.ak, ek, user_data=user_data)
-        template = self.host.hcl_template(self.tpm.ak, ek, user_data=user_data)
-        claims = json.loads(template.runtime_data)
-        del claims["keys"][1]
-        data = json.dumps(claims).encode()
-        hardware = self.host.hardware_report(committed(data))
-        return replace(template, runtime_data=data, hardware_report=hardware).to_bytes(size=self.report_bytes)
+        return self.host.hcl_template(self.tpm.ak, None, user_data=user_data).to_bytes(size=self.report_bytes)
 
     def boot(self, entries: Iterable[LogEntry] = BOOT, *, padding: int = 0) -> bytes:
         """Measure a boot into the TPM, and have the kernel keep its log, perhaps with an unused rest."""

@@ -1,17 +1,16 @@
 """A machine with a driver library made for the test: C, compiled here, found where the environment says."""
 
-import os
 import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).with_name("fake_nvml.c")
+from attest_simulator.nvidia.driver_library import LIBRARY, build_library
+from tests.compilers import require_compiler
+
 Built = Callable[..., Path]
-NAME = "libnvidia-ml.so.1"
 CHAIN = b"-----BEGIN CERTIFICATE-----\nTUFERQ==\n-----END CERTIFICATE-----\n"
 
 
@@ -44,20 +43,14 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """Compile the library, without the named functions; once per set of them."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        if os.environ.get("ATTEST_REQUIRE_CC") == "1":
-            pytest.fail("ATTEST_REQUIRE_CC=1, but there is no C compiler (cc)")
-        pytest.skip("no C compiler (cc) for the made-up driver library; Debian: gcc and libc6-dev")
+    require_compiler()
     folder = tmp_path_factory.mktemp("nvml")
     known: dict[tuple[str, ...], Path] = {}
 
     def build(*without: str) -> Path:
         if without not in known:
             path = folder / f"{len(known)}.so"
-            hidden = [f"-D{name}=absent_{name}" for name in without]
-            command = [compiler, "-shared", "-fPIC", "-O1", *hidden, "-o", str(path), str(SOURCE), "-ldl"]
-            subprocess.run(command, check=True)
+            build_library(path, without=without)
             known[without] = path
         return known[without]
 
@@ -73,7 +66,7 @@ def machine(library: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def with_library(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     folder = tmp_path / "driver"
     folder.mkdir()
-    shutil.copy(library, folder / NAME)
+    shutil.copy(library, folder / LIBRARY)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(folder))
     found = Machine(folder)
     for index in range(3):

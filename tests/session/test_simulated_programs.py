@@ -67,11 +67,19 @@ def test_a_program_started_by_a_script_is_on_the_machine_too(served: ServedProce
     assert ran.returncode == 7, ran.stderr
 
 
+def test_a_program_started_by_attest_run_is_on_the_machine_too(served: ServedProcess, tmp_path: Path) -> None:
+    code = "import attest.collect.access as a; print(a.THIS_MACHINE.root)"
+    command = ("run", "--env", "URL=database", "--", sys.executable, "-c", code)
+    ran = simulate("--", *command, served=served, folder=tmp_path)
+    assert (ran.returncode, ran.stdout.startswith("/") and ran.stdout != "/\n") == (0, True), ran.stderr
+
+
 def test_the_attest_command_of_another_process_collects_there(tmp_path: Path) -> None:
     inner = f"{sys.executable} -m attest.cli.main collect evidence --nonce abcd -o evidence.json --json"
     ran = simulate("--kind", "azure-snp", "--", "sh", "-c", inner, folder=tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["interface"] == "azure-vtpm"
+    assert {"cpu", "eventlog"} <= json.loads((tmp_path / "evidence.json").read_bytes()).keys()
 
 
 def test_without_the_simulator_a_program_is_on_the_real_machine(tmp_path: Path) -> None:

@@ -66,6 +66,15 @@ def test_a_key_is_rsa_of_2048_bits_and_the_same_whenever_it_is_made() -> None:
 
 
 @HOSTS
+def test_the_report_of_an_old_paravisor_names_the_attestation_key_alone_and_is_shorter(host: AzureHost) -> None:
+    template = host.hcl_template(AK, None, user_data=USER_DATA)
+    report = parse_hcl_report(template.to_bytes(size=2048))
+    assert [key["kid"] for key in json.loads(report.runtime_data)["keys"]] == ["HCLAkPub"]
+    claims = parse_runtime_claims(report.runtime_data)
+    assert (claims.ak, claims.user_data, len(report.raw)) == (AK, USER_DATA, 2048)
+
+
+@HOSTS
 def test_the_report_commits_to_keys_user_data_and_configuration(host: AzureHost) -> None:
     configuration = VmConfiguration(vm_unique_id="ab" * 18, secure_boot=False, console_enabled=False)
     report = parse_hcl_report(hcl(host, configuration=configuration))

@@ -68,7 +68,7 @@ class VmConfiguration:
 def runtime_claims(
     *,
     ak_public: rsa.RSAPublicKey,
-    ek_public: rsa.RSAPublicKey,
+    ek_public: rsa.RSAPublicKey | None,
     user_data: bytes,
     configuration: VmConfiguration,
     version: int,
@@ -77,7 +77,7 @@ def runtime_claims(
 
     Args:
         ak_public: signing key of the TPM's quotes.
-        ek_public: decryption key.
+        ek_public: decryption key; None leaves it out, as old paravisors do.
         user_data: the guest's 64 bytes.
         configuration: settings of the VM.
         version: of the report around them, 1 or 2; new paravisors have more members.
@@ -88,7 +88,10 @@ def runtime_claims(
     if len(user_data) != USER_DATA_BYTES:
         raise ValueError(f"user data has {USER_DATA_BYTES} bytes, got {len(user_data)}")
     document = {
-        "keys": [_jwk("HCLAkPub", "sign", ak_public), _jwk("HCLEkPub", "encrypt", ek_public)],
+        "keys": [
+            _jwk("HCLAkPub", "sign", ak_public),
+            *([] if ek_public is None else [_jwk("HCLEkPub", "encrypt", ek_public)]),
+        ],
         "vm-configuration": configuration.members(version=version),
         "user-data": user_data.hex().upper() if version == 1 else user_data.hex(),
     }

@@ -75,7 +75,7 @@ class AzureHost(ABC):
     def hcl_template(
         self,
         ak_public: rsa.RSAPublicKey,
-        ek_public: rsa.RSAPublicKey,
+        ek_public: rsa.RSAPublicKey | None,
         *,
         user_data: bytes = bytes(64),
         configuration: VmConfiguration | None = None,
@@ -99,7 +99,7 @@ class AzureHost(ABC):
     def hcl_report(
         self,
         ak_public: rsa.RSAPublicKey,
-        ek_public: rsa.RSAPublicKey,
+        ek_public: rsa.RSAPublicKey | None,
         *,
         user_data: bytes = bytes(64),
         configuration: VmConfiguration | None = None,
@@ -109,7 +109,7 @@ class AzureHost(ABC):
 
         Args:
             ak_public: signing key of the virtual TPM's quotes; the CPU's report authenticates it.
-            ek_public: its decryption key.
+            ek_public: its decryption key; None leaves it out, as old paravisors do.
             user_data: 64 bytes of NV index 0x01400002.
             configuration: settings of the VM; None is an ordinary one.
             override: fields of the CPU's report to replace before signing.

@@ -95,11 +95,13 @@ class SimulatedAzureVm:
         host: its host.
         tpm: its virtual TPM.
         configuration: its settings in the paravisor's report.
+        log: events of the boot that led to the registers; empty if the registers come from elsewhere.
     """
 
     host: SimulatedSnpHost | SimulatedTdxHost
     tpm: SimulatedTpm
     configuration: VmConfiguration
+    log: tuple[LogEntry, ...] = ()
 
     @staticmethod
     def of(
@@ -136,7 +138,8 @@ class SimulatedAzureVm:
         Args:
             entries: events of the boot, in order.
         """
-        return replace(self, tpm=self.tpm.with_pcrs(dict(enumerate(replayed_pcrs(entries)))))
+        log = tuple(entries)
+        return replace(self, tpm=self.tpm.with_pcrs(dict(enumerate(replayed_pcrs(log)))), log=log)
 
     def endorsements(self, *, at: datetime) -> Endorsements:
         """Return AMD's or Intel's endorsements of the host's CPU at a moment."""

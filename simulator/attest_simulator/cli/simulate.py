@@ -74,6 +74,7 @@ def anchors(display: Display) -> int:
         "attest simulate machine -- collect evidence -o evidence.json",
         "attest simulate machine --kind azure-tdx --gpus 2 -- python server.py",
         "attest simulate machine --kind tdx -- ls /sys/kernel/config/tsm/report",
+        "attest simulate machine --kind azure-snp -- tpm2_nvread -C o 0x01400001 -o hcl-report.bin",
         "attest simulate machine --kind tdx --policy-out policy.json --endorsements-out vendors -- true",
         "attest simulate machine --tcb bootloader=9,tee=0,snp=20,microcode=60 -- key get my-model --out /dev/shm/key",
     ),
@@ -105,9 +106,10 @@ def machine(
     """Run COMMAND as it would run on a SIMULATED machine: a command of attest with its arguments, or any program.
 
     Python programs that collect evidence or get keys by attest need no change, nor do the programs that they start.
-    On snp and tdx, a program that asks the kernel gets reports from it (configfs-tsm). A service gives a simulated
-    machine nothing unless it allows simulated evidence, and the policy of the key as well. The exit code is the
-    command's own.
+    On snp and tdx, a program that asks the kernel gets reports from it (configfs-tsm). On Azure's machines, a program
+    that opens the TPM gets the paravisor's report and quotes. With --gpus, a program that loads NVML gets reports of
+    the GPUs. A service gives a simulated machine nothing unless it allows simulated
+    evidence, and the policy of the key as well. The exit code is the command's own.
     """
     from attest_simulator.cli.machine_command import run_on, write_vendor_files
     from attest_simulator.program_machine import ChipDescription, MachineDescription

@@ -52,10 +52,19 @@ def cover(path: Path, source: Path) -> None:
     _mount(str(source), path, _MS_BIND | _MS_REC)
 
 
+def keep_in_memory(folder: Path) -> None:
+    """Put an empty file system in memory over a directory, for files that are to vanish with the namespace.
+
+    Raises:
+        OSError: the kernel refuses the mount.
+    """
+    _mount("tmpfs", folder, 0, kind="tmpfs")
+
+
 def _make_writable(folder: Path) -> None:
     """Put a file system in memory over a directory, with the directory's entries in it."""
     staged = Path(tempfile.mkdtemp(prefix="attest-simulated-"))
-    _mount("tmpfs", staged, 0, kind="tmpfs")
+    keep_in_memory(staged)
     for entry in folder.iterdir():
         _show_again(entry, staged / entry.name)
     _mount(str(staged), folder, _MS_MOVE)
