@@ -35,6 +35,8 @@ ON_DEMAND = {
     "draft": "policies and their drafts",
     "firmware": "the table of firmware floors",
     "view": "what shows a result",
+    "question": "questions and answers",
+    "documents": "uploads and the list of documents",
     "whole": "the words of one language",
 }
 _TIME = """

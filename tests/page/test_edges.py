@@ -272,7 +272,7 @@ def test_an_upload_on_its_way_is_broken_off_when_the_machine_turns_red(
         visit.again()
     assert failing.value.failure == "net::ERR_ABORTED"
     visit.is_in("refused")
-    expect(visit.page.locator("#uploads .refused")).to_contain_text("[stopped]")
+    expect(visit.page.locator("#uploads")).to_contain_text("nothing of it is sent now: the machine was refused.")
     assert len(held) == 1
 
 
@@ -304,7 +304,7 @@ def test_an_answer_on_its_way_is_broken_off_too(context: BrowserContext, site: P
         site.machine.with_microcode(-1)
         visit.again()
         visit.is_in("refused")
-        expect(visit.page.locator("#uploads .refused")).to_contain_text("[stopped]")
+        expect(visit.page.locator("#uploads")).to_contain_text("nothing of it is sent now: the machine was refused.")
 
 
 def test_what_is_forgotten_in_one_tab_counts_in_another(context: BrowserContext, site: PagedSite) -> None:
@@ -314,7 +314,7 @@ def test_what_is_forgotten_in_one_tab_counts_in_another(context: BrowserContext,
     other.page.click("#forget")
     other.is_in("unknown")
     visit.upload()
-    expect(visit.page.locator("#uploads .refused")).to_contain_text("[not-affirmed]")
+    expect(visit.page.locator("#uploads")).to_contain_text("nothing of it is sent now: you accept no machine.")
     visit.is_in("unknown")
     assert visit.sealed == 0
 

@@ -10,11 +10,18 @@ let answers = 0;
 const objects = (value: unknown): readonly Data[] =>
   (Array.isArray(value) ? value : []).filter((one): one is Data => typeof one === "object" && one !== null);
 
-/** Name, and page or section where a document has them. */
-export function placeText(data: Data): string {
+/** Name, and page or section where a document has them; what stands in a document keeps its own direction. */
+function placeOf(data: Data): HTMLElement {
   const page = textOf(data, "page");
   const section = textOf(data, "section");
-  return `${textOf(data, "name")}${page ? say().page_(page) : ""}${section ? `, ${section}` : ""}`;
+  const parts = section ? [", ", el("bdi", {}, section)] : [];
+  return el("span", {}, el("bdi", {}, textOf(data, "name")), page ? say().page_(page) : "", ...parts);
+}
+
+/** The different places of citations, in their order. */
+function placesOf(citations: readonly Data[]): readonly (HTMLElement | string)[] {
+  const places = new Map(citations.map(placeOf).map((place) => [place.textContent, place]));
+  return [...places.values()].flatMap((place, index) => (index ? ["; ", place] : [place]));
 }
 
 /** True for words of a language model; everything else is quoted. */
@@ -48,7 +55,7 @@ export class AnswerView {
     const place = el(
       "li",
       { id: `passage-${this.number}-${number}`, tabindex: "-1" },
-      el("small", {}, `${say().passage(number)}: ${placeText(data)}`),
+      el("small", {}, `${say().passage(number)}: `, placeOf(data)),
       el("span", { dir: "auto" }, text),
     );
     this.passages.hidden = false;
@@ -72,9 +79,8 @@ export class AnswerView {
     }
     const citations = objects(data.citations);
     const written = isWritten(data);
-    const names = [...new Set(citations.map(placeText))].join("; ");
     this.label.className = written ? "label written" : "label quoted";
-    this.label.textContent = written ? modelText(data) : `${quotedFrom} ${names}`;
+    put(this.label, ...(written ? [modelText(data)] : [`${quotedFrom} `, ...placesOf(citations)]));
     put(
       this.text,
       ...textOf(data, "text")
@@ -82,7 +88,7 @@ export class AnswerView {
         .filter(Boolean)
         .map((line) => this.line(line, written)),
     );
-    put(this.cited, ...citations.map((one) => el("li", {}, this.link(textOf(one, "number")), ` ${placeText(one)}`)));
+    put(this.cited, ...citations.map((one) => el("li", {}, this.link(textOf(one, "number")), " ", placeOf(one))));
   }
 
   /** A line with its marks as links; what is quoted is looked up in its passage. */
@@ -92,13 +98,18 @@ export class AnswerView {
       const number = /^\[(\d+)\]$/.exec(part)?.[1];
       return number === undefined ? part : this.link(number);
     });
-    if (written) return el("p", {}, ...shown);
+    if (written) return el("p", { dir: "auto" }, ...shown);
     const quoted = text.replace(/\s*\[\d+\]\s*$/, "");
     const sources = this.sourcesOf(/\[(\d+)\]\s*$/.exec(text)?.[1]);
     const isThere = quoted
       .split(/\s*(?:\[…\]| – )\s*/)
       .every((one) => sources.some((source) => source.includes(plain(one))));
-    return el("blockquote", {}, ...shown, !isThere && el("small", { class: "warning" }, `! ${say().notVerbatim}`));
+    return el(
+      "blockquote",
+      { dir: "auto" },
+      ...shown,
+      !isThere && el("small", { class: "warning" }, `! ${say().notVerbatim}`),
+    );
   }
 
   /** The text of the passage that a line names, or of all where it names none. */

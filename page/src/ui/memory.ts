@@ -6,7 +6,8 @@
 import { base64urlText } from "../verifier/bytes";
 
 type Kept = "policy" | "source" | "accepted" | "refused" | "name" | "token";
-const TOKEN = /^[\w-]{43}$/;
+/** 32 bytes in base64url. */
+export const TOKEN = /^[\w-]{43}$/;
 
 /** What is needed of localStorage. */
 export type Store = Pick<Storage, "getItem" | "setItem" | "removeItem">;

@@ -14,6 +14,8 @@ const NAMED: Readonly<Record<string, ProblemKind>> = {
   "page-defect": "defect",
   "badge-settings": "settings",
   stopped: "aborted",
+  "rag-document-empty": "scan",
+  "rag-question-too-slow": "slow",
   "not-affirmed": "notAccepted",
   "channel-record-expired": "notAccepted",
   "channel-keys-unsupported": "browser",
@@ -31,7 +33,9 @@ const NAMED: Readonly<Record<string, ProblemKind>> = {
 /** The first family that fits counts. */
 const FAMILIES: readonly (readonly [RegExp, ProblemKind])[] = [
   [/^rag-(?:stopped|locked|unlocking)$/, "ended"],
-  [/^rag-(?:busy|too-often|unavailable)$|-too-often$/, "busy"],
+  [/^rag-(?:too-busy|rate-limited|unavailable)$/, "busy"],
+  [/^rag-(?:documents-full|store-full|limit-(?:documents|passages|text-bytes|collections|total-passages))$/, "full"],
+  [/^rag-upload-too-slow$/, "limit"],
   [/^(?:rag|document)-.*(?:large|many|limit|full|long)/, "limit"],
   [/^document-/, "document"],
   [/^rag-/, "request"],

@@ -56,6 +56,7 @@ interface Said {
   /** It has no keys, or has them no more. */
   readonly isOver: boolean;
   readonly text: string;
+  readonly limits: unknown;
 }
 
 export class Session {
@@ -122,12 +123,26 @@ export class Session {
     const fields = [...(request.fields ?? []), ["authorization", `Bearer ${this.memory.token()}`] as const];
     try {
       this.hasSent = true;
-      return await this.channel.send({ ...request, fields });
+      return await this.channel.send({ ...request, ...this.carried(request), fields });
     } catch (error) {
       // The key was lost, or the service says that it has another one: what was believed of it ends here.
       if (!this.channel.current()) void this.check();
       throw error;
     }
+  }
+
+  private carried({ carrier }: ChannelRequest): Pick<ChannelRequest, "carrier"> {
+    return carrier ? { carrier: this.fetching(carrier) } : {};
+  }
+
+  /** Fetch with an end: what is sent ends with the key that it is sealed to. */
+  private fetching(send: typeof fetch): typeof fetch {
+    return async (url, options) => {
+      const ends = options?.method === "POST" ? this.sending.signal : AbortSignal.timeout(ANSWER_MS);
+      const answer = await send(url, { ...options, signal: ends });
+      requireTime(answer);
+      return answer;
+    };
   }
 
   private way(): Way {
@@ -140,12 +155,7 @@ export class Session {
         return audience().split("/")[0] ?? "";
       },
       kems: spokenKems().includes(KEM_HYBRID) ? [KEM_HYBRID] : [KEM_X25519],
-      fetch: async (url, options) => {
-        const ends = options?.method === "POST" ? this.sending.signal : AbortSignal.timeout(ANSWER_MS);
-        const answer = await this.edge.fetch(url, { ...options, signal: ends });
-        requireTime(answer);
-        return answer;
-      },
+      fetch: this.fetching(this.edge.fetch),
       now: this.edge.now,
       verify: async (evidence, binding, at) => {
         this.nonce = typeof binding.nonce === "string" ? binding.nonce : hex(binding.nonce);
@@ -168,7 +178,7 @@ export class Session {
     try {
       said = await this.ask();
       this.audience = this.place.name ?? this.memory.get("name") ?? said.name;
-      this.change({ name: this.audience, ready: said.ready, service: said.text });
+      this.change({ name: this.audience, ready: said.ready, service: said.text, limits: said.limits });
       const offer = await askForKeys(this.place.service, this.way());
       this.failures = 0;
       await this.judged(offer, said);
@@ -239,7 +249,7 @@ export class Session {
       signal: AbortSignal.timeout(ANSWER_MS),
     });
     requireTime(answer);
-    const { name, state, why } = (await answer.json()) as Partial<Record<string, unknown>>;
+    const { name, state, why, limits } = (await answer.json()) as Partial<Record<string, unknown>>;
     const cause = why as { readonly detail?: unknown } | null | undefined;
     const text = [state, cause?.detail].filter((part) => typeof part === "string").join(", ");
     return {
@@ -247,6 +257,7 @@ export class Session {
       ready: state === "ready",
       isOver: state === "stopped" || state === "locked",
       text: text.slice(0, 500),
+      limits,
     };
   }
 

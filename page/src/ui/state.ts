@@ -29,6 +29,8 @@ export interface State {
   /** What the service says of itself: anybody's word. */
   readonly service: string;
   readonly ready: boolean;
+  /** Limits of documents, as the service states them. */
+  readonly limits: unknown;
 }
 
 export interface PolicyInForce {
@@ -58,6 +60,7 @@ export const BEGINNING: State = {
   key: undefined,
   service: "",
   ready: false,
+  limits: undefined,
 };
 
 /** Whether nothing may be sent now, and why. The one place that says so. */

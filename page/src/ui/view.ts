@@ -3,6 +3,7 @@
 import { showComposer, startChat } from "./chat";
 import { showChecks } from "./checks";
 import { byId, download } from "./dom";
+import { startDropping } from "./dropping";
 import { filesOf } from "../policy/kept";
 import { showPolicy, startPolicy } from "./policy_view";
 import type { Session } from "./session";
@@ -42,6 +43,10 @@ export function show(session: Session): void {
   showStatus(state, Date.now());
   showFailure(state, session.hasSent);
   showComposer(session);
+  void part(import("./documents")).then(
+    ({ showDocuments }) => showDocuments(session),
+    () => undefined, // A chosen file shows the failure.
+  );
   if (state.busy && state.phase !== "checking") return;
   showFacts(state);
   showChecks(state);
@@ -71,6 +76,7 @@ export function start(session: Session): void {
   byId("again").addEventListener("click", () => void session.check());
   byId("save").addEventListener("click", () => download("evidence.json", JSON.stringify(session.evidence)));
   startChat(session);
+  startDropping(session);
   startPolicy(session);
   setInterval(() => showTime(session.state, Date.now()), TIME_MS);
   show(session);

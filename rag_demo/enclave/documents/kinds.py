@@ -19,6 +19,11 @@ class DocumentKind(StrEnum):
         """Its media type, as registered with IANA."""
         return _MEDIA_TYPES[self]
 
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """The endings of file names that promise it."""
+        return tuple(suffix for suffix, kind in SUFFIXES.items() if kind is self)
+
 
 _MEDIA_TYPES = {
     DocumentKind.PDF: "application/pdf",

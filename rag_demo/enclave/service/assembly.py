@@ -17,6 +17,7 @@ from attest.collect import THIS_MACHINE, collect_machine
 from attest.extensions import load_extension
 from attest.page import PageFile
 from attest.release import Attester
+from rag_demo.enclave.documents.kinds import DocumentKind
 from rag_demo.enclave.service.app import Inside, create_app
 from rag_demo.enclave.service.attestation import Offers, Vendors, files_of
 from rag_demo.enclave.service.channel import (
@@ -32,6 +33,7 @@ from rag_demo.enclave.service.concurrency import Threads
 from rag_demo.enclave.service.held_keys import HeldKeys
 from rag_demo.enclave.service.lifecycle import Enclave, LifecycleState
 from rag_demo.enclave.service.models import (
+    DocumentKindModel,
     LeaseModel,
     ModelModel,
     ServiceLimitsModel,
@@ -145,6 +147,9 @@ class RagService:
             leases=tuple(LeaseModel(key=key, until=until) for key, until in enclave.leases),
             limits=ServiceLimitsModel(
                 document_bytes=limits.document_bytes,
+                document_kinds=tuple(
+                    DocumentKindModel(media_type=kind.media_type, suffixes=kind.suffixes) for kind in DocumentKind
+                ),
                 documents=limits.documents_per_user,
                 passages_per_document=limits.passages_per_document,
                 question_characters=limits.question_characters,

@@ -133,10 +133,18 @@ class LeaseModel(_Closed):
     until: datetime
 
 
+class DocumentKindModel(_Closed):
+    """A kind of document that the service reads, and the endings of its files' names."""
+
+    media_type: str
+    suffixes: tuple[str, ...]
+
+
 class ServiceLimitsModel(_Closed):
     """The limits of the service."""
 
     document_bytes: int
+    document_kinds: tuple[DocumentKindModel, ...]
     documents: int
     passages_per_document: int
     question_characters: int

@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from rag_demo.enclave.documents.kinds import SUFFIXES
 from rag_demo.enclave.service.logs import JsonLines
 from rag_demo.enclave.service.settings import ServiceLimits
 from rag_demo.enclave.service.users import collection_of
@@ -105,6 +106,13 @@ def test_the_state_is_the_same_inside_and_outside_and_holds_no_secret(site: Site
     assert inside["model"] == {"name": "words", "dimensions": 64, "languages": ["en"]}
     assert [sorted(one) for one in inside["leases"]] == [["key", "until"]] * 2
     assert inside["limits"]["document_bytes"] == 1024 * 1024
+
+
+def test_the_state_names_the_kinds_of_documents_that_are_read(site: Site) -> None:
+    kinds = {one["media_type"]: one["suffixes"] for one in site.state()["limits"]["document_kinds"]}
+    assert kinds["application/pdf"] == [".pdf"]
+    assert kinds["text/html"] == [".html", ".htm", ".xhtml"]
+    assert sorted(suffix for suffixes in kinds.values() for suffix in suffixes) == sorted(SUFFIXES)
 
 
 # -- who asks

@@ -246,6 +246,14 @@ export const checks: Checks = {
     ],
     simulator: ["Unterschrieben hat ein Simulator, verlangt ist Hardware.", "Nutzen Sie den Dienst nicht."],
     document: ["Der Dienst kann dieses Dokument nicht lesen.", "Speichern Sie es in einem anderen Format."],
+    full: [
+      "Der Dienst nimmt keine weiteren Dokumente auf.",
+      "Löschen Sie eines, das Sie nicht mehr brauchen; hilft das nicht, fragen Sie den Betreiber.",
+    ],
+    scan: [
+      "Das Dokument enthält keinen Text, wie ein Scan oder ein Foto.",
+      "Senden Sie das Ergebnis einer Texterkennung (OCR), wie sie etwa das Programm des Scanners bietet.",
+    ],
     limit: ["Das Dokument oder die Anfrage ist größer, als der Dienst annimmt.", "Teilen Sie es auf."],
     request: ["Der Dienst nahm die Anfrage nicht an.", "Die Einzelheiten nennen den Grund."],
     other: ["Die Prüfung endete mit einer Ablehnung.", "Nutzen Sie den Dienst nicht; melden Sie es dem Betreiber."],

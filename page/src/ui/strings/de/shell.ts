@@ -11,7 +11,7 @@ export const shell: Shell = {
     ask: "Fragen Sie Ihre Dokumente",
     question: "Frage",
     send: "Fragen",
-    documents: "Dokumente, hier gewählt oder abgelegt",
+    documents: "Dokumente: hier wählen, oder irgendwo auf dieser Seite ablegen",
     policy: "Ihre Richtlinie",
     save: "Richtlinie speichern",
     share: "Richtlinie teilen",

@@ -2,6 +2,7 @@
 
 import type { Strings } from "../en/whole";
 import { checks } from "./checks";
+import { documents } from "./documents";
 import { view } from "./view";
 
-export const whole: Strings = { ...checks, ...view };
+export const whole: Strings = { ...checks, ...documents, ...view };

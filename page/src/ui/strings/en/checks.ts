@@ -250,6 +250,14 @@ export const checks = {
     ],
     simulator: ["A simulator signed this where hardware is demanded.", "Do not use the service."],
     document: ["The service cannot read this document.", "Save it in another format, and try again."],
+    full: [
+      "The service keeps no more documents.",
+      "Delete one that you need no more; if that does not help, ask the operator.",
+    ],
+    scan: [
+      "The document has no text, as a scan or a photograph has none.",
+      "Run text recognition (OCR) over it, with the scanner's program for example, and send the result.",
+    ],
     limit: ["The document or the request is larger than the service takes.", "Divide it, and try again."],
     request: ["The service did not take the request.", "The details say why."],
     other: ["The check ended with a refusal.", "Do not use the service; tell its operator."],

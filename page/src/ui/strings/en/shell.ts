@@ -10,7 +10,7 @@ export const shell = {
     ask: "Ask your documents",
     question: "Question",
     send: "Ask",
-    documents: "Documents, chosen or dropped here",
+    documents: "Documents: choose them, or drop them anywhere on this page",
     policy: "Your policy",
     save: "Save policy",
     share: "Share policy",

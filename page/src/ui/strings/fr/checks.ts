@@ -216,6 +216,14 @@ export const checks: Checks = {
     browser: ["Le service n’offre que des clés ML-KEM, que ce navigateur n’a pas.", "Prenez un navigateur qui les a."],
     simulator: ["Un simulateur a signé là où du matériel est exigé.", "N’utilisez pas le service."],
     document: ["Le service ne peut pas lire ce document.", "Enregistrez-le dans un autre format."],
+    full: [
+      "Le service ne garde pas plus de documents.",
+      "Supprimez-en un dont vous n’avez plus besoin ; sinon, demandez à l’exploitant.",
+    ],
+    scan: [
+      "Le document n’a pas de texte, comme un scan ou une photo.",
+      "Passez-le par une reconnaissance de texte (OCR), celle du scanner par exemple, et envoyez le résultat.",
+    ],
     limit: ["Le document ou la demande dépasse ce que le service accepte.", "Divisez-le."],
     request: ["Le service n’a pas pris la demande.", "Les détails disent pourquoi."],
     other: ["La vérification a fini par un refus.", "N’utilisez pas le service ; dites-le à son exploitant."],

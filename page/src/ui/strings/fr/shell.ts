@@ -11,7 +11,7 @@ export const shell: Shell = {
     ask: "Interrogez vos documents",
     question: "Question",
     send: "Demander",
-    documents: "Documents, choisis ou déposés ici",
+    documents: "Documents : choisissez-les, ou déposez-les n’importe où sur cette page",
     policy: "Votre politique",
     save: "Enregistrer la politique",
     share: "Partager la politique",
