@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-Z7HHFPL5.js";import"./chunk-TRGL2UCV.js";import"./chunk-G3XGNPMI.js";import"./chunk-K4TUUW3E.js";import"./chunk-XYNVG5EV.js";import"./chunk-U6NG5MMI.js";import"./chunk-3RCFAVN3.js";import"./chunk-A363T6AC.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-246MNIPP.js";import"./chunk-ENCGH2N2.js";import"./chunk-G3XGNPMI.js";import"./chunk-4EGT4SS7.js";import"./chunk-XYNVG5EV.js";import"./chunk-RTSRZ7JH.js";import"./chunk-3LD4OKO4.js";import"./chunk-C4DFJ47C.js";export{r as verifyEvidence};

@@ -5,7 +5,7 @@
 
 import { base64urlText } from "../verifier/bytes";
 
-type Kept = "policy" | "source" | "accepted" | "refused" | "name" | "token";
+type Kept = "policy" | "source" | "accepted" | "refused" | "history" | "name" | "token";
 const TOKEN = /^[\w-]{43}$/;
 
 /** What is needed of localStorage. */

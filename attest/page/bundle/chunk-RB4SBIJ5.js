@@ -1,0 +1,1 @@
+var e={phase:"checking",busy:!0,at:void 0,name:"",simulated:!1,result:void 0,rows:[],policy:void 0,problem:void 0,key:void 0,service:"",ready:!1};function a({phase:e,key:a,ready:r}){return"trusted"!==e?e:a?r?void 0:"unready":"keyless"}export{e as a,a as b};

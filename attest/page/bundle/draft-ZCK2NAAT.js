@@ -1,1 +1,0 @@
-import{b as s,c as o}from"./chunk-OBGMM67N.js";import"./chunk-TFPMWRME.js";import"./chunk-OBHZORW4.js";import"./chunk-BHA34KFP.js";import"./chunk-OE4XUPDR.js";import"./chunk-G3XGNPMI.js";import"./chunk-U6NG5MMI.js";import"./chunk-3RCFAVN3.js";import"./chunk-A363T6AC.js";export{o as propose,s as rows};
