@@ -61,6 +61,7 @@ BENCHMARKS: Mapping[str, Callable[[], Figure]] = {
     "rag-search-ms": rag_retrieval.search,
     "rag-search": rag_retrieval.search_ratio,
     "page-verify-ms": page.verify_time,
+    "page-first-verdict-ms": page.first_verdict,
     "bundle-gzip-kb": page.bundle_size,
     "cli-help-ms": cli.help_time,
 }

@@ -18,6 +18,7 @@ const compiler = join(here, "node_modules/typescript/bin/tsc");
 const entryPoints = {
   badge: "src/badge.ts",
   channel: "src/channel/index.ts",
+  evidence: "src/ui/alone/main.ts",
   page: "src/ui/main.ts",
   policy: "src/policy/index.ts",
   style: "src/ui/style.css",
@@ -38,7 +39,7 @@ function clear() {
   for (const name of filesLike(/\.(?:js|d\.ts|json|css|html)$/)) rmSync(join(folder, name));
 }
 
-/** Bundle the sources, and return which files each file imports at once. */
+/** Bundle the sources, and return which files each file imports at once, and which at once or later. */
 async function bundle() {
   const { metafile } = await build({
     absWorkingDir: here,
@@ -55,13 +56,14 @@ async function bundle() {
     splitting: true,
     target: "es2022",
   });
-  const imported = ({ imports }) => imports.filter(({ kind }) => kind === "import-statement").map(({ path }) => path);
-  return new Map(
-    Object.entries(metafile.outputs).map(([path, output]) => [
-      basename(path),
-      imported(output).map((each) => basename(each)),
-    ]),
-  );
+  const importsOf = (...kinds) =>
+    new Map(
+      Object.entries(metafile.outputs).map(([path, { imports }]) => [
+        basename(path),
+        imports.filter(({ kind }) => kinds.includes(kind)).map((each) => basename(each.path)),
+      ]),
+    );
+  return { atOnce: importsOf("import-statement"), ever: importsOf("import-statement", "dynamic-import") };
 }
 
 /** A second pass makes everything 4 % smaller once it is compressed: it moves values to where they are used. */
@@ -110,24 +112,24 @@ function reachedFrom(name, imports) {
 }
 
 /**
- * Write the page. An import map names each module with its digest before the first of them runs: none is another,
- * whenever it is fetched. The modules that the page begins with are fetched ahead, by their digests, too.
+ * Write a page. An import map names each module that it may fetch with its digest before the first of them runs: none
+ * is another, whenever it is fetched. The modules that the page begins with are fetched ahead, by their digests, too.
  */
-function writePage(imports) {
-  const modules = filesLike(/\.js$/).filter((name) => !["badge.js", "page.js"].includes(name));
-  const map = { integrity: Object.fromEntries(modules.map((name) => [`./${name}`, integrityOf(name)])) };
-  const ahead = reachedFrom("page.js", imports);
+function writePage(source, target, entry, { atOnce, ever }) {
+  const integrity = reachedFrom(entry, ever).map((name) => [`./${name}`, integrityOf(name)]);
+  const map = JSON.stringify({ integrity: Object.fromEntries(integrity) });
   const head = [
-    `<script type="importmap">${JSON.stringify(map)}</script>`,
+    `<script type="importmap">${map}</script>`,
     `<link rel="stylesheet" href="style.css" integrity="${integrityOf("style.css")}">`,
-    ...ahead.map((name) => `<link rel="modulepreload" href="${name}" integrity="${integrityOf(name)}">`),
-    `<script type="module" src="page.js" integrity="${integrityOf("page.js")}"></script>`,
+    ...reachedFrom(entry, atOnce).map(
+      (name) => `<link rel="modulepreload" href="${name}" integrity="${integrityOf(name)}">`,
+    ),
+    `<script type="module" src="${entry}" integrity="${integrityOf(entry)}"></script>`,
   ];
-  const html = readFileSync(join(here, "src/ui/index.html"), "utf8");
-  writeFileSync(
-    join(folder, "index.html"),
-    html.replace("<!--files-->", () => head.join("\n")),
-  );
+  const html = readFileSync(join(here, source), "utf8")
+    .replace("<!--files-->", () => head.join("\n"))
+    .replace("IMPORT-MAP", () => createHash("sha256").update(map).digest("base64"));
+  writeFileSync(join(folder, target), html);
 }
 
 function writeManifest() {
@@ -141,5 +143,6 @@ clear();
 const imports = await bundle();
 await shrink();
 writeTypes();
-writePage(imports);
+writePage("src/ui/index.html", "index.html", "page.js", imports);
+writePage("src/ui/alone/evidence.html", "evidence.html", "evidence.js", imports);
 writeManifest();

@@ -21,6 +21,7 @@ _TYPES: Final = {
     "json": "application/json",
 }
 _BUNDLE: Final = files("attest.page") / "bundle"
+EVIDENCE_PAGE: Final = "evidence.html"
 _HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -58,16 +59,35 @@ def page_files(*, service: str | None = None, name: str | None = None) -> Mappin
     """
     origin = None if service is None else origin_of(service)
     settings = {"service": origin, "name": name, "own": origin is not None}
-    headers = {**_HEADERS, "content-security-policy": _policy(origin)}
+    sources = "'self'" if origin is None else f"'self' {origin}"
+    headers = _headers("index.html", sources)
     found = {
         "/page.json": PageFile(media_type="application/json", body=json.dumps(settings).encode(), headers=headers),
     }
     for part in sorted(_BUNDLE.iterdir(), key=lambda one: one.name):
-        media_type = _TYPES.get(part.name.rpartition(".")[2])
-        if media_type is not None:
-            path = "/" if part.name == "index.html" else f"/{part.name}"
-            found[path] = PageFile(media_type=media_type, body=part.read_bytes(), headers=headers)
-    return found
+        if part.name.rpartition(".")[2] in _TYPES and part.name != EVIDENCE_PAGE:
+            found["/" if part.name == "index.html" else f"/{part.name}"] = _file(part.name, headers)
+    # Its own import map has another digest, and it connects to nothing.
+    return found | {f"/{EVIDENCE_PAGE}": _file(EVIDENCE_PAGE, _headers(EVIDENCE_PAGE, "'none'"))}
+
+
+def evidence_page_files() -> Mapping[str, PageFile]:
+    """Return the page that checks files of evidence without a service, and its parts, by path.
+
+    The document states its own restrictions, for hosts that send no headers.
+    """
+    headers = _headers(EVIDENCE_PAGE, "'none'")
+    html = (_BUNDLE / EVIDENCE_PAGE).read_text()
+    names = {*re.findall(r'(?:src|href)="([^"]+)" integrity=', html), *re.findall(r'"\./([^"]+)":"sha256-', html)}
+    return {"/": _file(EVIDENCE_PAGE, headers)} | {f"/{name}": _file(name, headers) for name in sorted(names)}
+
+
+def _file(name: str, headers: Mapping[str, str]) -> PageFile:
+    return PageFile(media_type=_TYPES[name.rpartition(".")[2]], body=(_BUNDLE / name).read_bytes(), headers=headers)
+
+
+def _headers(document: str, sources: str) -> dict[str, str]:
+    return {**_HEADERS, "content-security-policy": _policy(document, sources)}
 
 
 def origin_of(url: str) -> str:
@@ -97,19 +117,18 @@ def _is_host(host: str) -> bool:
     return bool(host) and host.isascii() and all(one.isalnum() or one in "-.:" for one in host)
 
 
-def _import_map_digest() -> str:
-    """Return the digest of the page's import map, its only inline element, which names the modules' digests."""
-    html = (_BUNDLE / "index.html").read_bytes()
+def _import_map_digest(document: str) -> str:
+    """Return the digest of a page's import map, its only inline element, which names the modules' digests."""
+    html = (_BUNDLE / document).read_bytes()
     (found,) = re.findall(rb'<script type="importmap">(.*?)</script>', html)
     return b64encode(sha256(found).digest()).decode()
 
 
-def _policy(service: str | None) -> str:
-    sources = "'self'" if service is None else f"'self' {service}"
+def _policy(document: str, sources: str) -> str:
     return "; ".join(
         (
             "default-src 'none'",
-            f"script-src 'self' 'sha256-{_import_map_digest()}'",
+            f"script-src 'self' 'sha256-{_import_map_digest(document)}'",
             "style-src 'self'",
             f"connect-src {sources}",
             "base-uri 'none'",

@@ -268,7 +268,8 @@ def test_a_relay_that_alters_cuts_swaps_or_repeats_an_answer_is_noticed(page: Ve
 def test_an_answer_that_breaks_off_is_never_taken_for_whole(page: Verifier, own: Site) -> None:
     found = send(page, own, {"method": "GET", "path": "/v1/break"})
     assert found["code"] == "channel-truncated"
-    assert found["answers"][0]["status"] == 200
+    # A browser that is late gives none of what came before the end.
+    assert [one["status"] for one in found["answers"]] in ([], [200])
 
 
 def test_a_recorded_request_is_not_answered_again(page: Verifier, own: Site) -> None:

@@ -515,11 +515,35 @@ def test_the_first_load_and_each_format_on_demand_are_as_small_as_they_are_meant
     assert {what: size for what, size in on_demand_sizes().items() if not 0 < size <= 15} == {}
 
 
+def test_the_first_load_has_neither_fonts_nor_pictures_and_is_small(context: BrowserContext, site: PagedSite) -> None:
+    kinds: set[str] = set()
+    visit = Visit(context, "about:blank")
+    visit.page.on("request", lambda request: kinds.add(request.resource_type))
+    visit.page.goto(site.url)
+    visit.is_in("unknown")
+    assert kinds == {"document", "stylesheet", "script", "fetch"}
+    paths = [one.removeprefix(f"GET {site.url.rstrip('/')}") for one in visit.asked]
+    before = paths[: paths.index("/v1/state")]
+    files = page_files()
+    drawn = sum(len(gzip.compress(files[path].body, 9)) for path in set(before) & set(files))
+    # The parts that show a result are asked for in the same moment as the service.
+    assert (
+        40_000
+        < drawn
+        <= 60_000
+        + sum(
+            len(gzip.compress(files[path].body, 9))
+            for path in set(before) & set(files)
+            if re.match("/(?:view|whole)-", path)
+        )
+    )
+
+
 def test_the_page_is_as_small_as_it_is_meant_to_be() -> None:
     """The page's own script, style and text, without the verifier, the channel and the policies."""
     files = page_files()
     libraries = set().union(*(reached(f"{name}.js") for name in ("verifier", "channel", "policy")))
     own = {f"/{name}" for name in reached("page.js") - libraries} | {"/", "/style.css"}
     sizes = {path: len(gzip.compress(files[path].body, 9)) for path in own}
-    spoken = {path: size for path, size in sizes.items() if re.match(r"/(?:shell|whole)-", path)}
+    spoken = {path: size for path, size in sizes.items() if re.match(r"/(?:shell|whole|alone)-", path)}
     assert sum(sizes.values()) - sum(spoken.values()) < 33_000, sizes

@@ -4,6 +4,7 @@ import re
 import socket
 from collections.abc import Iterator
 from hashlib import sha256
+from pathlib import Path
 
 import httpx
 import pytest
@@ -11,12 +12,13 @@ from click.testing import CliRunner
 
 from attest.cli.main import cli
 from attest.errors import ConfigurationError
-from attest.page import origin_of, page_digest, page_files
+from attest.page import evidence_page_files, origin_of, page_digest, page_files
 from attest.page.server import HOST, page_server
 from tests.page.browser import BUNDLE
 from tests.page.served import served
 
 pytestmark = pytest.mark.loopback
+EVIDENCE = "evidence.html"
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ def ask(port: int, path: str, *, method: str = "GET", host: str | None = None) -
 
 
 def test_every_file_of_the_page_says_what_a_browser_may_do_with_it(port: int) -> None:
-    for path in page_files():
+    for path in set(page_files()) - {f"/{EVIDENCE}"}:
         answer = ask(port, path)
         policy = answer.headers["content-security-policy"]
         assert answer.status_code == 200
@@ -52,9 +54,8 @@ def test_the_page_names_each_of_its_parts_by_digest_and_holds_no_script_of_its_o
     html = files["/"].body.decode()
     named = set(re.findall(r'(?:src|href)="([^"]+)" integrity="sha256-[^"]+"', html))
     mapped = set(re.findall(r'"\./([^"]+)":"sha256-[^"]+"', html))
-    assert {f"/{name}" for name in named | mapped} == {path for path in files if path.endswith((".js", ".css"))} - {
-        "/badge.js"
-    }
+    assert f"/{EVIDENCE}" in files
+    assert {f"/{name}" for name in named | mapped} <= set(files)
     assert re.findall(r"<(?:script|style)>|\son\w+=|style=|javascript:|https?://", html) == []
     assert page_digest() == sha256((BUNDLE / "manifest.json").read_bytes()).hexdigest()
 
@@ -116,6 +117,48 @@ def test_the_command_says_what_is_wrong() -> None:
     assert done.exit_code == 2
     assert "Address already in use" in done.stderr
     assert "--port" in done.stderr
-    assert CliRunner().invoke(cli, ["page"]).exit_code == 2
+    assert CliRunner().invoke(cli, ["page", "--name", "rag.example"]).exit_code == 2
+    assert CliRunner().invoke(cli, ["page", "https://rag.example", "--write", "x"]).exit_code == 2
     assert CliRunner().invoke(cli, ["page", "nowhere"]).exit_code == 2
     assert CliRunner().invoke(cli, ["page", "--digest"]).stdout.strip() == page_digest()
+
+
+# -- without a service
+
+
+def test_the_page_without_a_service_may_connect_to_nothing() -> None:
+    with served(page_server(evidence_page_files(), port=0)) as url:
+        found = int(url.rpartition(":")[2].strip("/"))
+        policy = ask(found, "/").headers["content-security-policy"]
+        assert ask(found, "/page.json").status_code == 404
+    assert "connect-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert {file.headers["content-security-policy"] for file in evidence_page_files().values()} == {policy}
+    with_service = page_files(service="https://rag.example")[f"/{EVIDENCE}"]
+    assert with_service.headers["content-security-policy"] == policy
+
+
+def test_the_page_without_a_service_states_its_restrictions_itself_and_names_each_part_by_digest() -> None:
+    files = evidence_page_files()
+    html = files["/"].body.decode()
+    [stated] = re.findall(r'http-equiv="content-security-policy"\s+content="([^"]+)"', html)
+    header = files["/"].headers["content-security-policy"]
+    assert set(stated.split("; ")) == set(header.split("; ")) - {"frame-ancestors 'none'"}
+    assert re.findall(r"<(?:script|style)>|\son\w+=|style=|javascript:|https?://", html) == []
+    assert {path for path in files if not re.search(r"\.(?:js|css)$|^/$", path)} == set()
+    assert "/page.js" not in files
+    assert "/evidence.js" in files
+
+
+def test_the_page_without_a_service_is_written_as_files_for_any_host(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "page"
+    for _ in range(2):
+        done = CliRunner().invoke(cli, ["page", "--write", str(folder)])
+        assert done.exit_code == 0, done.output
+        assert done.stdout == f"page: {folder / 'index.html'}\ndigest: {page_digest()}\n"
+    written = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert written == {path[1:] or "index.html": file.body for path, file in evidence_page_files().items()}
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / "file" / "within"):
+        assert CliRunner().invoke(cli, ["page", "--write", str(place)]).exit_code == 2

@@ -12,6 +12,10 @@ from playwright import sync_api
 from playwright.sync_api import Locator
 
 
+# A busy machine takes its time; only a failure takes all of it.
+sync_api.expect.set_options(timeout=60_000)
+
+
 class BrowserThread:
     """The thread in which Playwright lives."""
 

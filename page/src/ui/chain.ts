@@ -1,7 +1,7 @@
-/** The chain of proof as a picture: from the maker's root, certificate by certificate, to the key of the messages. */
+/** The chain of proof as a picture, from the maker's root to the key of the messages, and each certificate of it. */
 
 import type { CertificateResult } from "../verifier/api";
-import { el, put, short } from "./dom";
+import { byId, download, el, put, short } from "./dom";
 import { say } from "./strings";
 import type { State } from "./state";
 
@@ -88,4 +88,44 @@ export function showChain(place: Element, { result, key, simulated }: State): vo
   };
   put(place, el("figcaption", {}, words.title));
   place.append(shape("svg", frame, ...parts, end));
+}
+
+// -- certificates
+
+let shown = "";
+
+/**
+ * One list for each item of evidence, from the certificate that speaks for it up to the pinned root. The same ones stay
+ * as they are, so that the next check takes nobody's place away.
+ */
+export function showCertificates(all: readonly CertificateResult[]): void {
+  const { saveChain, noClaims } = say();
+  const told = JSON.stringify(all);
+  if (shown === told) return;
+  shown = told;
+  const lists = [...new Set(all.map(({ item }) => item))].flatMap((item) => {
+    const chain = all.filter((each) => each.item === item);
+    const pem = chain.map((each) => each.pem ?? "").join("");
+    return [
+      el("h3", {}, item),
+      el("ol", {}, ...chain.map(certificate)),
+      el("button", { click: () => download(`${item}.pem`, pem) }, saveChain(item)),
+    ];
+  });
+  put(byId("chains"), ...(lists.length ? lists : [noClaims]));
+}
+
+function certificate(one: CertificateResult): HTMLElement {
+  const { certificate: words, pinned } = say();
+  const { not_before: from, not_after: to = "" } = one;
+  const rows: readonly (readonly [string, string | undefined])[] = [
+    [words.issuer, one.issuer],
+    [words.serial, one.serial],
+    [words.valid, from && words.until(from, to)],
+    [words.sha256, one.sha256],
+    [words.key, one.key_sha256],
+  ];
+  // In full: a person compares them with what another tool says.
+  const told = rows.map(([name, value]) => value !== undefined && el("small", {}, `${name} `, el("code", {}, value)));
+  return el("li", {}, one.subject, one.pinned && el("strong", {}, ` ${pinned}`), ...told);
 }

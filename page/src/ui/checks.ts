@@ -1,7 +1,7 @@
-/** What was checked: every check with its outcome, and the certificates that it rests on. */
+/** What was checked: every check with its outcome. */
 
-import type { CertificateResult, CheckResult } from "../verifier/api";
-import { byId, code, download, el, put } from "./dom";
+import type { CheckResult } from "../verifier/api";
+import { byId, code, el, put } from "./dom";
 import { say } from "./strings";
 import type { State } from "./state";
 import { joined, sentence, worstFirst } from "./words";
@@ -10,7 +10,6 @@ export function showChecks({ result }: State): void {
   const { nothingYet, noClaims } = say();
   const checks = result ? worstFirst(withoutFollowUps(result.checks)) : [];
   put(byId("checks"), ...(checks.length ? checks.map(line) : [el("li", {}, nothingYet)]));
-  showChains(result?.certificates ?? []);
   byId("claims").textContent = result?.items.length ? JSON.stringify(result.items, null, 1) : noClaims;
 }
 
@@ -55,42 +54,4 @@ function line({ id, outcome, expected, got, clause, item }: CheckResult): HTMLEl
   const told = outcome !== "pass" && expected ? say().expectedGot(expected, got) : got;
   const links = references(clause).flatMap((link) => [" ", link]);
   return el("li", {}, sign(outcome), ` ${sentence(id)}`, el("small", {}, code(joined(item, id)), ` ${told}`, ...links));
-}
-
-let shown = "";
-
-/**
- * One list for each item of evidence, from the certificate that speaks for it up to the pinned root. The same ones stay
- * as they are, so that the next check takes nobody's place away.
- */
-function showChains(all: readonly CertificateResult[]): void {
-  const { saveChain, noClaims } = say();
-  const told = JSON.stringify(all);
-  if (shown === told) return;
-  shown = told;
-  const lists = [...new Set(all.map(({ item }) => item))].flatMap((item) => {
-    const chain = all.filter((each) => each.item === item);
-    const pem = chain.map((each) => each.pem ?? "").join("");
-    return [
-      el("h3", {}, item),
-      el("ol", {}, ...chain.map(certificate)),
-      el("button", { click: () => download(`${item}.pem`, pem) }, saveChain(item)),
-    ];
-  });
-  put(byId("chains"), ...(lists.length ? lists : [noClaims]));
-}
-
-function certificate(one: CertificateResult): HTMLElement {
-  const { certificate: words, pinned } = say();
-  const { not_before: from, not_after: to = "" } = one;
-  const rows: readonly (readonly [string, string | undefined])[] = [
-    [words.issuer, one.issuer],
-    [words.serial, one.serial],
-    [words.valid, from && words.until(from, to)],
-    [words.sha256, one.sha256],
-    [words.key, one.key_sha256],
-  ];
-  // In full: a person compares them with what another tool says.
-  const told = rows.map(([name, value]) => value !== undefined && el("small", {}, `${name} `, el("code", {}, value)));
-  return el("li", {}, one.subject, one.pinned && el("strong", {}, ` ${pinned}`), ...told);
 }

@@ -1,9 +1,10 @@
 /** The question that is asked back before a machine is accepted: what matters most of it, and a word to type. */
 
 import type { Row } from "../policy/draft";
-import { el, put } from "./dom";
-import type { Lowered } from "./guard";
+import { byId, el, put } from "./dom";
+import { type Lowered, isWary } from "./guard";
 import { say } from "./strings";
+import type { Subject } from "./subject";
 import { tell } from "./taking";
 import { day, rowWords } from "./words";
 
@@ -79,4 +80,11 @@ export function loweredText({ now, before, at }: Lowered): HTMLElement {
   const { confirm } = say();
   const told = before ? confirm.older(before, day(at)) : confirm.other(day(at));
   return el("p", { class: "lowered" }, "⚠ ", now && el("mark", {}, now), ` ${told}`);
+}
+
+/** From red back to green leads only the typed word, also with a policy from elsewhere. */
+export function consented(subject: Subject, what: string, done: () => void): void {
+  const { confirm } = say();
+  if (!isWary(subject.memory)) done();
+  else askBack(byId("shared"), [], { title: confirm.instead(what), yes: confirm.take, less: [], mustType: true, done });
 }

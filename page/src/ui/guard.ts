@@ -50,26 +50,29 @@ export function lowered(rows: readonly Row[], history: readonly Accepted[]): rea
     const before = last.values[row.id];
     if (JSON.stringify(before) === JSON.stringify(row.value)) return [];
     if (!row.kinds.includes("newer")) return [{ row, at: last.at, now: "", before: "" }];
-    const less = differences(before, row.value);
+    const less = differences(before, row.value).filter(({ order }) => order < 0);
     const told = (which: "now" | "before"): string => less.map((one) => `${one.name} ${one[which]}`.trim()).join(", ");
     return less.length ? [{ row, at: last.at, now: told("now"), before: told("before") }] : [];
   });
 }
 
-interface Difference {
+export interface Difference {
   readonly name: string;
   readonly now: string;
   readonly before: string;
+  /** Negative if it was greater before. */
+  readonly order: number;
 }
 
-/** The parts of a value that were greater before, each by its name. */
-function differences(before: unknown, now: unknown, name = ""): Difference[] {
+/** The parts of a value that were something else before, each by its name. */
+export function differences(before: unknown, now: unknown, name = ""): Difference[] {
   if (typeof before === "object" && before !== null && typeof now === "object" && now !== null) {
     return Object.entries(before).flatMap(([key, value]) =>
       differences(value, (now as Readonly<Record<string, unknown>>)[key], Array.isArray(before) ? name : key),
     );
   }
-  return order(now, before) < 0 ? [{ name, now: String(now), before: String(before) }] : [];
+  if (before === now) return [];
+  return [{ name, now: String(now), before: String(before), order: order(now, before) }];
 }
 
 /** Compare numbers, and versions as numbers between dots, hexadecimal where letters are in them. */

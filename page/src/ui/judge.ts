@@ -3,8 +3,9 @@
 import type { Policy } from "../policy/document";
 import type { Choices, Row } from "../policy/draft";
 import { together } from "../policy/kept";
-import type { Result } from "../verifier/api";
+import type { Result, UncheckedReason, VerifyOptions } from "../verifier/api";
 import { part } from "../verifier/parts";
+import { verifyEvidence } from "../verifier/verify_evidence";
 import type { State } from "./state";
 
 export interface Judgement {
@@ -21,13 +22,33 @@ export async function judge(result: Result, text: string | undefined, at: number
   return {
     affirmed: found.judged?.affirmed === true,
     rows: found.rows,
-    policy: policy && {
-      name: policy.name,
-      version: policy.version,
-      digest: policy.digest,
-      documents: documentsOf(policy),
-    },
+    policy: policy && inForce(policy),
   };
+}
+
+/** What a page shows of a policy. */
+export const inForce = (policy: Policy): NonNullable<State["policy"]> => ({
+  name: policy.name,
+  version: policy.version,
+  digest: policy.digest,
+  documents: documentsOf(policy),
+});
+
+/**
+ * Verify by the vendors' roots; only what the simulator signed is verified by its own, and says so ever after. What the
+ * policy leaves unjudged and tolerates, and what the options name, may be missing or differ, and nothing else.
+ */
+export async function verified(
+  evidence: Parameters<typeof verifyEvidence>[0],
+  options: VerifyOptions,
+  policy: Policy | undefined,
+): Promise<Result> {
+  const unchecked = [...(policy?.unchecked ?? []), ...(options.unchecked ?? [])] as readonly UncheckedReason[];
+  const demands = { ...options, unchecked, tolerances: policy?.tolerances };
+  const found = await verifyEvidence(evidence, demands);
+  return found.error?.code === "simulated-root-refused"
+    ? verifyEvidence(evidence, { ...demands, anchors: "simulation" })
+    : found;
 }
 
 /** Read a policy: `policy-invalid`. */

@@ -1,7 +1,8 @@
 /** The page, at its edge: what is not pure is taken from the browser here, and nowhere else. */
 
 import { byId } from "./dom";
-import { Memory, type Store } from "./memory";
+import { label, storeOf } from "./labels";
+import { Memory } from "./memory";
 import { problemOf } from "./problems";
 import { type Place, Session } from "./session";
 import { BEGINNING } from "./state";
@@ -25,27 +26,12 @@ async function placeOf(): Promise<Place> {
   };
 }
 
-function storeOf(): Store | undefined {
-  try {
-    return localStorage;
-  } catch {
-    return undefined;
-  }
-}
-
-/** Fill in what stands in the document itself, in the language that was chosen. */
-function label(language: string, { page, checking: [word = "", why = ""] }: Shell): void {
-  document.documentElement.lang = language;
-  const of = (name: string | undefined): string => page[name as keyof typeof page];
-  for (const place of document.querySelectorAll<HTMLElement>("[data-say]")) place.textContent = of(place.dataset.say);
-  for (const place of document.querySelectorAll<HTMLElement>("[data-name]")) {
-    place.setAttribute("aria-label", of(place.dataset.name));
-  }
+/** Show the page before anything is known. */
+function begins(language: string, { page, checking: [word = "", why = ""] }: Shell): void {
   byId("symbol").textContent = "…";
   byId("word").textContent = word;
   byId("why").textContent = why;
-  byId("unstarted").remove();
-  document.querySelector("main")!.hidden = false;
+  label(language, page);
 }
 
 /** Fetch what shows results, and its words. */
@@ -95,7 +81,7 @@ async function stop(language: string, { incomplete }: Shell, error: unknown): Pr
 const language = languageOf(navigator.languages);
 shellOf(language)
   .then(async (shell) => {
-    label(language, shell);
+    begins(language, shell);
     await begin(language, shell).catch(async (error: unknown) => stop(language, shell, error));
   })
   .catch(() => undefined); // The document says that nothing was checked.

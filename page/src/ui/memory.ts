@@ -5,7 +5,7 @@
 
 import { base64urlText } from "../verifier/bytes";
 
-type Kept = "policy" | "source" | "accepted" | "refused" | "name" | "token";
+type Kept = "policy" | "source" | "accepted" | "refused" | "history" | "name" | "token";
 /** 32 bytes in base64url. */
 export const TOKEN = /^[\w-]{43}$/;
 

@@ -16,11 +16,9 @@ import {
   recordOf,
   spokenKems,
 } from "../channel/index";
-import type { Result, UncheckedReason } from "../verifier/api";
 import { hex } from "../verifier/bytes";
 import { refusal } from "../verifier/errors";
-import { verifyEvidence } from "../verifier/verify_evidence";
-import { type Judgement, judge, policyOf } from "./judge";
+import { type Judgement, judge, policyOf, verified } from "./judge";
 import type { Memory } from "./memory";
 import { type Problem, passing, problemOf, requireTime } from "./problems";
 import { BEGINNING, type State, obstacle } from "./state";
@@ -160,14 +158,7 @@ export class Session {
       verify: async (evidence, binding, at) => {
         this.nonce = typeof binding.nonce === "string" ? binding.nonce : hex(binding.nonce);
         this.evidence = evidence;
-        const policy = await policyOf(this.memory.get("policy"));
-        // What the policy leaves unjudged and tolerates, and nothing else, may be missing or differ.
-        return verified(evidence, {
-          binding,
-          at,
-          unchecked: (policy?.unchecked ?? []) as readonly UncheckedReason[],
-          tolerances: policy?.tolerances,
-        });
+        return verified(evidence, { binding, at }, await policyOf(this.memory.get("policy")));
       },
     };
   }
@@ -273,12 +264,4 @@ export class Session {
     this.state = { ...this.state, ...change };
     this.edge.show(this.state);
   }
-}
-
-/** Verify by the vendors' roots; only what the simulator signed is verified by its own, and says so ever after. */
-async function verified(evidence: object, options: Parameters<typeof verifyEvidence>[1]): Promise<Result> {
-  const found = await verifyEvidence(evidence, options);
-  return found.error?.code === "simulated-root-refused"
-    ? verifyEvidence(evidence, { ...options, anchors: "simulation" })
-    : found;
 }

@@ -18,8 +18,19 @@ function write(id: string, text: string): void {
 }
 
 export function showStatus(state: State, now: number): void {
-  const { phase, simulated, key, service, ready } = state;
+  const { phase, key, service, ready } = state;
   const { obstacles, sealedTo, serviceSays } = say();
+  const said = phase === "stopped" || (!ready && phase === "unknown" && service) ? serviceSays(service) : "";
+  showVerdict(state, said);
+  showTime(state, now);
+  write("key", key ? sealedTo(key.id, short(key.digest), key.hybrid) : "");
+  byId("again").toggleAttribute("disabled", state.busy);
+  write("obstacle", obstacles[obstacle(state) ?? "none"]);
+}
+
+/** The state, with what else is said of it. */
+export function showVerdict(state: State, said: string): void {
+  const { phase, simulated } = state;
   const [word, why] = stateWords(state);
   const symbol = symbolOf(state);
   const status = byId("status");
@@ -28,14 +39,9 @@ export function showStatus(state: State, now: number): void {
   byId("simulated").hidden = !simulated;
   write("symbol", symbol);
   write("word", word);
-  const said = phase === "stopped" || (!ready && phase === "unknown" && service) ? serviceSays(service) : "";
   write("why", joined(why, said));
   showBar(state, `${symbol} ${word}`);
   document.title = `${symbol} ${word}`;
-  showTime(state, now);
-  write("key", key ? sealedTo(key.id, short(key.digest), key.hybrid) : "");
-  byId("again").toggleAttribute("disabled", state.busy);
-  write("obstacle", obstacles[obstacle(state) ?? "none"]);
 }
 
 /** The state in one line, which stays in sight on phones. */
@@ -88,10 +94,12 @@ export function showFacts(state: State): void {
   void drawChain(state);
 }
 
-/** Draw the chain of proof, whose code is fetched meanwhile. Without it there is no picture. */
+/** Draw the chain of proof, whose code is fetched meanwhile. Without it there is none. */
 async function drawChain(state: State): Promise<void> {
   const chain = await part(import("./chain")).catch(() => undefined);
-  if (drawn === state) chain?.showChain(byId("chain"), state);
+  if (drawn !== state) return;
+  chain?.showChain(byId("chain"), state);
+  chain?.showCertificates(state.result?.certificates ?? []);
 }
 
 function fact({ id, tone, sentence, details }: Fact): HTMLElement {

@@ -39,9 +39,9 @@ const of = (language: string): Language => LANGUAGES[language]!; // one that `la
 /** Fetch what is said before anything is known. */
 export const shellOf = (language: string): Promise<Shell> => of(language).shell();
 
-/** Fetch everything else. */
-export async function speak(language: string): Promise<void> {
-  current = await of(language).whole();
+/** Fetch everything else, of which a page may say something in another way. */
+export async function speak(language: string, said = (whole: Strings): Strings => whole): Promise<void> {
+  current = said(await of(language).whole());
 }
 
 /** The words in the language that was fetched. */

@@ -1,8 +1,8 @@
 /** Taking a policy into use, and what is said of it. */
 
 import { byId } from "./dom";
-import type { Session } from "./session";
 import { say } from "./strings";
+import type { Subject } from "./subject";
 import { problemLine } from "./words";
 
 export function tell(text: string): void {
@@ -11,7 +11,7 @@ export function tell(text: string): void {
 
 /** Take a policy, which takes the place of the one that is there only if it can be read. */
 export async function take(
-  session: Session,
+  subject: Subject,
   policy: () => Promise<string>,
   done: string,
   taken: () => void,
@@ -19,7 +19,7 @@ export async function take(
   try {
     const text = await policy();
     taken();
-    await session.accept(text);
+    await subject.accept(text);
     tell(done);
   } catch (error) {
     tell(say().notTaken(problemLine(error)));

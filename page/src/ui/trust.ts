@@ -5,12 +5,13 @@ import { askBack, loweredText } from "./confirm";
 import { byId, code, el, put } from "./dom";
 import { type Lowered, historyOf, isWary, lowered, noteVerdict, remember } from "./guard";
 import { accepting } from "./judge";
-import type { Session } from "./session";
 import { keepSource } from "./source";
 import type { State } from "./state";
 import { say } from "./strings";
+import type { Subject } from "./subject";
 import { take, tell } from "./taking";
 import { rowName, rowWords, worstFirst } from "./words";
+import { part } from "../verifier/parts";
 
 let shown = "";
 
@@ -21,39 +22,39 @@ function openOf({ phase, policy, rows }: State): readonly Row[] {
 }
 
 /** Show the decision and its rows, changed ones first. What a person has chosen stays while the same is reported. */
-export function showTrust(session: Session): void {
-  const { state } = session;
+export function showTrust(subject: Subject): void {
+  const { state } = subject;
   const { accept, acceptChange, each } = say();
   const told = JSON.stringify([state.rows, state.phase]);
   if (shown === told) return;
   shown = told;
-  noteVerdict(session.memory, state);
+  noteVerdict(subject.memory, state);
   const open = openOf(state);
   const place = byId("each", HTMLDetailsElement);
   place.hidden = !state.rows.length;
   place.open = false;
   byId("each-name").textContent = each(state.rows.length);
-  put(byId("trust"), ...rowsOf(session, open));
+  put(byId("trust"), ...rowsOf(subject, open));
   const button = el(
     "button",
-    { id: "accept", class: "primary", click: () => confirmAll(session, open) },
+    { id: "accept", class: "primary", click: () => confirmAll(subject, open) },
     state.policy ? acceptChange : accept,
   );
   put(byId("decide"), open.length > 0 && button);
 }
 
-function rowsOf(session: Session, open: readonly Row[]): Node[] {
+function rowsOf(subject: Subject, open: readonly Row[]): Node[] {
   const { nothingVerified, tickAll, use } = say();
-  const rows = worstFirst(session.state.rows);
+  const rows = worstFirst(subject.state.rows);
   if (!rows.length) return [el("p", {}, nothingVerified)];
-  const less = new Map(lowered(open, historyOf(session.memory)).map((one) => [one.row.id, one]));
+  const less = new Map(lowered(open, historyOf(subject.memory)).map((one) => [one.row.id, one]));
   const buttons = [
     open.length > 1 && el("button", { id: "tick", click: () => confirmTicks(open) }, tickAll),
-    open.length > 0 && el("button", { id: "use", click: () => acceptTicked(session, open) }, use),
+    open.length > 0 && el("button", { id: "use", click: () => acceptTicked(subject, open) }, use),
   ];
   const list = el("ul", { id: "rows" }, ...rows.map((row) => rowOf(row, open, less.get(row.id))));
-  const result = session.state.result;
-  if (result) void showAges(list, rows, result);
+  const result = subject.state.result;
+  if (result) void part(import("./ages")).then(({ showAges }) => showAges(list, rows, result));
   return [list, el("p", {}, ...buttons)];
 }
 
@@ -96,32 +97,6 @@ function decisionOf(row: Row): HTMLElement {
   return el("p", { class: "choice" }, el("label", {}, box, ` ${trust}`, only), choice);
 }
 
-/** How old firmware is, and what later levels of it fixed, from the table of bulletins. */
-async function showAges(list: HTMLElement, rows: readonly Row[], result: NonNullable<State["result"]>): Promise<void> {
-  const kinds: Readonly<Record<string, RegExp>> = {
-    "snp.tcb": /snp/,
-    "tdx.module": /tdx/,
-    "gpu.driver_versions": /gpu/,
-    "gpu.vbios_versions": /gpu/,
-  };
-  const { firmwareAges } = await import("../policy/firmware");
-  const { firmwareAge } = say();
-  for (const { id } of rows) {
-    const kind = kinds[id];
-    const part = /driver|vbios/.exec(id)?.[0];
-    const ages = kind ? firmwareAges(result, kind).filter(({ component }) => !part || component === part) : [];
-    const texts = ages.flatMap(({ component, found, since, later }) => [
-      since
-        ? firmwareAge.since(component, found, since.published, since.advisory)
-        : firmwareAge.unknown(component, found),
-      ...later.map(({ level, fixes, published }) => firmwareAge.later(component, level, fixes, published)),
-    ]);
-    if (ages.length && ages.every(({ later }) => !later.length)) texts.push(firmwareAge.current);
-    const place = [...list.children].find((child) => child.id === `row ${id}`);
-    if (texts.length) place?.append(el("ul", { class: "ages" }, ...texts.map((text) => el("li", {}, text))));
-  }
-}
-
 // -- accepting
 
 const box = (id: string): HTMLInputElement => byId(`trust ${id}`, HTMLInputElement);
@@ -151,51 +126,51 @@ function confirmTicks(open: readonly Row[]): void {
   });
 }
 
-function acceptTicked(session: Session, open: readonly Row[]): void {
+function acceptTicked(subject: Subject, open: readonly Row[]): void {
   const left = open.filter(({ id }) => !box(id).checked);
   if (left.length) {
     tell(say().notYet(left.map(rowName).join(", ")));
     box(left[0]!.id).focus();
     return;
   }
-  if (guarded(session, open).mustType) confirmAll(session, open);
-  else void accept(session, open);
+  if (guarded(subject, open).mustType) confirmAll(subject, open);
+  else void accept(subject, open);
 }
 
 /** What is less than before; from red back to green leads only the typed word. */
-function guarded(session: Session, open: readonly Row[]): { less: readonly Lowered[]; mustType: boolean } {
-  const less = lowered(open, historyOf(session.memory));
-  return { less, mustType: less.length > 0 || isWary(session.memory) };
+function guarded(subject: Subject, open: readonly Row[]): { less: readonly Lowered[]; mustType: boolean } {
+  const less = lowered(open, historyOf(subject.memory));
+  return { less, mustType: less.length > 0 || isWary(subject.memory) };
 }
 
-function confirmAll(session: Session, open: readonly Row[]): void {
+function confirmAll(subject: Subject, open: readonly Row[]): void {
   const { confirm } = say();
   askBack(byId("decide"), open, {
     title: open.length > 3 ? confirm.title(open.length) : confirm.titleFew,
     yes: confirm.yes,
-    ...guarded(session, open),
-    done: () => void accept(session, open),
+    ...guarded(subject, open),
+    done: () => void accept(subject, open),
     each: () => {
       shown = "";
-      showTrust(session);
+      showTrust(subject);
       openEach();
     },
   });
 }
 
-async function accept(session: Session, chosen: readonly Row[]): Promise<void> {
-  const { result, at } = session.state;
+async function accept(subject: Subject, chosen: readonly Row[]): Promise<void> {
+  const { result, at } = subject.state;
   if (!result || at === undefined) return;
   const kindOf = ({ id, kinds }: Row): Choice =>
     kinds.length > 1 ? (byId(`kind ${id}`, HTMLSelectElement).value as Choice) : (kinds[0] ?? "exact");
   const choices = Object.fromEntries(chosen.map((row) => [row.id, kindOf(row)]));
   await take(
-    session,
-    () => accepting(result, choices, session.memory.get("policy"), at),
+    subject,
+    () => accepting(result, choices, subject.memory.get("policy"), at),
     say().taken,
     () => {
-      remember(session.memory, chosen, at);
-      keepSource(session.memory, { by: "here", at });
+      remember(subject.memory, chosen, at);
+      keepSource(subject.memory, { by: "here", at });
     },
   );
 }

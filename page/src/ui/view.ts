@@ -62,6 +62,8 @@ export function show(session: Session): void {
       () => undefined,
     );
   }
+  // Without it there is no history, and everything else is as it is.
+  void import("./alone/keeping").then(({ keep }) => keep(session)).catch(() => undefined);
   follow(shown, state.phase);
   shown = state.phase;
 }

@@ -44,7 +44,7 @@ const MAX_CERTIFICATES = 64;
 const PEM_BEGIN = /(?:^|\n)-----BEGIN /;
 
 /** The form of a file. */
-type Form =
+export type Form =
   | "cpu"
   | "envelope"
   | "hcl"
@@ -88,10 +88,12 @@ function u32(data: Bytes, at: number): number {
 /** True if it begins as an SNP report does, and not as an event log. */
 function hasVersion(data: Bytes): boolean {
   const version = u32(data, 0);
-  const isEventLog =
-    latin1(data.subarray(4, 28)) === "\x03".padEnd(24, "\0") && latin1(data.subarray(32, 48)) === "Spec ID Event03\0";
-  return version > 0 && version < 256 && !isEventLog;
+  return version > 0 && version < 256 && !isEventLog(data);
 }
+
+/** True if it begins as an event log of the TCG's does. */
+export const isEventLog = (data: Bytes): boolean =>
+  latin1(data.subarray(4, 28)) === "\x03".padEnd(24, "\0") && latin1(data.subarray(32, 48)) === "Spec ID Event03\0";
 
 function isTable(data: Bytes): boolean {
   return beginsTable(data) || (data.length >= 24 && isZero(data));
@@ -267,6 +269,14 @@ function beginsWith(data: Bytes, leaf: Certificate): boolean {
   if (derKind(data)) return true;
   const [first] = readPemBlocks(latin1(data));
   return first !== undefined && equal(first.content, leaf.der);
+}
+
+/** The form of one file, which need not be evidence without others. */
+export async function formOf(file: NamedBytes): Promise<Form> {
+  const content = await recognise(file);
+  if (content.form !== "certificates") return content.form;
+  const read = await certificateFile(content, file.name, nothingFound());
+  return read instanceof AttestError ? content.form : read.form;
 }
 
 // -- files together

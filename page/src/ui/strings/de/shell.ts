@@ -32,6 +32,7 @@ export const shell: Shell = {
     state: "Zustand",
     facts: "Fünf Tatsachen",
     notShown: "Was das nicht zeigt",
+    history: "Was dieser Browser angenommen hat",
     log: "Fragen und Antworten",
     uploads: "Hochgeladene Dokumente",
     command: "Befehl",

@@ -31,6 +31,7 @@ export const shell = {
     state: "State",
     facts: "Five facts",
     notShown: "What this does not show",
+    history: "What this browser accepted",
     log: "Questions and answers",
     uploads: "Uploads",
     command: "Command",

@@ -32,6 +32,7 @@ export const shell: Shell = {
     state: "État",
     facts: "Cinq faits",
     notShown: "Ce que cela ne montre pas",
+    history: "Ce que ce navigateur a accepté",
     log: "Questions et réponses",
     uploads: "Documents envoyés",
     command: "Commande",

@@ -1,1 +1,0 @@
-import{a as o}from"./chunk-CGPR5GKF.js";import"./chunk-LFMNCWCC.js";import"./chunk-TKYTQGNF.js";import"./chunk-OE4XUPDR.js";import"./chunk-RTSRZ7JH.js";import"./chunk-OPJ427D7.js";import"./chunk-62K4QL3X.js";import"./chunk-C4DFJ47C.js";export{o as loadPolicy};

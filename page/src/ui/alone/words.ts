@@ -1,0 +1,47 @@
+/** Words of the page without a service, and of the history; fetched alone. */
+
+import { part } from "../../verifier/parts";
+import type { Strings } from "../strings";
+import type { Alone } from "../strings/en/alone";
+
+export type { Alone } from "../strings/en/alone";
+
+const LANGUAGES: Readonly<Record<string, () => Promise<Alone>>> = {
+  en: async () => (await part(import("../strings/en/alone"))).alone,
+  de: async () => (await part(import("../strings/de/alone"))).alone,
+  fr: async () => (await part(import("../strings/fr/alone"))).alone,
+};
+
+let current: Alone | undefined;
+
+/** Fetch the words in one of the languages of the page. */
+export async function wordsIn(language: string): Promise<Alone> {
+  current ??= await (LANGUAGES[language] ?? LANGUAGES.en!)();
+  return current;
+}
+
+/** The words that were fetched. */
+export function words(): Alone {
+  if (!current) throw new TypeError("no words were fetched");
+  return current;
+}
+
+/** What a page about files says in place of what it says of a service. */
+export function aboutFiles(whole: Strings): Strings {
+  const { chain, pending, problem, now, doNotRely, states, ...instead } = words().instead;
+  const kinds = Object.entries(whole.problems).map(([kind, [what, todo]]) => {
+    const name = kind as keyof typeof now;
+    return [kind, [problem[name] ?? what, ofThePage.includes(kind) ? todo : (now[name] ?? doNotRely)]];
+  });
+  return {
+    ...whole,
+    ...instead,
+    states: { ...whole.states, ...states },
+    chain: { ...whole.chain, ...chain },
+    facts: { ...whole.facts, pending },
+    problems: Object.fromEntries(kinds) as Strings["problems"],
+  };
+}
+
+/** Problems that are not about evidence. */
+const ofThePage = ["insecure", "reload", "defect", "policy", "references"];
