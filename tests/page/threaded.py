@@ -11,7 +11,6 @@ from typing import Any
 from playwright import sync_api
 from playwright.sync_api import Locator
 
-
 # A busy machine takes its time; only a failure takes all of it.
 sync_api.expect.set_options(timeout=60_000)
 
