@@ -1,4 +1,4 @@
-"""Every code block of README and docs/ runs in reading order, or says why it does not and is parsed."""
+"""Every code block of README and docs/ runs in reading order, or says what runs it."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 
 from tests.conftest import REPOSITORY
 from tests.documentation import programs
-from tests.documentation.blocks import Block, blocks_of
+from tests.documentation.blocks import PAGES, Block, blocks_of
 from tests.documentation.pages import names_of, run_page
 from tests.documentation.parsing import require_parsed
 from tests.documentation.warm_commands import warm_commands
@@ -26,7 +26,6 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(REPOSITORY))
 
 
-PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 ELSEWHERE = {
     "docs/administration.md": "tests/kms/test_administration_page.py",
     "docs/channel.md": "tests/channel/test_documentation.py",
@@ -59,6 +58,47 @@ def test_the_commands_of_a_block_that_does_not_run_exist(name: str, block: Block
     require_parsed(block)
 
 
+CODE = [(name_of(page), block) for page in PAGES for block in blocks_of(page) if block.is_code]
+
+
+def test_no_block_of_commands_is_a_form() -> None:
+    assert [(name, block.line) for name, block in CODE if block.kind == "synopsis" or block.is_form] == []
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "attest verify INPUT... [OPTIONS]\n",
+        "attest key get KEY (--out FILE | --out-fd N)\n",
+        "attest docs --serve [--port N]\n",
+        "attest run [--key NAME=KEY]... -- COMMAND...\n",
+    ],
+)
+def test_a_form_is_told_by_its_marks(form: str) -> None:
+    assert Block(line=1, language="bash", text=form, kind=None, said=None).is_form
+
+
+def command_lines(block: Block) -> list[str]:
+    """Return the lines of a block without comments and prompts."""
+    lines = [re.sub(r"\s+#.*$", "", line).removeprefix("$ ") for line in block.text.splitlines()]
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+SCRIPT = ".ci/run"
+"""What CI runs; it cannot be started from a test, so that each line of a block is one of its own."""
+ELSEWHERE_RUN = [(name, block) for name, block in CODE if block.kind == "run by"]
+
+
+@pytest.mark.parametrize(("name", "block"), ELSEWHERE_RUN, ids=lambda one: one if isinstance(one, str) else one.line)
+def test_what_runs_a_block_takes_it_from_its_page(name: str, block: Block) -> None:
+    assert block.said, f"{name}, line {block.line}: say what runs it"
+    text = (REPOSITORY / block.said).read_text(encoding="utf-8")
+    if block.said == SCRIPT:
+        assert [line for line in command_lines(block) if line not in map(str.strip, text.splitlines())] == []
+    else:
+        assert f'blocks_run_by("{block.said}")' in text
+
+
 @pytest.mark.parametrize(
     ("language", "text"),
     [
@@ -85,8 +125,10 @@ def counted() -> Counter[str]:
         for block in blocks_of(page):
             if block.runs:
                 found["run by `tests/documentation`" if name_of(page) in HERE else "run by a test of their page"] += 1
-            elif block.is_parsed:
-                found[f"parsed only: {block.said or 'the forms of a command'}"] += 1
+            elif block.kind == "run by":
+                found[f"run by `{block.said}`"] += 1
+            elif block.is_parsed and block.is_code:
+                found[f"parsed only: {block.said}"] += 1
     return found
 
 
