@@ -43,14 +43,18 @@ def commands_of(block: Block, *, prelude: str = "") -> Iterator[Command]:
         prelude: what a program has before its first line.
     """
     if block.kind == "file":
-        yield Command(block.line, f"cat > {shlex.quote(str(block.said))} <<'{MARK}'\n{block.text}{MARK}")
+        yield Command(block.line, f"cat > {shlex.quote(str(block.said))} <<{_end(block)}\n{block.text}{MARK}")
     elif block.language == "console":
         yield from _shown(block)
     elif block.language == "python":
-        end = MARK if "${" in block.text else f"'{MARK}'"  # a value of the shell stands for a placeholder
-        yield Command(block.line, f"python - <<{end}\n{prelude}{block.text}{MARK}")
+        yield Command(block.line, f"python - <<{_end(block)}\n{prelude}{block.text}{MARK}")
     else:
         yield Command(block.line, f"set -euo pipefail\n{block.text}set +euo pipefail")
+
+
+def _end(block: Block) -> str:
+    """Return the end of a block as a document of the shell, whose own values may stand for placeholders."""
+    return MARK if "${" in block.text else f"'{MARK}'"
 
 
 def commands_of_page(page: Path) -> Iterator[Command]:

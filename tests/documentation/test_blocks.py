@@ -20,6 +20,7 @@ from tests.documentation.blocks import PAGES, Block, blocks_of
 from tests.documentation.pages import names_of, run_page
 from tests.documentation.parsing import require_parsed
 from tests.documentation.warm_commands import warm_commands
+from tests.kms.postgres import running_server
 
 
 def name_of(page: Path) -> str:
@@ -27,7 +28,6 @@ def name_of(page: Path) -> str:
 
 
 ELSEWHERE = {
-    "docs/administration.md": "tests/kms/test_administration_page.py",
     "docs/channel.md": "tests/channel/test_documentation.py",
     "docs/cookbook.md": "tests/examples/test_cookbook.py",
     "docs/first-hour.md": "tests/packaging/test_installation.py",
@@ -183,11 +183,20 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield path
 
 
+@pytest.fixture
+def database() -> Iterator[dict[str, str]]:
+    """What names a PostgreSQL server, whose administrator the reader is; the service has to give its password."""
+    with running_server(owner="postgres", rules="local all kms scram-sha-256\nlocal all all trust\n") as server:
+        yield {"PGHOST": str(server.folder), "PGUSER": server.owner}
+
+
 @pytest.mark.loopback
 @pytest.mark.parametrize("name", HERE)
 def test_a_page_runs_from_its_first_block_to_its_last(
     name: str, tmp_path: Path, warm: Path, made: Path, request: pytest.FixtureRequest
 ) -> None:
-    if any("recorded" in (block.said or "") for block in blocks_of(REPOSITORY / name) if block.kind == "with"):
+    needed = " ".join(block.said or "" for block in blocks_of(REPOSITORY / name) if block.kind == "with")
+    if "recorded" in needed:
         request.getfixturevalue("vectors_dir")
-    run_page(name, folder=tmp_path, warm=warm, made=made)
+    more = request.getfixturevalue("database") if "a PostgreSQL server" in needed else {}
+    run_page(name, folder=tmp_path, warm=warm, made=made, more=more)
