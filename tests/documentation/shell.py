@@ -6,11 +6,13 @@ import shlex
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.conftest import REPOSITORY
 from tests.documentation.blocks import Block, blocks_of
 
 MARK = "\x1e"
@@ -107,6 +109,26 @@ def run(
     last, code = commands[len(got) - 1], shell.returncode
     assert len(got) == len(commands), f"line {last.line}: ended with {code}\n{last.text}\n" + "\n".join(got[-1])
     return list(zip(commands, got, strict=True))
+
+
+def run_script(script: str, *, folder: Path, timeout: float = 200) -> str:
+    """Run commands as a reader's shell does, with the commands of this checkout, and return what they print."""
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=folder,
+        env={name: value for name, value in os.environ.items() if not name.startswith("COV")}
+        | {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(REPOSITORY),
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert done.returncode == 0, (script, done)
+    return done.stdout
 
 
 def require_shown(command: Command, got: list[str]) -> None:
