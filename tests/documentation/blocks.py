@@ -91,3 +91,9 @@ def blocks_run_by(test: str) -> Iterator[tuple[Path, Block]]:
         for block in blocks_of(page):
             if (block.kind, block.said) == ("run by", test):
                 yield page, block
+
+
+def command_lines(block: Block) -> list[str]:
+    """Return the lines of a block of commands without prompts and comments."""
+    lines = [re.sub(r"\s+#.*$", "", line).removeprefix("$ ") for line in block.text.splitlines()]
+    return [line for line in lines if line and not line.startswith("#")]

@@ -111,17 +111,24 @@ def run(
     return list(zip(commands, got, strict=True))
 
 
-def run_script(script: str, *, folder: Path, timeout: float = 200) -> str:
-    """Run commands as a reader's shell does, with the commands of this checkout, and return what they print."""
+def shell_environment() -> dict[str, str]:
+    """Return the environment of a shell with the commands of this checkout, which no `make` has started."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("COV", "MAKE", "MFLAGS"))}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return kept | {"PATH": path, "PYTHONPATH": str(REPOSITORY)}
+
+
+def run_script(script: str, *, folder: Path, typed: str = "", timeout: float = 200) -> str:
+    """Run commands as a reader's shell does, and return what they print.
+
+    Args:
+        typed: what the reader enters.
+    """
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],
         cwd=folder,
-        env={name: value for name, value in os.environ.items() if not name.startswith("COV")}
-        | {
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": str(REPOSITORY),
-        },
-        stdin=subprocess.DEVNULL,
+        env=shell_environment(),
+        input=typed,
         capture_output=True,
         text=True,
         timeout=timeout,

@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 
 from tests.conftest import REPOSITORY
 from tests.documentation import programs
-from tests.documentation.blocks import PAGES, Block, blocks_of
+from tests.documentation.blocks import PAGES, Block, blocks_of, command_lines
 from tests.documentation.pages import names_of, run_page
 from tests.documentation.parsing import require_parsed
 from tests.documentation.warm_commands import warm_commands
@@ -76,12 +76,6 @@ def test_no_block_of_commands_is_a_form() -> None:
 )
 def test_a_form_is_told_by_its_marks(form: str) -> None:
     assert Block(line=1, language="bash", text=form, kind=None, said=None).is_form
-
-
-def command_lines(block: Block) -> list[str]:
-    """Return the lines of a block without comments and prompts."""
-    lines = [re.sub(r"\s+#.*$", "", line).removeprefix("$ ") for line in block.text.splitlines()]
-    return [line for line in lines if line and not line.startswith("#")]
 
 
 SCRIPT = ".ci/run"
