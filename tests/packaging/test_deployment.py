@@ -1,13 +1,16 @@
 """The blocks of the pages that change their host, on a root file system that is thrown away."""
 
 import os
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import REPOSITORY
 from tests.documentation.blocks import Block, blocks_of, blocks_run_by
-from tests.documentation.shell import commands_of, free_port
+from tests.documentation.shell import commands_of, free_port, run_script
 from tests.packaging.throwaway_root import checkout, missing, run_in_throwaway_root
 
 pytestmark = [pytest.mark.registry, pytest.mark.timeout(600)]
@@ -50,6 +53,39 @@ def test_systemd_starts_the_service_as_the_page_installs_it() -> None:
         said = run_in_throwaway_root(script, folder=folder, booted=True)
     assert said.splitlines()[-3:] == ["enabled", "kms", "success"], said
     assert not Path("/opt/kms").exists()
+
+
+BASE = "localhost/python:bookworm"
+"""Base image of `deploy/image/base`; the page's is in a registry."""
+
+
+def podman_as_docker() -> str:
+    """Return shell functions for it, with the machine's certificates and network; skip where images cannot be built."""
+    reason = None if os.geteuid() == 0 else "building an image here takes root"
+    if shutil.which("podman") is None:
+        reason = "there is no podman here"
+    elif subprocess.run(["podman", "image", "exists", BASE], check=False).returncode != 0:
+        reason = f"there is no image {BASE} (deploy/image/base)"
+    if reason is not None:
+        assert os.environ.get("ATTEST_REQUIRE_IMAGE") != "1", reason
+        pytest.skip(reason)
+    return (
+        'docker() { local verb=$1; shift; podman "$verb" --isolation chroot --network host '
+        '--volume /etc/ssl/certs:/etc/ssl/certs:ro "$@"; }\n'
+    )
+
+
+def test_an_image_is_built_as_the_page_says(tmp_path: Path) -> None:
+    docker, tag = podman_as_docker(), f"localhost/kms-page-{os.getpid()}"
+    text = block_with("deployment.md", "docker build").text.replace("--tag kms", f"--quiet --tag {tag}")
+    text = re.sub(r"PYTHON=\S+", f"PYTHON={BASE}", text)
+    ended = f"podman image rm --force {tag} > /dev/null"
+    with checkout() as folder:
+        run_script(f"{docker}{text}", folder=folder, timeout=500)
+    made = run_script(
+        f"podman image inspect --format '{{{{.User}}}} {{{{.Config.Entrypoint}}}}' {tag}; {ended}", folder=tmp_path
+    )
+    assert made == "65532:65532 [/opt/kms/bin/kms]\n"
 
 
 def test_what_a_tpm_needs_is_installed_as_the_page_says() -> None:
