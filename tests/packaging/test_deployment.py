@@ -70,7 +70,7 @@ def podman_as_docker() -> str:
         assert os.environ.get("ATTEST_REQUIRE_IMAGE") != "1", reason
         pytest.skip(reason)
     return (
-        'docker() { local verb=$1; shift; podman "$verb" --isolation chroot --network host '
+        'docker() { local verb=$1; shift; podman "$verb" --isolation chroot --network host --layers=false '
         '--volume /etc/ssl/certs:/etc/ssl/certs:ro "$@"; }\n'
     )
 
