@@ -230,7 +230,8 @@ def blocks_of(name: str) -> str:
 def in_a_checkout(script: str) -> str:
     """Run commands of a reader who has a checkout and nothing else."""
     version = interpreter(HERE)
-    own = f'python3() {{ {version} "$@"; }}; unset PYTHONPATH PIP_FIND_LINKS; PATH=${{PATH#*:}}\n'  # no .venv of ours
+    own = f'python3() {{ {version} "$@"; }}; unset PYTHONPATH; PATH=${{PATH#*:}}\n'  # without our environment
+    own += "export PIP_NO_COMPILE=1 PIP_QUIET=1\n"
     with checkout() as folder:
         return run_script(own + script, folder=folder, timeout=500)
 

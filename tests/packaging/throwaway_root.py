@@ -36,8 +36,9 @@ def checkout() -> Iterator[Path]:
 def run_in_throwaway_root(script: str, *, folder: Path, booted: bool = False, timeout: float = 400) -> str:
     """Run commands as root in a folder, with systemd if ``booted``, and return what they print."""
     kept = {name: value for name, value in os.environ.items() if name.startswith(_KEPT)}
-    exports = (f"export {name}={shlex.quote(value)}\n" for name, value in {**kept, "PATH": PATH}.items())
-    (folder / "script").write_text("".join((*exports, "export HOME=/root LC_ALL=C.UTF-8\n", script)), encoding="utf-8")
+    known = {**kept, "PATH": PATH, "HOME": "/root", "LC_ALL": "C.UTF-8", "PIP_QUIET": "1"}
+    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in known.items())
+    (folder / "script").write_text(exports + script, encoding="utf-8")
     done = subprocess.run(
         [*UNSHARE, "bash", str(START), str(folder), "script"],
         env=os.environ | {"BOOTED": str(int(booted))},
