@@ -24,6 +24,8 @@ from tests.rag_demo.documents.samples import pdf
 pytestmark = [pytest.mark.loopback, pytest.mark.timeout(300)]
 BLOCKS = [(page.name, block) for page, block in blocks_run_by("tests/rag_demo/demo/test_pages.py")]
 MADE = [line for _, block in BLOCKS for line in command_lines(block) if line.startswith("make ")]
+INSTALLED = 'make() { command make --old-file=.venv/.installed-run --old-file=.venv/.installed-model "$@"; }'
+"""It installs nothing into the environment of the tests that run beside this one."""
 GPUS = 2
 
 
@@ -71,7 +73,7 @@ def test_the_pages_show_these_commands_of_make_and_no_others() -> None:
 
 def test_make_demo_waits_for_ctrl_c_and_ends(tmp_path: Path) -> None:
     log = tmp_path / "said"
-    with running(f"TMPDIR={tmp_path} make demo", REPOSITORY, log) as process:
+    with running(f"{INSTALLED}; TMPDIR={tmp_path} make demo", REPOSITORY, log) as process:
         until(lambda: b"Ctrl-C" in log.read_bytes() or process.poll() is not None)
         os.killpg(process.pid, signal.SIGINT)
         process.wait(60)
@@ -80,7 +82,7 @@ def test_make_demo_waits_for_ctrl_c_and_ends(tmp_path: Path) -> None:
 
 
 def test_make_demo_with_the_script_has_every_expected_result(tmp_path: Path) -> None:
-    said = run_script(f"TMPDIR={tmp_path} make demo ARGS=--script", folder=REPOSITORY, timeout=280)
+    said = run_script(f"{INSTALLED}; TMPDIR={tmp_path} make demo ARGS=--script", folder=REPOSITORY, timeout=280)
     assert "every step had the expected result" in said
 
 
