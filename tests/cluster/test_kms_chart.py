@@ -6,6 +6,8 @@ import pytest
 
 from tests.cluster.charts import CHARTS, Namespace, pods_of, set_words, stated
 from tests.cluster.control_plane import Object, RefusedError
+from tests.documentation.blocks import blocks_run_by
+from tests.documentation.shell import run_script
 
 pytestmark = [pytest.mark.cluster, pytest.mark.loopback, pytest.mark.usefixtures("service_monitors")]
 Make = Callable[[str], Namespace]
@@ -44,6 +46,17 @@ def admitted(namespace: Namespace, objects: list[Object]) -> None:
     applied(namespace, objects)
     for pod in pods_of(objects):
         namespace.cluster.create(pod, namespace.name, dry_run=True)
+
+
+def test_the_command_of_the_page_installs_the_chart_and_upgrades_it(restricted: Namespace) -> None:
+    ((_, block),) = blocks_run_by("tests/cluster/test_kms_chart.py")
+    text = block.text.replace("--namespace kms", f"--namespace {restricted.name}").replace(
+        "sha256:…", "sha256:" + 64 * "0"
+    )
+    helm = f'helm() {{ "{restricted.helm}" --kubeconfig "{restricted.cluster.kubeconfig}" "$@"; }}'
+    for revision in (1, 2):
+        assert f"REVISION: {revision}" in run_script(f"{helm}\n{text}", folder=CHARTS.parents[1])
+    assert "Deployment" in {one["kind"] for one in restricted.installed("kms")}
 
 
 @variants

@@ -4,23 +4,29 @@ A block runs as it stands, in reading order. The language says what it is: `cons
 and `bash` commands, `python` a program; `text` and the formats of data do not run. A comment directly above a block
 changes that:
 
+* `<!-- run by: TEST -->`: the file TEST runs it, and takes it from the page with `blocks_run_by`;
 * `<!-- not run: reason -->`: it does not run here, and its commands are parsed;
-* `<!-- synopsis -->`: the forms that a command takes, which are parsed;
+* `<!-- synopsis -->`: `text` with the forms that a command takes, which are parsed;
 * `<!-- file: NAME -->`: the reader saves it under this name;
 * `<!-- with: NAME -->`: what a reader has there, which the function NAME of `settings.sh` makes.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.conftest import REPOSITORY
+
+PAGES = (REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md")))
 RUN = ("console", "sh", "bash", "python")
 DATA = ("text", "json", "toml", "yaml", "html", "js", "ini", "csv", "rego")
 _BLOCK = re.compile(
-    r"(?:^[ ]*<!-- (?P<kind>not run|synopsis|file|with)(?:: (?P<said>[^>\n]+?))? -->\n)?"
+    r"(?:^[ ]*<!-- (?P<kind>run by|not run|synopsis|file|with)(?:: (?P<said>[^>\n]+?))? -->\n)?"
     r"^[ ]*```(?P<language>\w*)\n(?P<text>.*?)^[ ]*```$",
     re.MULTILINE | re.DOTALL,
 )
+_FORM = re.compile(r"\[OPTIONS\]|(?<!\w)\[-{1,2}\w|\([-\w ]+ \| [-\w ]+\)|[A-Z\]]\.\.\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +45,24 @@ class Block:
     said: str | None
 
     @property
+    def is_code(self) -> bool:
+        """True if a reader would run it."""
+        return self.language in RUN and self.kind != "file"
+
+    @property
     def runs(self) -> bool:
-        """True if a reader would run it here."""
-        return self.language in RUN and self.kind in {None, "with"}
+        """True if it runs in its page's shell."""
+        return self.is_code and self.kind in {None, "with"}
 
     @property
     def is_parsed(self) -> bool:
         """True if its commands are parsed, and do not run."""
-        return self.language in RUN and self.kind in {"not run", "synopsis"}
+        return self.kind == "synopsis" or (self.is_code and self.kind == "not run")
+
+    @property
+    def is_form(self) -> bool:
+        """True if it has marks that only the forms of a command have."""
+        return _FORM.search(self.text) is not None
 
     @property
     def is_known(self) -> bool:
@@ -67,3 +83,17 @@ def blocks_of(page: Path) -> list[Block]:
         )
         for found in _BLOCK.finditer(text)
     ]
+
+
+def blocks_run_by(test: str) -> Iterator[tuple[Path, Block]]:
+    """Yield the pages' blocks that a file of the repository runs, each with its page, in reading order."""
+    for page in PAGES:
+        for block in blocks_of(page):
+            if (block.kind, block.said) == ("run by", test):
+                yield page, block
+
+
+def command_lines(block: Block) -> list[str]:
+    """Return the lines of a block of commands without prompts and comments."""
+    lines = [re.sub(r"\s+#.*$", "", line).removeprefix("$ ") for line in block.text.splitlines()]
+    return [line for line in lines if line and not line.startswith("#")]

@@ -50,8 +50,16 @@ def replaced(text: str, values: Mapping[str, str]) -> str:
     return re.sub(pattern, lambda found: values[found[0]], text)
 
 
-def run_page(name: str, *, folder: Path, warm: Path, made: Path) -> None:
-    """Run a page, and require what it shows."""
+def run_page(name: str, *, folder: Path, warm: Path, made: Path, more: Mapping[str, str]) -> None:
+    """Run a page, and require what it shows.
+
+    Args:
+        name: the page.
+        folder: the reader's.
+        warm: the socket of the warm commands.
+        made: what settings make once for all pages.
+        more: variables of the environment that name what the test started.
+    """
     shutil.copytree(REPOSITORY / "policies", folder / "policies")
     commands = [Command(0, f". {HERE / 'settings.sh'}"), *page_commands(name)]
     vectors = vectors_root()
@@ -65,6 +73,7 @@ def run_page(name: str, *, folder: Path, warm: Path, made: Path) -> None:
         "MADE": str(made),
         "WARM": f"{sys.executable} -I -S {CLIENT} {warm}",
         "VECTORS": "" if vectors is None else str(vectors),
+        **more,
     }
     for command, got in run(commands, folder=folder, env=env, timeout=240):
         require_shown(command, got)

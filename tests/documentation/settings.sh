@@ -168,6 +168,17 @@ a_service() { # with the key my-model
     IDENTITY=$(< identity)
     export KMS_CONFIG=$PWD/svc/kms.toml
 }
+this_service() { # which the page has made, with a listener for administrators
+    made evidence _evidence
+    cp "$MADE"/evidence/{policy.yaml,evidence.json} .
+    listening serve.log '^administration: .*[0-9]$' command kms serve --config svc/kms.toml --port 0 --admin-port 0
+    ADMIN=$(sed -n 's/^administration: .*:/localhost:/p' serve.log)
+}
+an_OIDC_issuer() { # whose certificate is of the page's authority
+    export SSL_CERT_FILE=$PWD/ca.crt
+    listening issuer.txt '^https:' python -m tests.kms.device_issuer server.crt server.key
+    ISSUER=$(< issuer.txt)
+}
 a_frozen_key() { # in a service of one person, who may lift a freeze alone
     a_service
     echo 'allow_thaw_by_one = true' >> svc/kms.toml
@@ -302,10 +313,14 @@ signed_reference_values() { # which the policy takes its measurement from
     sed -i '/^reference_values:/,/^      - "/d' policy.yaml
     printf 'references:\n  - {document: images, signers: ["%s"], at_least: 1, minimum_version: 3}\n' "$signer" >> policy.yaml
 }
-settings_of_a_service() {
+a_PostgreSQL_server() { # which the test starts; PGHOST and PGUSER name it
     rm -rf svc
     mkdir -m 0700 svc
-    printf 'origin = "kms.example/prod"\nkek_file = "kek"\ndatabase = "kms.db"\n' > svc/kms.toml
+    createuser() { printf 'correct horse\ncorrect horse\n' | command createuser "$@"; }
+}
+the_password_in_its_file() {
+    (umask 077 && echo 'correct horse' > svc/database-password)
+    chmod 600 svc/kms.toml
 }
 the_shell_fish() {
     mkdir -p ~/.config/fish/completions

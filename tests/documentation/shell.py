@@ -6,11 +6,13 @@ import shlex
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.conftest import REPOSITORY
 from tests.documentation.blocks import Block, blocks_of
 
 MARK = "\x1e"
@@ -43,14 +45,18 @@ def commands_of(block: Block, *, prelude: str = "") -> Iterator[Command]:
         prelude: what a program has before its first line.
     """
     if block.kind == "file":
-        yield Command(block.line, f"cat > {shlex.quote(str(block.said))} <<'{MARK}'\n{block.text}{MARK}")
+        yield Command(block.line, f"cat > {shlex.quote(str(block.said))} <<{_end(block)}\n{block.text}{MARK}")
     elif block.language == "console":
         yield from _shown(block)
     elif block.language == "python":
-        end = MARK if "${" in block.text else f"'{MARK}'"  # a value of the shell stands for a placeholder
-        yield Command(block.line, f"python - <<{end}\n{prelude}{block.text}{MARK}")
+        yield Command(block.line, f"python - <<{_end(block)}\n{prelude}{block.text}{MARK}")
     else:
         yield Command(block.line, f"set -euo pipefail\n{block.text}set +euo pipefail")
+
+
+def _end(block: Block) -> str:
+    """Return the end of a block as a document of the shell, whose own values may stand for placeholders."""
+    return MARK if "${" in block.text else f"'{MARK}'"
 
 
 def commands_of_page(page: Path) -> Iterator[Command]:
@@ -103,6 +109,33 @@ def run(
     last, code = commands[len(got) - 1], shell.returncode
     assert len(got) == len(commands), f"line {last.line}: ended with {code}\n{last.text}\n" + "\n".join(got[-1])
     return list(zip(commands, got, strict=True))
+
+
+def shell_environment() -> dict[str, str]:
+    """Return the environment of a shell with the commands of this checkout, which no `make` has started."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("COV", "MAKE", "MFLAGS"))}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return kept | {"PATH": path, "PYTHONPATH": str(REPOSITORY)}
+
+
+def run_script(script: str, *, folder: Path, typed: str = "", timeout: float = 200) -> str:
+    """Run commands as a reader's shell does, and return what they print.
+
+    Args:
+        typed: what the reader enters.
+    """
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=folder,
+        env=shell_environment(),
+        input=typed,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert done.returncode == 0, (script, done)
+    return done.stdout
 
 
 def require_shown(command: Command, got: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Every code block of README and docs/ runs in reading order, or says why it does not and is parsed."""
+"""Every code block of README and docs/ runs in reading order, or says what runs it."""
 
 import json
 import os
@@ -16,19 +16,18 @@ from ruamel.yaml import YAML
 
 from tests.conftest import REPOSITORY
 from tests.documentation import programs
-from tests.documentation.blocks import Block, blocks_of
+from tests.documentation.blocks import PAGES, Block, blocks_of, command_lines
 from tests.documentation.pages import names_of, run_page
 from tests.documentation.parsing import require_parsed
 from tests.documentation.warm_commands import warm_commands
+from tests.kms.postgres import running_server
 
 
 def name_of(page: Path) -> str:
     return str(page.relative_to(REPOSITORY))
 
 
-PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 ELSEWHERE = {
-    "docs/administration.md": "tests/kms/test_administration_page.py",
     "docs/channel.md": "tests/channel/test_documentation.py",
     "docs/cookbook.md": "tests/examples/test_cookbook.py",
     "docs/first-hour.md": "tests/packaging/test_installation.py",
@@ -39,6 +38,14 @@ ELSEWHERE = {
     "docs/tutorial-sealed-model.md": "tests/examples/test_tutorial.py",
 }
 """Pages that run against a service of their own, with the test that runs them."""
+READ = {
+    "docs/channel.md": {"python"},
+    "docs/cookbook.md": {"python", "sh"},
+    "docs/rag-embedding.md": {"python"},
+    "docs/sdk.md": {"python"},
+    "docs/sealed-files.md": {"python"},
+}
+"""The languages that such a test looks for, where it does not read every block."""
 HERE = [
     name_of(page) for page in PAGES if any(block.runs for block in blocks_of(page)) and name_of(page) not in ELSEWHERE
 ]
@@ -57,6 +64,41 @@ PARSED = [(name_of(page), block) for page in PAGES for block in blocks_of(page) 
 def test_the_commands_of_a_block_that_does_not_run_exist(name: str, block: Block) -> None:
     assert block.kind == "synopsis" or block.said, f"{name}, line {block.line}: say why"
     require_parsed(block)
+
+
+CODE = [(name_of(page), block) for page in PAGES for block in blocks_of(page) if block.is_code]
+
+
+def test_no_block_of_commands_is_a_form() -> None:
+    assert [(name, block.line) for name, block in CODE if block.kind == "synopsis" or block.is_form] == []
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "attest verify INPUT... [OPTIONS]\n",
+        "attest key get KEY (--out FILE | --out-fd N)\n",
+        "attest docs --serve [--port N]\n",
+        "attest run [--key NAME=KEY]... -- COMMAND...\n",
+    ],
+)
+def test_a_form_is_told_by_its_marks(form: str) -> None:
+    assert Block(line=1, language="bash", text=form, kind=None, said=None).is_form
+
+
+SCRIPT = ".ci/run"
+"""What CI runs; it cannot be started from a test, so that each line of a block is one of its own."""
+ELSEWHERE_RUN = [(name, block) for name, block in CODE if block.kind == "run by"]
+
+
+@pytest.mark.parametrize(("name", "block"), ELSEWHERE_RUN, ids=lambda one: one if isinstance(one, str) else one.line)
+def test_what_runs_a_block_takes_it_from_its_page(name: str, block: Block) -> None:
+    assert block.said, f"{name}, line {block.line}: say what runs it"
+    text = (REPOSITORY / block.said).read_text(encoding="utf-8")
+    if block.said == SCRIPT:
+        assert [line for line in command_lines(block) if line not in map(str.strip, text.splitlines())] == []
+    else:
+        assert f'blocks_run_by("{block.said}")' in text
 
 
 @pytest.mark.parametrize(
@@ -85,8 +127,10 @@ def counted() -> Counter[str]:
         for block in blocks_of(page):
             if block.runs:
                 found["run by `tests/documentation`" if name_of(page) in HERE else "run by a test of their page"] += 1
-            elif block.is_parsed:
-                found[f"parsed only: {block.said or 'the forms of a command'}"] += 1
+            elif block.kind == "run by":
+                found[f"run by `{block.said}`"] += 1
+            elif block.is_parsed and block.is_code:
+                found[f"parsed only: {block.said}"] += 1
     return found
 
 
@@ -116,6 +160,11 @@ def test_each_block_of_data_is_well_formed(page: Path) -> None:
             json.loads(block.text)
 
 
+@pytest.mark.parametrize("name", READ)
+def test_a_page_has_no_block_that_its_test_does_not_look_for(name: str) -> None:
+    assert {block.language for block in blocks_of(REPOSITORY / name) if block.runs} <= READ[name]
+
+
 def test_the_tests_that_run_pages_are_there() -> None:
     assert [path for path in ELSEWHERE.values() if not (REPOSITORY / path).is_file()] == []
 
@@ -141,11 +190,20 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield path
 
 
+@pytest.fixture
+def database() -> Iterator[dict[str, str]]:
+    """What names a PostgreSQL server, whose administrator the reader is; the service has to give its password."""
+    with running_server(owner="postgres", rules="local all kms scram-sha-256\nlocal all all trust\n") as server:
+        yield {"PGHOST": str(server.folder), "PGUSER": server.owner}
+
+
 @pytest.mark.loopback
 @pytest.mark.parametrize("name", HERE)
 def test_a_page_runs_from_its_first_block_to_its_last(
     name: str, tmp_path: Path, warm: Path, made: Path, request: pytest.FixtureRequest
 ) -> None:
-    if any("recorded" in (block.said or "") for block in blocks_of(REPOSITORY / name) if block.kind == "with"):
+    needed = " ".join(block.said or "" for block in blocks_of(REPOSITORY / name) if block.kind == "with")
+    if "recorded" in needed:
         request.getfixturevalue("vectors_dir")
-    run_page(name, folder=tmp_path, warm=warm, made=made)
+    more = request.getfixturevalue("database") if "a PostgreSQL server" in needed else {}
+    run_page(name, folder=tmp_path, warm=warm, made=made, more=more)

@@ -5,8 +5,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import tempfile
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -25,10 +23,12 @@ from attest.sealed import SealingNames, seal_directory, verify_directory
 from tests.agent.running import ME, Running
 from tests.agent.running import Place as AgentPlace
 from tests.conftest import REPOSITORY
+from tests.documentation.blocks import blocks_run_by
+from tests.documentation.shell import run_script
 from tests.examples.conftest import FILES, WEIGHTS
 from tests.kms.support import MATERIAL
 from tests.sealed.made import OWNER, private_pem, read_files
-from tests.sealed.test_oms import PEER, needs_peer, peer
+from tests.sealed.test_oms import PEER, needs_peer
 from tests.sealed_access.servers import Shelf, serving
 
 PAGE = REPOSITORY / "docs" / "cookbook.md"
@@ -42,22 +42,7 @@ class _StoppedError(Exception):
 
 def shell(folder: Path, script: str) -> str:
     """Run commands as a reader's shell does, `attest run` on a machine of the simulator."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script.replace("attest run", "attest simulate machine -- run")],
-        env=kept
-        | {
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": str(REPOSITORY),
-        },
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert done.returncode == 0, (script, done)
-    return done.stdout
+    return run_script(script.replace("attest run", "attest simulate machine -- run"), folder=folder)
 
 
 def interrupt_a_sealing(folder: Path) -> None:
@@ -172,11 +157,14 @@ class _Holding:
 
 
 @needs_peer
-def test_openssfs_own_command_verifies_as_the_recipe_says(model: Path) -> None:
-    (command,) = re.findall(r"^model_signing (.*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert peer("verify", model / "my-model.sealed", model / "my-model.sealed/model.sig", model / "owner.pub") == "ok"
-    ran = subprocess.run([str(PEER), "-m", "model_signing", *command.split()], cwd=model, check=False)
-    assert ran.returncode == 0
+@pytest.mark.parametrize("page", [PAGE, REPOSITORY / "docs" / "sealed-models.md"], ids=lambda page: page.name)
+def test_openssfs_own_command_verifies_as_the_page_says(model: Path, page: Path) -> None:
+    texts = [block.text for named, block in blocks_run_by("tests/examples/test_cookbook.py") if named == page]
+    assert len(texts) == 1
+    run_script(f'model_signing() {{ "{PEER}" -m model_signing "$@"; }}\n{texts[0]}', folder=model)
+    (model / "my-model.sealed" / "extra").write_bytes(b"x")
+    with pytest.raises(AssertionError, match="Extra files"):
+        run_script(f'model_signing() {{ "{PEER}" -m model_signing "$@"; }}\n{texts[0]}', folder=model)
 
 
 def test_a_recipe_stands_for_everything_that_the_list_names() -> None:

@@ -15,7 +15,6 @@ SERVICE, SERVER = "8750", "8760"
 
 
 @pytest.mark.loopback
-@pytest.mark.slow
 def test_every_command_of_the_tutorial_does_what_it_shows(tmp_path: Path) -> None:
     if not os.access("/dev/shm", os.W_OK):  # noqa: S108  that is what it is for
         pytest.skip("no tmpfs at /dev/shm here")

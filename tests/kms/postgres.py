@@ -59,6 +59,8 @@ class Server:
 
     folder: Path
     programs: Path
+    owner: str = USER
+    rules: str = _RULES
     made: set[str] = field(default_factory=set)
 
     def start(self) -> None:
@@ -70,8 +72,8 @@ class Server:
         self._run("pg_ctl", "stop", "-w", "-s", "-m", mode)
 
     def make(self) -> None:
-        self._run("initdb", "-U", USER, "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C.UTF-8")
-        (self.folder / "data" / "pg_hba.conf").write_text(_RULES, encoding="utf-8")
+        self._run("initdb", "-U", self.owner, "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C.UTF-8")
+        (self.folder / "data" / "pg_hba.conf").write_text(self.rules, encoding="utf-8")
 
     def url(self, database: str, user: str = USER) -> str:
         return f"postgresql://{user}@/{database}?host={self.folder}"
@@ -122,8 +124,13 @@ class Server:
 
 
 @contextmanager
-def running_server() -> Iterator[Server]:
-    """Start a server of this machine's programs in a new directory of a short name, and take both away in the end."""
+def running_server(owner: str = USER, rules: str = _RULES) -> Iterator[Server]:
+    """Start a server of this machine's programs in a new directory of a short name, and take both away in the end.
+
+    Args:
+        owner: the role that may do everything.
+        rules: pg_hba.conf.
+    """
     reason = missing()
     if reason is not None:
         if os.environ.get("ATTEST_REQUIRE_POSTGRES") == "1":
@@ -136,7 +143,7 @@ def running_server() -> Iterator[Server]:
         if os.geteuid() == 0:
             nobody = getpwnam("nobody")
             os.chown(folder, nobody.pw_uid, nobody.pw_gid)
-        server = Server(folder=folder, programs=programs)
+        server = Server(folder=folder, programs=programs, owner=owner, rules=rules)
         server.make()
         server.start()
         try:

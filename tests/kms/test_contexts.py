@@ -1,15 +1,7 @@
 """Contexts of ``kms``: which server a command administers, and sign-in by a browser (RFC 8628)."""
 
-import json
 import ssl
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qs
 
 import pytest
 
@@ -18,6 +10,7 @@ from attest.errors import AttestError, ConfigurationError
 from kms.cli.contexts_file import Context, ContextsFile, read_contexts, write_contexts
 from kms.cli.device_login import GRANT, Client, Prompt, sign_in
 from kms.domain.bounded_content import bounded_content
+from tests.kms.device_issuer import DeviceIssuer
 from tests.kms.oidc import OidcIssuer
 from tests.kms.test_administration import ALICE, CA, LOGIN, Site
 from tests.kms.test_cli import Shell, shell
@@ -165,58 +158,6 @@ class TestFile:
 
 
 # -- sign-in
-
-
-@dataclass
-class DeviceIssuer:
-    """An issuer that offers the device authorization grant; ``outcomes`` are its answers at the token endpoint."""
-
-    outcomes: list[tuple[int, dict[str, Any]]]
-    start: dict[str, Any] = field(default_factory=dict)
-    known: dict[str, Any] = field(default_factory=dict)
-    forms: list[tuple[str, dict[str, list[str]]]] = field(default_factory=list)
-    url: str = ""
-
-    @contextmanager
-    def served(self, context: ssl.SSLContext) -> Iterator[str]:
-        issuer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                start, tokens = f"{issuer.url}/device", f"{issuer.url}/t"
-                known = {"issuer": issuer.url, "device_authorization_endpoint": start, "token_endpoint": tokens}
-                self._answer(200, {**known, **issuer.known})
-
-            def do_POST(self) -> None:
-                form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-                issuer.forms.append((self.path, form))
-                if self.path == "/device":
-                    begun = {"device_code": "D", "user_code": "WDJB-MJHT", "verification_uri": f"{issuer.url}/go"}
-                    self._answer(200, {**begun, "expires_in": 60, "interval": 1, **issuer.start})
-                else:
-                    self._answer(*issuer.outcomes.pop(0))
-
-            def _answer(self, status: int, document: dict[str, Any]) -> None:
-                body = json.dumps({name: one for name, one in document.items() if one is not None}).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name in the base class
-                pass
-
-        server = HTTPServer(("127.0.0.1", 0), Handler)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        self.url = f"https://localhost:{server.server_address[1]}"
-        try:
-            yield self.url
-        finally:
-            server.shutdown()
-            thread.join()
-            server.server_close()
 
 
 @pytest.fixture(scope="module")

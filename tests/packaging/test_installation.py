@@ -15,9 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from attest import __version__
+from tests.documentation.blocks import blocks_run_by
 from tests.documentation.first_hour import PAGE, RECORDED
-from tests.documentation.shell import Command, commands_of_page, free_port, require_shown, run
+from tests.documentation.shell import Command, commands_of_page, free_port, require_shown, run, run_script
 from tests.packaging.documented_lines import documented_installations
+from tests.packaging.throwaway_root import checkout
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
@@ -216,6 +219,51 @@ def test_every_installation_of_the_documentation_works_from_a_checkout(
         text=True,
     )
     assert done.returncode == 0, done.stderr
+
+
+def blocks_of(name: str) -> str:
+    """Return the text of a page's blocks that install."""
+    found = blocks_run_by("tests/packaging/test_installation.py")
+    return "".join(block.text for page, block in found if page.name == name)
+
+
+def in_a_checkout(script: str) -> str:
+    """Run commands of a reader who has a checkout and nothing else."""
+    version = interpreter(HERE)
+    own = f'python3() {{ {version} "$@"; }}; unset PYTHONPATH; PATH=${{PATH#*:}}\n'  # without our environment
+    own += "export PIP_NO_COMPILE=1 PIP_QUIET=1\n"
+    with checkout() as folder:
+        return run_script(own + script, folder=folder, timeout=500)
+
+
+def test_a_checkout_is_installed_as_the_pages_say(archives: Archives) -> None:
+    script = [
+        blocks_of("getting-started.md"),
+        "attest --version",
+        "python3 -m venv own && . own/bin/activate",
+        blocks_of("installing.md"),
+        "kms --version",
+        "attest simulate anchors",
+        blocks_of("sealed-access.md"),
+        "python -c 'import fsspec, numpy'",
+        "command -v attest",
+    ]
+    said = in_a_checkout("\n".join(script))
+    assert f"attest {__version__}" in said
+    assert f"kms {__version__}" in said
+    assert said.rstrip().endswith("/own/bin/attest")
+
+
+def test_the_tutorial_is_begun_as_it_says(archives: Archives) -> None:
+    script = [
+        blocks_of("tutorial-sealed-model.md"),
+        "python -c 'import numpy, safetensors.numpy'",
+        "kms --version",
+        "pwd",
+    ]
+    said = in_a_checkout("\n".join(script))
+    assert f"kms {__version__}" in said
+    assert said.rstrip().endswith("/tutorial")
 
 
 @pytest.mark.loopback

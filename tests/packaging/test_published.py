@@ -19,6 +19,8 @@ from distribution.artifacts import build_artifacts
 from distribution.provenance import provenance
 from distribution.sbom import LOCK_FILES, write_sbom
 from distribution.shared_files import COMMANDS, man_pages
+from tests.documentation.blocks import blocks_run_by
+from tests.documentation.shell import run_script
 from tests.test_house import locked, tracked_files
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,10 +66,20 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Dist:
     return built(copied(base / "checkout", mode=0o644, at=EPOCH), base / "dist")
 
 
-def test_two_builds_give_the_same_bytes(dist: Dist, tmp_path: Path) -> None:
-    again = built(copied(tmp_path / "somewhere" / "else", mode=0o600, at=EPOCH + 86_400), tmp_path / "dist")
+def test_two_builds_give_the_same_bytes_and_are_compared_as_the_page_says(dist: Dist, tmp_path: Path) -> None:
+    ((_, block),) = blocks_run_by("tests/packaging/test_published.py")
+    again = copied(tmp_path / "somewhere" / "else", mode=0o600, at=EPOCH + 86_400)
     assert len(dist.digests) == 4
-    assert again.digests == dist.digests
+    sums = "".join(f"{digest}  {name}\n" for name, digest in dist.digests.items())
+    (again / "SHA256SUMS.of-theirs").write_text(sums)
+    (again / ".venv").symlink_to(ROOT / ".venv")
+    reader = [
+        "git init --quiet && git add . && git -c user.name=it -c user.email=it@it commit --quiet --message it",
+        f"export SOURCE_DATE_EPOCH={EPOCH}",
+        'make() { command make --old-file=.venv/.installed-dev --silent "$@"; }',  # it is installed
+    ]
+    said = run_script("\n".join([*reader, block.text]), folder=again)
+    assert [line for line in said.splitlines() if line.endswith(": OK")] == [f"{name}: OK" for name in dist.digests]
 
 
 def test_the_source_archive_builds_the_same_wheel(dist: Dist, tmp_path: Path) -> None:

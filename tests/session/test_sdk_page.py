@@ -4,6 +4,7 @@ import asyncio
 import re
 import sys
 import tomllib
+from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +15,8 @@ import attest
 from attest import load_policy
 from attest.clock import system_clock
 from attest.session.settings import VARIABLES, load_settings
+from tests.documentation.blocks import blocks_run_by
+from tests.documentation.shell import run_script
 from tests.kms.process import REPOSITORY, ServedProcess
 from tests.kms.support import MATERIAL
 from tests.session.serving import machine, url_of
@@ -60,6 +63,20 @@ def test_an_example_runs_as_it_stands(
         assert capsys.readouterr().out == "not with this image: policy.tdx.mr_td\n"
     if "session" in names and "with " not in code:
         names["session"].close()
+
+
+def test_a_program_gets_its_key_from_the_command_of_the_page(
+    tmp_path: Path, served: ServedProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ATTEST_KMS_URL", url_of(served))
+    monkeypatch.setenv("ATTEST_KMS_KEY", served.identity)
+    ((_, block),) = blocks_run_by("tests/session/test_sdk_page.py")
+    server = tmp_path / "server"
+    server.write_text('#!/bin/sh\nexec sha256sum "/proc/self/fd/$ATTEST_KEY_FD_MODEL"\n')
+    server.chmod(0o755)
+    simulated = 'attest() { command attest simulate machine --kind tdx -- attest "$@"; }'
+    said = run_script(f"{simulated}\n{block.text}", folder=tmp_path)
+    assert said.startswith(f"{sha256(MATERIAL).hexdigest()}  ")
 
 
 def test_the_page_has_examples_and_every_setting() -> None:
