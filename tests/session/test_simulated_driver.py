@@ -138,6 +138,7 @@ def test_a_report_is_refused_once_the_machine_is_gone(tmp_path: Path) -> None:
         assert machine.stderr is not None
         assert machine.stdout.readline() == b"ready\n"
         machine.send_signal(signal.SIGKILL)
+        machine.wait()
         machine.stdin.close()
         assert machine.stdout.read() == b""
         assert b"NVMLError_Unknown" in machine.stderr.read()
