@@ -470,6 +470,7 @@ BY_HAND = re.compile(
 )
 BY_HAND_FOR_A_REASON = {
     "simulator/attest_simulator/machine_access.py": "the tree of a simulated machine, which goes when it ends",
+    "simulator/attest_simulator/nvidia/driver_library.py": "the folder of a simulated driver, which goes when it ends",
     "simulator/attest_simulator/kernel/mounts.py": "files of /proc that a write changes in place",
     "attest/nvsdk/worker.py": "runs in the interpreter of another SDK, in a folder that goes with it",
     "rag_demo/demo/owner.py": "the demonstration's own folder",
