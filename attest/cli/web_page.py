@@ -33,7 +33,7 @@ from attest.terminal.lazy_commands import ExampleCommand
     "--write",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Write the page without a service into this folder, and exit. Existing files of the page are replaced.",
+    help="Write the page without a service into this folder, and exit. An earlier version of it is replaced.",
 )
 @click.option("--digest", is_flag=True, help="Print the SHA-256 of the page's manifest, and exit.")
 def page(*, url: str | None, name: str | None, port: int, no_browser: bool, folder: Path | None, digest: bool) -> None:
@@ -64,13 +64,26 @@ def page(*, url: str | None, name: str | None, port: int, no_browser: bool, fold
 
 
 def _write(folder: Path) -> None:
-    from attest.files import output_errors, write_result
+    from attest.files import output_errors, require_absent, write_result
     from attest.page import evidence_page_files, page_digest
 
+    document = folder / "index.html"
+    if not _is_ours(document):
+        require_absent(document, hint="it is another page: name a folder of its own")
     with output_errors(str(folder)):
         folder.mkdir(parents=True, exist_ok=True)
     # The document last: it names its parts.
     for path, file in sorted(evidence_page_files().items(), reverse=True):
         write_result(folder / (path.removeprefix("/") or "index.html"), file.body, replace=True)
-    click.echo(f"page: {folder / 'index.html'}")
+    click.echo(f"page: {document}")
     click.echo(f"digest: {page_digest()}")
+
+
+def _is_ours(document: Path) -> bool:
+    """Return True for a page that an earlier ``--write`` left, of whatever version."""
+    from attest.named_files import read_bounded
+
+    try:
+        return b'src="evidence.js"' in read_bounded(document, 1 << 20)
+    except OSError:
+        return False

@@ -159,6 +159,9 @@ def test_the_page_without_a_service_is_written_as_files_for_any_host(tmp_path: P
         assert done.stdout == f"page: {folder / 'index.html'}\ndigest: {page_digest()}\n"
     written = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert written == {path[1:] or "index.html": file.body for path, file in evidence_page_files().items()}
+    (folder / "index.html").write_text("<title>Another page</title>")
+    done = CliRunner().invoke(cli, ["page", "--write", str(folder)])
+    assert (done.exit_code, (folder / "index.html").read_text()) == (2, "<title>Another page</title>")
     (tmp_path / "file").touch()
     for place in (tmp_path / "file", tmp_path / "file" / "within"):
         assert CliRunner().invoke(cli, ["page", "--write", str(place)]).exit_code == 2
