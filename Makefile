@@ -251,11 +251,13 @@ generated: $(DEV_STAMP) ## write the diagrams and the reference pages of docs/
 	$(BIN)/python -m documentation
 
 screenshots: $(DEV_STAMP) $(PAGE_STAMP) ## write pictures of the page's states, and those of docs/page.md
-	$(BIN)/python -m pytest tests/page/test_page_states.py tests/page/test_page_decision.py -q
+	$(BIN)/python -m pytest tests/page/test_page_states.py tests/page/test_page_decision.py tests/page/test_page_documents.py tests/page/test_evidence_page.py -q
 	cp build/screenshots/genuine-light-390.png docs/images/page-unknown.png
 	cp build/screenshots/genuine-trusted-light-390.png docs/images/page-trusted.png
 	cp build/screenshots/lowered-light-390.png docs/images/page-refused.png
 	cp build/screenshots/stopped-light-390.png docs/images/page-stopped.png
+	cp build/screenshots/documents-light-390.png docs/images/page-documents.png
+	cp build/screenshots/evidence-compared-390.png docs/images/page-compared.png
 
 page: $(PAGE_STAMP) ## build the page's bundles into attest/page/bundle
 	node page/build.mjs
