@@ -14,6 +14,7 @@ from sigstore.errors import Error as SigstoreError
 from sigstore.models import Bundle, TrustedRoot
 from sigstore.verify import Verifier
 from sigstore.verify.policy import Identity, OIDCIssuerV2, VerificationPolicy
+from sigstore_models.bundle.v1 import Bundle as BundleModel
 from sigstore_models.common.v1 import TimeRange
 from sigstore_models.rekor.v1 import TransparencyLogEntry
 from sigstore_models.trustroot.v1 import TrustedRoot as TrustMaterial
@@ -86,46 +87,46 @@ def verify_provenance(
             got="an empty text",
             hint="name the workflow or the person that signs, and the issuer of its tokens",
         )
-    bundle = _parse_bundle(data)
-    time = _time_of_log(bundle)
+    bundle, logged = _parse_bundle(data)
+    time = _time_of_log(logged)
     root = _root_at(trusted_root, time)
     payload = _verify(bundle, root, _Signer(identity=identity, issuer=issuer))
+    _require_checkpoint_size(logged)
     provenance = parse_statement(payload)
     _require_subject(provenance, subject)
-    inner = bundle.log_entry._inner  # noqa: SLF001  the library has no other way to the entry
-    entry = LogEntry(log=inner.log_id.key_id, index=inner.log_index, time=time)
+    entry = LogEntry(log=logged.log_id.key_id, index=logged.log_index, time=time)
     return VerifiedProvenance(provenance=provenance, identity=identity, issuer=issuer, entry=entry)
 
 
-def _parse_bundle(data: bytes) -> Bundle:
+def _parse_bundle(data: bytes) -> tuple[Bundle, TransparencyLogEntry]:
+    """Read a bundle for the library, which checks its parts, and its one log entry, which the library does not show."""
     if len(data) > MAX_BUNDLE_BYTES:
         raise _malformed(f"at most {MAX_BUNDLE_BYTES} bytes", "more")
     json_value(data, what="the bundle", most=_MAX_VALUES)
     try:
-        bundle = Bundle.from_json(data)
-        has_envelope = bundle._dsse_envelope is not None  # noqa: SLF001  as above
+        bundle, model = Bundle.from_json(data), BundleModel.from_json(data)
     except Exception as exc:  # over bytes that it cannot read, the library raises errors of many others
         raise _malformed("a bundle of Sigstore with one log entry, proof and checkpoint", _reason(exc)) from exc
-    inner = bundle._inner  # noqa: SLF001  as above
-    kind = bundle.log_entry._inner.kind_version  # noqa: SLF001  as above
-    if inner.media_type == _OLD_BUNDLE:
-        raise _unsupported(inner.media_type)
-    if not has_envelope:
+    envelope, entry = model.dsse_envelope, model.verification_material.tlog_entries[0]
+    if model.media_type == _OLD_BUNDLE:
+        raise _unsupported(model.media_type)
+    if envelope is None:
         raise _unsupported("a bundle without a DSSE envelope")
-    if (kind.kind, kind.version) != ("dsse", "0.0.1"):
-        raise _unsupported(f"a log entry of kind {kind.kind[:80]} {kind.version[:80]}")
-    return bundle
+    if len(envelope.signatures) != 1:
+        raise _malformed("an envelope with one signature", f"{len(envelope.signatures)} signatures")
+    if (kind := (entry.kind_version.kind, entry.kind_version.version)) != ("dsse", "0.0.1"):
+        raise _unsupported(f"a log entry of kind {kind[0][:80]!r} {kind[1][:80]!r}")
+    return bundle, entry
 
 
-def _time_of_log(bundle: Bundle) -> datetime:
+def _time_of_log(entry: TransparencyLogEntry) -> datetime:
     """Return the time of the entry, which the log's promise signs; it is a claim until the promise is verified."""
-    inner = bundle.log_entry._inner  # noqa: SLF001  as above
-    if not inner.integrated_time or inner.inclusion_promise is None:
+    if not entry.integrated_time or entry.inclusion_promise is None:
         raise _unsupported("a log entry without a signed time")
     try:
-        return datetime.fromtimestamp(inner.integrated_time, tz=UTC)
+        return datetime.fromtimestamp(entry.integrated_time, tz=UTC)
     except (ValueError, OverflowError, OSError) as exc:
-        raise _malformed("a time of the log", str(inner.integrated_time)) from exc
+        raise _malformed("a time of the log", str(entry.integrated_time)) from exc
 
 
 def _root_at(data: bytes, time: datetime) -> TrustedRoot:
@@ -168,14 +169,13 @@ def _verify(bundle: Bundle, root: TrustedRoot, signer: VerificationPolicy) -> by
         raise
     except Exception as exc:  # as above
         raise _not_verified(_reason(exc)) from exc
-    _require_checkpoint_size(bundle.log_entry._inner)  # noqa: SLF001  as above
     if media_type != STATEMENT_MEDIA_TYPE:
         raise UnsupportedError(
             "the envelope contains no in-toto statement",
             code="provenance-unsupported",
             field="dsseEnvelope.payloadType",
             expected=STATEMENT_MEDIA_TYPE,
-            got=media_type[:80],
+            got=repr(media_type[:80]),
             hint="give the bundle of the build's SLSA provenance",
         )
     return payload
