@@ -44,6 +44,7 @@ EXTRA_OF = MappingProxyType(
         "sentencex": "rag",
         "sevsnpmeasure": "cli",
         "signxml": "gpu",
+        "sigstore": "sigstore",
         "sqlalchemy": "kms",
         "sqlcipher3": "rag",
         "tokenizers": "rag",

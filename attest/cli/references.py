@@ -12,6 +12,7 @@ import click
 from attest.cli.documents import print_document
 from attest.cli.option_values import utc
 from attest.cli.options import VerificationOptions, question_options
+from attest.cli.references_verify import verify
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleGroup
 
@@ -35,7 +36,10 @@ MADE_SCHEMA = "attest.references-made/1"
     ),
 )
 def references() -> None:
-    """Make, convert and list documents of reference values, which policies name under 'references'."""
+    """Make, convert, list and verify documents of reference values, which policies name under 'references'."""
+
+
+references.add_command(verify)
 
 
 _VERSION = click.option(

@@ -136,6 +136,10 @@ a_machine_with_a_GPU() { # and the services of AMD and NVIDIA, which simulated o
     MACHINE=(--gpus 1)
     quietly attest collect evidence --nonce 541b6523f9446dcd170e67ac8171eb9226bee5e3f192de4900b74f0ef293500b -o envelope.json
 }
+a_document_that_a_workflow_built() {
+    python -m tests.provenance.built_document kata-images \
+        https://github.com/acme/images/.github/workflows/build.yml@refs/tags/v3.9 https://token.actions.githubusercontent.com
+}
 a_simulated_machine() {
     python() { command attest simulate machine -- python "$@"; }
 }

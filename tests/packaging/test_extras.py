@@ -1,5 +1,6 @@
 """What is an extra is not needed before it is used, and its absence is said in one line."""
 
+import json
 import subprocess
 import sys
 import tomllib
@@ -93,6 +94,24 @@ def test_without_the_engine_rego_names_its_extra(tmp_path: Path) -> None:
     assert refusal(python(WITHOUT.format(module="regopy"), *line, at=tmp_path)) == [
         "error: --rego: the Rego engine is not installed",
         "hint: pip install 'attest-kms[rego]', on glibc 2.34 or newer",
+    ]
+
+
+def test_without_the_library_provenance_names_its_extra(tmp_path: Path) -> None:
+    document = {
+        "schema": "attest.references/1",
+        "name": "fleet",
+        "version": 1,
+        "origin": "us",
+        "issued": "2026-01-01T00:00:00Z",
+        "expires": "2026-07-01T00:00:00Z",
+        "values": {"image": {"kind": "snp-measurement", "values": ["01" * 48]}},
+    }
+    (tmp_path / "it.json").write_text(json.dumps(document))
+    files = ("it.json", "--provenance", "b.json", "--trusted-root", "r.json", "--identity", "me", "--issuer", "us")
+    assert refusal(python(WITHOUT.format(module="sigstore"), "references", "verify", *files, at=tmp_path)) == [
+        "error: 'attest' needs the extra 'sigstore' of attest-kms: the module 'sigstore' is not installed",
+        "hint: pip install 'attest-kms[sigstore]'",
     ]
 
 
