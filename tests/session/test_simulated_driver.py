@@ -78,8 +78,9 @@ def python(program: str, *arguments: str) -> tuple[str, ...]:
 
 
 def test_an_unchanged_program_gets_evidence_of_each_gpu_for_its_own_nonce(tmp_path: Path) -> None:
-    vendors = tmp_path / "vendors"
-    ran = simulate("--gpus", 2, "--endorsements-out", vendors, "--", *python(COLLECT, NONCE.hex()))
+    vendors, far = tmp_path / "vendors", tmp_path / ("far" * 40)  # a path for which a socket's address has no room
+    far.mkdir()
+    ran = simulate("--gpus", 2, "--endorsements-out", vendors, "--", *python(COLLECT, NONCE.hex()), TMPDIR=str(far))
     assert ran.returncode == 0, ran.stderr
     file = tmp_path / "gpus.json"
     file.write_bytes(ran.stdout)

@@ -92,7 +92,11 @@ class TpmDevice:
             time.sleep(_CLOSED_SECONDS)
 
     def _send(self, answer: bytes) -> None:
-        with suppress(OSError):  # the program is gone
+        looking = select.poll()
+        looking.register(self._ours, 0)
+        if looking.poll(0):  # hung up: the program is gone, and the next one must not get its answer
+            return
+        with suppress(OSError):
             os.write(self._ours, answer)
 
     def _drop_unread(self) -> None:

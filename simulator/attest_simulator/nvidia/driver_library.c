@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,11 +114,14 @@ static unsigned asked(int index, const unsigned char *nonce, unsigned char *into
     int server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (server < 0) return 0;
     memcpy(request + 1, nonce, NONCE);
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", path_of("reports"));
+    /* The path of the folder may be longer than an address has room for. */
+    int folder = open(path_of("."), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/reports", folder);
     if (!connect(server, (struct sockaddr *)&address, sizeof address)
         && moved(server, request, sizeof request, 1) == sizeof request)
         size = (unsigned)moved(server, into, room, 0);
     close(server);
+    if (folder >= 0) close(folder);
     return size;
 }
 

@@ -75,7 +75,7 @@ def driver_library(board: SimulatedBoard, cpu: Literal["snp", "tdx"]) -> Generat
         folder = Path(name)
         build_library(folder / LIBRARY)
         _describe(board, cpu, folder)
-        with _Reports(str(folder / "reports"), _handler(board)) as server:
+        with _opened(folder) as place, _Reports(f"/proc/self/fd/{place}/reports", _handler(board)) as server:
             thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
             thread.start()
             try:
@@ -84,6 +84,16 @@ def driver_library(board: SimulatedBoard, cpu: Literal["snp", "tdx"]) -> Generat
             finally:
                 server.shutdown()
                 thread.join()
+
+
+@contextmanager
+def _opened(folder: Path) -> Generator[int]:
+    """Open a folder, whose path may be longer than a socket's address has room for."""
+    place = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield place
+    finally:
+        os.close(place)
 
 
 class _Reports(socketserver.ThreadingUnixStreamServer):
