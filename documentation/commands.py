@@ -58,7 +58,8 @@ def _section(name: str, command: click.Command, *, level: int) -> Iterator[str]:
 def _one(name: str, command: click.Command, *, level: int) -> Iterator[str]:
     yield from (f"{'#' * level} `{name}`", "")
     yield from _paragraphs(command.help or "")
-    context = click.Context(command, info_name=name)
+    # The names that all our commands have: a command remembers them.
+    context = click.Context(command, info_name=name, help_option_names=["-h", "--help"])
     usage = " ".join(command.collect_usage_pieces(context))
     yield from ("```text", f"{name} {usage}", "```", "")
     options = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]

@@ -79,7 +79,7 @@ def _require_command(words: Sequence[str], *, whole: bool) -> None:
 
 
 def _require_options(command: click.Command, words: list[str], *, whole: bool) -> None:
-    context = click.Context(command)
+    context = click.Context(command, **command.context_settings)  # a command remembers the names of its help option
     while isinstance(command, click.Group):
         found = command.get_command(context, words[0])
         if found is None:

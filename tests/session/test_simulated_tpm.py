@@ -40,7 +40,7 @@ until tpm2_getrandom -Q -o "$0/random" 1; do :; done
 """
 """Five objects, where a TPM has room for three; a question whose answer is not read; and what is no command.
 
-A terminal does not show who closed it when: a program right behind one that left may meet its answer, and tries again."""
+A terminal does not show who closed it when. A program right behind one that left may meet its answer; it asks again."""
 
 
 @pytest.fixture(scope="module", autouse=True)
