@@ -35,6 +35,7 @@ def test_a_button_turns_the_page_red_and_another_turns_it_back(context: BrowserC
     visit = Visit(context, site.url)
     visit.accept()
     visit.asks()
+    expect(visit.page.locator("#log")).to_contain_text("Found nothing near enough")
     before = visit.page.locator("#log > div").count()
     visit.page.click("#trial-older-firmware")
     visit.is_in("refused")
