@@ -13,7 +13,7 @@ from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
 from attest.errors import ConfigurationError, SealedSourceError
-from attest.sealed.ranges import Interruption, Receive, RetryPolicy, unreachable
+from attest.sealed.ranges import Interruption, Receive, RetryPolicy, receive_from, unreachable
 
 if TYPE_CHECKING:
     import urllib3
@@ -25,7 +25,7 @@ MAX_REDIRECTS: Final = 5
 MAX_SHOWN: Final = 300
 """Characters of an address in a message."""
 BLOCK_BYTES: Final = 64 << 10
-"""Most that is received at once of a small answer."""
+"""Most that is received at once as bytes."""
 _SENT: Final = {"User-Agent": "attest", "Accept-Encoding": "identity"}
 MAX_REASON_BYTES: Final = 4096
 _REASON: Final = re.compile(r"[A-Za-z_]{1,60}")
@@ -191,6 +191,9 @@ def receiver_of(response: urllib3.BaseHTTPResponse, *, name: str) -> Receive:
     if body is None:  # an answer without a body has given its connection back
         return lambda _: 0
 
+    if body.chunked:  # the standard library would wait for whole chunks, or lose a part of one
+        return receive_from(blocks_of(response))
+
     def receive(view: memoryview) -> int:
         try:
             return body.readinto(view)
@@ -201,7 +204,7 @@ def receiver_of(response: urllib3.BaseHTTPResponse, *, name: str) -> Receive:
 
 
 def blocks_of(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-    """Yield the body of a small answer as it arrives; errors as ``HttpConnections.get``."""
+    """Yield the body as it arrives; errors as ``HttpConnections.get``."""
     while block := response.read1(BLOCK_BYTES):
         yield block
 

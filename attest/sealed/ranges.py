@@ -237,6 +237,9 @@ class RangeStream:
                 raise ValueError(
                     f"the range of {self._name} has {view.nbytes - done} bytes less than were read"
                 ) from None
+        if self._position == self._stop:
+            with suppress(StopIteration):
+                self._arriving.send(view[:0])  # the answer ends here, or is refused as too long; its connection is free
 
     def close(self) -> None:
         """End the request."""
@@ -253,6 +256,8 @@ class RangeStream:
                 interruption = exc
             else:
                 continue
+            if self._position == self._stop:  # interrupted behind the last byte
+                return
             failures = 1 if self._position - mark >= PROGRESS_BYTES else failures + 1
             mark = self._position
             seconds = self._patience.wait_after(failures, interruption.wait)
@@ -275,20 +280,10 @@ class RangeStream:
                     raise Interruption(unreachable(self._name, f"the answer ended {left} bytes early"))
                 waited += clock() - began
                 self._position += count
-                if count == left:
-                    self._require_end(receive)
                 self._view = yield count
                 if count < left and waited > self._patience.answer_seconds:
                     raise Interruption(unreachable(self._name, f"no whole answer within {waited:.0f} s"))
                 began = clock()
-
-    def _require_end(self, receive: Receive) -> None:
-        """Receive the end of the answer, which frees its connection. Its bytes count however it ends.
-
-        Raises:
-            SealedSourceError: the answer goes on.
-        """
-        with suppress(Interruption):
             if receive(memoryview(bytearray(1))):
                 raise SealedSourceError(
                     f"{self._name} sent more bytes than it announced",

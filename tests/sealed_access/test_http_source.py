@@ -3,6 +3,7 @@
 import random
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -560,6 +561,51 @@ def test_bytes_are_received_as_they_arrive() -> None:
                 received += receive(memory[received:])
             assert receive(memory) == 0
     assert memory == CONTENT[:1000]
+
+
+def test_an_answer_in_chunks_is_read_however_they_arrive() -> None:
+    parts: list[int] = []
+
+    def chunked(handler: BasicHandler, content: bytes, start: int, stop: int) -> bool:
+        handler.send_response(206)
+        handler.send_header("Content-Range", f"bytes {start}-{stop - 1}/{len(content)}")
+        handler.send_header("ETag", '"one"')
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        whole = b"%x\r\n%s\r\n0\r\n\r\n" % (stop - start, content[start:stop])
+        for at in range(0, len(whole), 700):  # no part is a chunk
+            handler.wfile.write(whole[at : at + 700])
+            handler.wfile.flush()
+            parts.append(at)
+            time.sleep(0.001)
+        return True
+
+    shelf = shelf_of(None, chunked, chunked)
+    with serving(shelf.handler()) as url, HttpSource(f"{url}/m", patience=hasty(attempts=1)) as source:
+        assert read(source, 0, 10240) == CONTENT
+        assert read(source, 5, 5000) == CONTENT[5:5000]
+    assert (len(shelf.seen), len(set(shelf.clients))) == (3, 1)
+    assert len(parts) > 20
+
+
+def test_bytes_count_also_where_the_line_breaks_behind_the_last_one() -> None:
+    asked: list[int] = []
+
+    @contextmanager
+    def ask(begin: int, stop: int) -> Iterator[Receive]:
+        asked.append(begin)
+
+        def blocks() -> Iterator[bytes]:
+            yield CONTENT[begin:stop]
+            raise Interruption(unreachable("x", "broke off"))
+
+        yield receive_from(blocks())
+
+    patience = hasty(attempts=1)
+    reader = RangeReader(name="x", size=len(CONTENT), ask=ask, patience=patience)
+    buffer = bytearray(300)
+    reader.read_into(0, memoryview(buffer))
+    assert (bytes(buffer), asked) == (CONTENT[:300], [0])
 
 
 def test_reads_in_turn_share_a_connection() -> None:
