@@ -6,9 +6,11 @@ from typing import cast, get_args
 
 import pytest
 import pytest_socket
+from playwright.sync_api import BrowserContext
 
 from tests.page.browser import Verifier, browser_is_there, verifier
 from tests.page.engines import EngineName, verifier_in
+from tests.page.site import PagedSite, errorless, paged_site
 
 
 @pytest.fixture(scope="session")
@@ -30,3 +32,19 @@ def in_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Verifier]:
     pytest_socket.enable_socket()
     with verifier() as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PagedSite]:
+    """Give a service with the page, for the tests of one file."""
+    pytest_socket.enable_socket()
+    with paged_site(tmp_path_factory.mktemp("page")) as found:
+        yield found
+
+
+@pytest.fixture
+def context(in_browser: Verifier, site: PagedSite) -> Iterator[BrowserContext]:
+    """Give a phone that has not seen the service yet. An error of a script or a violation of the CSP fails the test."""
+    shape = {"viewport": {"width": 390, "height": 844}, "accept_downloads": True}
+    with errorless(in_browser, site, console="Content Security Policy", **shape) as made:
+        yield made

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_socket
 from playwright.sync_api import BrowserContext, Page, Route
 
 from attest.encoding import json_value
@@ -20,19 +19,12 @@ from benchmarks.page import bundle_size, on_demand_sizes
 from tests.page.browser import Verifier
 from tests.page.bundle import reached
 from tests.page.served import served
-from tests.page.site import PagedSite, errorless, machine_with_gpu, paged_site
+from tests.page.site import PagedSite, errorless, machine_with_gpu
 from tests.page.threaded import expect
 from tests.page.visits import QUESTION, Visit, load, violations
 from tests.rag_demo.service.support import NAME, machine
 
 pytestmark = pytest.mark.loopback
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PagedSite]:
-    pytest_socket.enable_socket()
-    with paged_site(tmp_path_factory.mktemp("page")) as found:
-        yield found
 
 
 @pytest.fixture

@@ -2,17 +2,15 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import pytest_socket
 from playwright.sync_api import BrowserContext
 
 from attest.policy import load_policy
 from rag_demo.enclave.answers.extracts import Writer
 from tests.page.browser import REPOSITORY, Verifier
-from tests.page.site import PagedSite, errorless, machine_with_gpu, paged_site
+from tests.page.site import PagedSite, errorless, machine_with_gpu
 from tests.page.test_house import _codes
 from tests.page.threaded import expect
 from tests.page.visits import QUESTION, Visit, load
@@ -21,20 +19,6 @@ from tests.rag_demo.service.support import machine
 
 pytestmark = pytest.mark.loopback
 STRINGS = REPOSITORY / "page" / "src" / "ui" / "strings"
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PagedSite]:
-    pytest_socket.enable_socket()
-    with paged_site(tmp_path_factory.mktemp("decision")) as found:
-        yield found
-
-
-@pytest.fixture
-def context(in_browser: Verifier, site: PagedSite) -> Iterator[BrowserContext]:
-    shape = {"viewport": {"width": 390, "height": 844}, "accept_downloads": True}
-    with errorless(in_browser, site, console="Content Security Policy", **shape) as made:
-        yield made
 
 
 def opened(context: BrowserContext, site: PagedSite) -> Visit:

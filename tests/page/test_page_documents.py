@@ -3,16 +3,14 @@
 import json
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_socket
 from playwright.sync_api import BrowserContext, FilePayload
 
 from tests.page.browser import Verifier
-from tests.page.site import PagedSite, errorless, paged_site
+from tests.page.site import PagedSite, errorless
 from tests.page.test_page_states import GATEWAY
 from tests.page.threaded import expect
 from tests.page.uploading import choose, is_stored, lists, model_of, names_stored, row, text_file
@@ -22,20 +20,6 @@ from tests.rag_demo.service.support import machine
 pytestmark = pytest.mark.loopback
 NAMES = ".stock bdi"
 TOKEN = re.compile(r"[\w-]{43}")
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PagedSite]:
-    pytest_socket.enable_socket()
-    with paged_site(tmp_path_factory.mktemp("documents")) as found:
-        yield found
-
-
-@pytest.fixture
-def context(in_browser: Verifier, site: PagedSite) -> Iterator[BrowserContext]:
-    shape = {"viewport": {"width": 390, "height": 844}, "accept_downloads": True}
-    with errorless(in_browser, site, console="Content Security Policy", **shape) as made:
-        yield made
 
 
 def with_documents(context: BrowserContext, site: PagedSite, *names: str) -> Visit:

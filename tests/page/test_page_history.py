@@ -1,33 +1,17 @@
 """The history of what a browser accepted, by service: shown, compared, deleted."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
-import pytest_socket
 from playwright.sync_api import BrowserContext
 
 from attest.page import evidence_page_files
-from tests.page.browser import Verifier
-from tests.page.site import PagedSite, errorless, paged_site
+from tests.page.site import PagedSite
 from tests.page.threaded import expect
 from tests.page.visits import Visit, violations
 from tests.rag_demo.service.support import machine
 
 pytestmark = pytest.mark.loopback
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PagedSite]:
-    pytest_socket.enable_socket()
-    with paged_site(tmp_path_factory.mktemp("history")) as found:
-        yield found
-
-
-@pytest.fixture
-def context(in_browser: Verifier, site: PagedSite) -> Iterator[BrowserContext]:
-    with errorless(in_browser, site, viewport={"width": 390, "height": 844}) as made:
-        yield made
 
 
 def opened(context: BrowserContext, site: PagedSite) -> Visit:

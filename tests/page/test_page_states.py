@@ -3,19 +3,17 @@
 import json
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
-import pytest_socket
 from playwright.sync_api import BrowserContext, Page, Route
 
 from attest.page import PageFile, page_files
 from attest.page.server import page_server
 from tests.page.browser import REPOSITORY, Verifier
 from tests.page.served import served
-from tests.page.site import PagedSite, errorless, paged_site
+from tests.page.site import PagedSite
 from tests.page.test_policy_references import id_of, public_of, signed
 from tests.page.threaded import expect
 from tests.page.visits import AXE, Visit, load, violations
@@ -27,20 +25,6 @@ GATEWAY = "**/.well-known/ohttp-gateway"
 STOPPED = {"state": "stopped", "why": {"code": "lease-lost", "detail": "the key was taken back"}}
 NO_GREEN = """(names) => names.flatMap((name) => [...document.querySelectorAll(name)])
     .map((one) => getComputedStyle(one)).flatMap((style) => [style.color, style.borderTopColor])"""
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PagedSite]:
-    pytest_socket.enable_socket()
-    with paged_site(tmp_path_factory.mktemp("states")) as found:
-        yield found
-
-
-@pytest.fixture
-def context(in_browser: Verifier, site: PagedSite) -> Iterator[BrowserContext]:
-    shape = {"viewport": {"width": 390, "height": 844}}
-    with errorless(in_browser, site, console="Content Security Policy", **shape) as made:
-        yield made
 
 
 def state_is(page: Page, change: dict[str, Any]) -> None:

@@ -25,12 +25,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PagedSite]:
         yield found
 
 
-@pytest.fixture
-def context(in_browser: Verifier, site: PagedSite) -> Iterator[BrowserContext]:
-    with errorless(in_browser, site, viewport={"width": 390, "height": 844}) as made:
-        yield made
-
-
 def test_a_button_turns_the_page_red_and_another_turns_it_back(context: BrowserContext, site: PagedSite) -> None:
     visit = Visit(context, site.url)
     visit.accept()

@@ -4,12 +4,10 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-import pytest_socket
 from playwright.sync_api import BrowserContext, Route
 
 from rag_demo.enclave.service.ingest import Ingest
-from tests.page.browser import Verifier
-from tests.page.site import PagedSite, errorless, paged_site
+from tests.page.site import PagedSite
 from tests.page.test_page_states import GATEWAY, OFFER, STOPPED, state_is
 from tests.page.threaded import expect
 from tests.page.uploading import DROP, WATCH, Model, choose, is_stored, model_of, names_stored, row, text_file
@@ -18,19 +16,6 @@ from tests.rag_demo.service.parts import MemoryStore
 from tests.rag_demo.service.support import machine
 
 pytestmark = pytest.mark.loopback
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PagedSite]:
-    pytest_socket.enable_socket()
-    with paged_site(tmp_path_factory.mktemp("uploads")) as found:
-        yield found
-
-
-@pytest.fixture
-def context(in_browser: Verifier, site: PagedSite) -> Iterator[BrowserContext]:
-    with errorless(in_browser, site, viewport={"width": 390, "height": 844}) as made:
-        yield made
 
 
 @pytest.fixture
