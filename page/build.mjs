@@ -111,6 +111,11 @@ function reachedFrom(name, imports) {
   return [...found].sort();
 }
 
+/** Elements that both pages have. */
+function part(name, indent) {
+  return readFileSync(join(here, "src/ui", name), "utf8").replace(/^(?=.)/gm, indent);
+}
+
 /**
  * Write a page. An import map names each module that it may fetch with its digest before the first of them runs: none
  * is another, whenever it is fetched. The modules that the page begins with are fetched ahead, by their digests, too.
@@ -127,6 +132,7 @@ function writePage(source, target, entry, { atOnce, ever }) {
     `<script type="module" src="${entry}" integrity="${integrityOf(entry)}"></script>`,
   ];
   const html = readFileSync(join(here, source), "utf8")
+    .replace(/^( *)<!--part (\S+)-->\n/gm, (_, indent, name) => part(name, indent))
     .replace("<!--files-->", () => head.join("\n"))
     .replace("IMPORT-MAP", () => createHash("sha256").update(map).digest("base64"));
   writeFileSync(join(folder, target), html);

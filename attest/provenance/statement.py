@@ -136,7 +136,7 @@ _PREDICATES: Mapping[str, tuple[tuple[str, ...], Callable[[JsonValue], _Source]]
 
 
 def _at(value: JsonValue, *path: str | int) -> JsonValue:
-    """Return the value at a path; None where there is none."""
+    """Return the value at a path, or None if the path does not exist."""
     for step in path:
         if isinstance(value, dict) and isinstance(step, str):
             value = value.get(step)
@@ -148,7 +148,7 @@ def _at(value: JsonValue, *path: str | int) -> JsonValue:
 
 
 def _text_at(value: JsonValue, *path: str | int) -> str | None:
-    """Return the text at a path; None where there is none.
+    """Return the text at a path, or None if the path does not exist.
 
     Raises:
         EvidenceError: ``provenance-statement-invalid``, there is something else, or the text is empty or too long.

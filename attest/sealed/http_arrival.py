@@ -1,7 +1,7 @@
 """HTTP connections whose answers are received straight into memory, as far as they have arrived.
 
-urllib3 offers the body as new ``bytes`` alone. To make them, to touch their pages and to copy them costs more than to
-receive them; so a connection shows the answer of the standard library below.
+urllib3 returns the body only as new ``bytes``. Allocating and copying them takes longer than receiving them. These
+connections therefore expose the underlying response of the standard library.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Arrival", "show_arrivals"]
 
 
 class _Arriving(io.BufferedReader):
-    """Fills memory with what one receive brings. A sender of single bytes cannot hold its reader for long so."""
+    """Fills memory with the bytes of one receive, so that a sender of single bytes cannot block the reader."""
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         return self.readinto1(buffer)

@@ -188,7 +188,7 @@ class HttpConnections:
 def receiver_of(response: urllib3.BaseHTTPResponse, *, name: str) -> Receive:
     """Return the function that receives the body straight into memory."""
     body: Arrival | None = getattr(response.connection, "arrival", None)
-    if body is None:  # an answer without a body has given its connection back
+    if body is None:  # no body, so urllib3 has already returned the connection to its pool
         return lambda _: 0
 
     if body.chunked:  # the standard library would wait for whole chunks, or lose a part of one

@@ -1,4 +1,4 @@
-/** The access token as a file: it opens a person's documents in another browser, and has no other copy. */
+/** Export and import of the access token, which gives access to a person's documents. The browser has the only copy. */
 
 import { download } from "./dom";
 import { TOKEN } from "./memory";
@@ -7,7 +7,7 @@ import type { Session } from "./session";
 const SCHEMA = "attest.access-token/1";
 const MOST_BYTES = 4096;
 
-/** Hand the token out as a file; false: there is none yet. */
+/** Save the token as a file. Returns false if the page has not drawn one yet. */
 export function saveToken({ memory, place }: Session): boolean {
   const token = memory.get("token");
   if (token === undefined) return false;
@@ -15,7 +15,7 @@ export function saveToken({ memory, place }: Session): boolean {
   return true;
 }
 
-/** A token out of a file; no part of a file that is none is repeated. */
+/** A token read from a file. A file without one is never quoted. */
 export type ReadToken = { readonly token: string } | { readonly elsewhere: string } | undefined;
 
 export async function readToken(file: File, service: string): Promise<ReadToken> {

@@ -10,7 +10,7 @@ let answers = 0;
 const objects = (value: unknown): readonly Data[] =>
   (Array.isArray(value) ? value : []).filter((one): one is Data => typeof one === "object" && one !== null);
 
-/** Name, and page or section where a document has them; what stands in a document keeps its own direction. */
+/** Name, and page or section if the document has them. Text from a document keeps its own direction. */
 function placeOf(data: Data): HTMLElement {
   const page = textOf(data, "page");
   const section = textOf(data, "section");

@@ -1,15 +1,15 @@
 /**
- * A way to send that shows how many bytes have left. Only XMLHttpRequest says so in browsers; its answer is handed on
- * as it arrives, as `fetch` does. The service sets no cookies, and the request is sealed.
+ * A replacement for `fetch` that reports upload progress, which browsers report for XMLHttpRequest only. The answer is
+ * streamed as with `fetch`. The service sets no cookies, and the request is encrypted.
  */
 
-/** Bytes that have left, and bytes that there are. */
+/** Receives the number of bytes sent, and the total. */
 export type Leaving = (sent: number, all: number) => void;
 
-/** Each letter of a text that was read as `x-user-defined` holds one byte. */
+/** Each character of a text decoded as `x-user-defined` is one byte. */
 const bytesOf = (text: string): Uint8Array => Uint8Array.from(text, (letter) => letter.charCodeAt(0) & 0xff);
 
-/** Make a stand-in for `fetch` that shows progress, and ends with `cancelled` or with the signal of its options. */
+/** Return a `fetch` with progress. `cancelled` or the signal of its options aborts it. */
 export function carrierOf(leaving: Leaving, cancelled: AbortSignal): typeof fetch {
   return (target, options = {}) => {
     const signals = [cancelled, options.signal].filter((one) => one instanceof AbortSignal);
@@ -46,7 +46,7 @@ async function carry(url: string, options: RequestInit, ends: AbortSignal, leavi
       if (request.readyState !== XMLHttpRequest.HEADERS_RECEIVED) return;
       const { status, responseURL } = request;
       const headers = { "content-type": request.getResponseHeader("content-type") ?? "" };
-      // No other status has an answer that is read.
+      // The body of any other status is never read.
       if (responseURL === url) resolve(new Response(status === 200 ? body : null, { status, headers }));
       else {
         fail(new TypeError("the answer came from elsewhere"));

@@ -95,8 +95,8 @@ export function showChain(place: Element, { result, key, simulated }: State): vo
 let shown = "";
 
 /**
- * One list for each item of evidence, from the certificate that speaks for it up to the pinned root. The same ones stay
- * as they are, so that the next check takes nobody's place away.
+ * One list for each item of evidence, from its certificate up to the pinned root. Unchanged lists stay in the document,
+ * so that the next check does not move the focus or the scroll position.
  */
 export function showCertificates(all: readonly CertificateResult[]): void {
   const { saveChain, noClaims } = say();

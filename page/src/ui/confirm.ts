@@ -82,7 +82,7 @@ export function loweredText({ now, before, at }: Lowered): HTMLElement {
   return el("p", { class: "lowered" }, "⚠ ", now && el("mark", {}, now), ` ${told}`);
 }
 
-/** From red back to green leads only the typed word, also with a policy from elsewhere. */
+/** A refused machine is accepted only with the typed word, also under a policy from elsewhere. */
 export function consented(subject: Subject, what: string, done: () => void): void {
   const { confirm } = say();
   if (!isWary(subject.memory)) done();

@@ -1,17 +1,17 @@
-/** A question that is asked back before something is done that cannot be undone. */
+/** A confirmation before an action that cannot be undone. */
 
 import { el, put } from "./dom";
 
 export interface Consent {
   readonly title: string;
-  /** What happens then. */
+  /** The effect of the action. */
   readonly effect: string;
   readonly yes: string;
   readonly no: string;
   readonly done: () => void;
 }
 
-/** Ask, and give the question the focus; without consent it returns to where it was. */
+/** Ask, and move the focus to the question. Without consent the focus returns. */
 export function askConsent(place: HTMLElement, { title, effect, yes, no, done }: Consent): void {
   const before = document.activeElement;
   const head = el("h3", { tabindex: "-1", dir: "auto" }, title);

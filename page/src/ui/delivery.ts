@@ -1,4 +1,4 @@
-/** Messages to the machine: each is sent, its answer followed to its end, and told why there is none. */
+/** Messages to the machine: sending, reading the answer to its end, and the reason if there is no answer. */
 
 import type { ChannelAnswer, ChannelRequest } from "../channel/index";
 import { el, short } from "./dom";
@@ -19,7 +19,7 @@ function refusalOf(data: Data, status: number): Problem {
   const problem = (typeof data.problem === "object" && data.problem ? data.problem : data) as Data;
   const code = textOf(problem, "code") || "refused";
   const message = textOf(problem, "detail") || textOf(problem, "title");
-  // The same document would take as long again.
+  // A retry would take as long.
   const isFinal = kindOf(code) === "ended" || code === "rag-upload-too-slow";
   return { code, message, passing: !isFinal && BUSY.includes(Number(textOf(problem, "status") || status)) };
 }
@@ -38,7 +38,7 @@ async function wholeOf({ content }: ChannelAnswer): Promise<string> {
 }
 
 /**
- * Follow an answer to its end, and return why it is none; one that ends before `last` was cut, and counts as refused.
+ * Read an answer to its end. Returns the problem, if any; an answer that ends before the event `last` is truncated.
  */
 async function follow(answer: ChannelAnswer, last: string, shows: Shows): Promise<Problem | undefined> {
   const { status, content } = answer;
@@ -61,7 +61,7 @@ export interface Delivery {
   readonly key: HTMLElement;
 }
 
-/** Send, say to which key it went, follow the answer, and return why there is none. */
+/** Send a message, show the key that it was encrypted to, and read the answer. Returns the problem, if any. */
 export async function deliver(session: Session, delivery: Delivery): Promise<Problem | undefined> {
   const { request, anew, last, shows, key } = delivery;
   try {
@@ -75,7 +75,7 @@ export async function deliver(session: Session, delivery: Delivery): Promise<Pro
   }
 }
 
-/** Send, and return the whole answer in JSON, or why there is none; undefined stands for an empty answer. */
+/** Send a message. Returns the whole JSON answer, which is `{}` for an empty body, or the problem. */
 export async function exchange(
   session: Session,
   request: ChannelRequest,
@@ -90,7 +90,7 @@ export async function exchange(
   }
 }
 
-/** Show how something ended: what was done, or what went wrong and what to do now. */
+/** Show the outcome: what was done, or what went wrong and what to do now. */
 export function showEnd(place: HTMLElement, problem: Problem | undefined, done: string, now?: string): void {
   place.textContent = done;
   place.classList.toggle("refused", problem !== undefined);

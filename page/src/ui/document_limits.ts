@@ -1,4 +1,4 @@
-/** What the service takes, as it states it; it is said before, and looked at before anything is sent. */
+/** Limits and kinds that the service states: shown in advance, and checked before anything is sent. */
 
 import { sizeText } from "./amounts";
 import type { Data } from "./delivery";
@@ -8,7 +8,7 @@ export interface DocumentLimits {
   /** Undefined: not stated. */
   readonly bytes: number | undefined;
   readonly count: number | undefined;
-  /** Endings of names, with their dot, and media types; empty: not stated. */
+  /** File name extensions with the dot, and media types; empty if not stated. */
   readonly suffixes: readonly string[];
   readonly types: readonly string[];
 }
@@ -22,7 +22,7 @@ const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? v
 const numberOf = (value: unknown): number | undefined => (typeof value === "number" && value > 0 ? value : undefined);
 const isText = (value: unknown): value is string => typeof value === "string";
 
-/** Read the limits; those in the clear are anybody's word, and the service holds its own whatever is said here. */
+/** Read the limits. They arrive unauthenticated; the service enforces its own in any case. */
 export function limitsOf(stated: unknown): DocumentLimits {
   const limits = objectOf(stated);
   const kinds = listOf(limits.document_kinds).map(objectOf);
@@ -49,10 +49,10 @@ export function limitsText({ bytes, count, suffixes }: DocumentLimits): string {
   return parts.filter(Boolean).join(" ");
 }
 
-/** The beginning of a file of a kind that is known by it. */
+/** Kinds of files by their first bytes. */
 const MARKS: Readonly<Record<string, RegExp>> = { ".pdf": /%PDF-/, ".docx": /^PK\x03\x04/ };
 
-/** Return why a file is not sent at all; undefined: nothing speaks against it. */
+/** Return the reason why a file is not sent, or undefined. */
 export async function objection(file: File, stated: DocumentLimits): Promise<string | undefined> {
   const { limits } = say();
   const { bytes } = stated;
@@ -69,12 +69,12 @@ function kindObjection(file: File, beginning: string, { suffixes, types }: Docum
   if (suffixes.includes(suffix)) {
     return MARKS[suffix]?.test(beginning) === false ? limits.notThatKind(suffix) : undefined;
   }
-  // A name that promises no kind may be one of text.
+  // A name without a known extension may be a text file.
   const mayBeText = UNSTATED.includes(file.type) && !beginning.includes("\0");
   return mayBeText || types.includes(file.type) ? undefined : limits.otherKind(suffixes.join(" "));
 }
 
-/** The first bytes, one letter each; undefined for a folder, or for a file that is gone. */
+/** The first bytes, one character each. Undefined for a folder or a deleted file. */
 async function beginningOf(file: File): Promise<string | undefined> {
   try {
     const bytes = new Uint8Array(await file.slice(0, BEGINNING).arrayBuffer());

@@ -1,4 +1,4 @@
-/** The documents that the service has of the person: the list, their deletion, and the token that opens them. */
+/** The person's documents at the service: list, deletion, and access token. */
 
 import { readToken, saveToken } from "./access_token";
 import { dateText, sizeText } from "./amounts";
@@ -56,12 +56,12 @@ class DocumentsPanel {
     this.wasOpen = isOpen;
     this.queue.wake();
     if (!opens) return;
-    // Nothing is asked for where no token was drawn: it has no documents.
+    // A browser without a token has no documents.
     if (memory.get("token") === undefined) this.show([]);
     else void this.read();
   }
 
-  /** Show a document that was stored, too; where the list is unread or on its way, it is read anew. */
+  /** Add a stored document to the list. If the list is not loaded yet, load it again. */
   private add(document: Data): void {
     if (this.documents === undefined || this.isReading) void this.read();
     else this.show([...this.documents, document]);
@@ -111,7 +111,7 @@ class DocumentsPanel {
     return el("li", {}, el("div", {}, el("bdi", {}, name), el("small", {}, ...parts)), button);
   }
 
-  /** A button of something that is sent to the machine. */
+  /** A button that sends something to the machine. */
   private button(text: string, click: () => void, label?: string): HTMLButtonElement {
     const disabled = obstacle(this.session.state) !== undefined;
     return el("button", { type: "button", "data-sends": true, "aria-label": label, disabled, click }, text);

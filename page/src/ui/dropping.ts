@@ -8,7 +8,7 @@ import { tell } from "./taking";
 import { part } from "../verifier/parts";
 import { problemLine } from "./words";
 
-/** Hand files to the queue, whose code is fetched when it is needed. */
+/** Pass files to the queue, which is loaded on demand. */
 async function take(session: Session, files: readonly File[]): Promise<void> {
   try {
     const documents = await part(import("./documents"));
@@ -20,7 +20,7 @@ async function take(session: Session, files: readonly File[]): Promise<void> {
 
 const hasFiles = ({ dataTransfer }: DragEvent): boolean => dataTransfer?.types.includes("Files") === true;
 
-/** True where the browser itself takes what is dropped: text in a field, and files on a button for files. */
+/** True if the browser handles the drop itself: text in a field, files on a file button. */
 function isTakenByItself(event: DragEvent): boolean {
   const { target } = event;
   if (target instanceof HTMLTextAreaElement) return !hasFiles(event);
@@ -38,7 +38,7 @@ export function startDropping(session: Session): void {
   });
   addEventListener("dragover", (event) => {
     if (isTakenByItself(event)) return;
-    // A file that is dropped would be opened by the browser, in the place of this page.
+    // Otherwise the browser would leave this page and open the file.
     event.preventDefault();
     if (!hasFiles(event)) return;
     const { dropClosed, dropHere } = say().upload;

@@ -35,8 +35,10 @@ export const inForce = (policy: Policy): NonNullable<State["policy"]> => ({
 });
 
 /**
- * Verify by the vendors' roots; only what the simulator signed is verified by its own, and says so ever after. What the
- * policy leaves unjudged and tolerates, and what the options name, may be missing or differ, and nothing else.
+ * Verify under the vendors' roots. Only evidence that the simulator signed is verified under the simulator's root, and
+ * its result is marked. Nothing may be missing or differ, except what the policy leaves unjudged or tolerates, and what
+ * the options name.
+ * name.
  */
 export async function verified(
   evidence: Parameters<typeof verifyEvidence>[0],

@@ -35,7 +35,7 @@ async function told({ state, files, question, memory }: Examination): Promise<No
   const { result, rows, at } = state;
   if (!result || result.error || at === undefined) return no(said.firstMissing);
   const endorsements = filesOf(files, "endorsement").map((one) => ({ ...one, file: new File([NO_BYTES], one.name) }));
-  // Its nonce is another one, which nobody stated.
+  // It answers another nonce, and that nonce is not known here.
   const asked = { ...question, nonce: undefined, at };
   const text = memory.get("policy");
   const second = await verifiedFiles([...other, ...endorsements], asked, await policyOf(text));

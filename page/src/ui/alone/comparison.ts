@@ -11,7 +11,7 @@ export interface Side {
   readonly rows: readonly Row[];
 }
 
-/** A row that differs; one side alone may have it. */
+/** A row that differs. It may exist on one side only. */
 export interface Change {
   readonly row: Row;
   readonly first: string | undefined;
@@ -26,13 +26,13 @@ export type Rest = readonly [path: string, first: string | undefined, second: st
 
 export interface Comparison {
   readonly isSame: boolean;
-  /** Undefined where the evidence names no chip. */
+  /** Undefined if the evidence does not name the chip. */
   readonly isSameChip: boolean | undefined;
   readonly changes: readonly Change[];
   readonly rest: readonly Rest[];
 }
 
-/** Rows that say something of a policy or of a table, not of the machine. */
+/** Rows about a policy or a table, not about the machine. */
 const NOT_THE_MACHINE = /^(?:policy\.|firmware\.|freshness|not_simulated)/;
 /** Claims that the rows show. */
 const IN_ROWS = new RegExp(
@@ -57,7 +57,7 @@ function sameChip(first: Result, second: Result): boolean | undefined {
   return one === undefined || other === undefined ? undefined : one === other;
 }
 
-/** What differs of two lists of rows, by their ids. */
+/** The differences between two lists of rows, by id. */
 export function changesOf(first: readonly Row[], second: readonly Row[]): Change[] {
   const of = (rows: readonly Row[]): Map<string, Row> =>
     new Map(rows.filter(({ id }) => !NOT_THE_MACHINE.test(id)).map((row) => [row.id, row]));
@@ -75,7 +75,7 @@ function changeOf(before: Row | undefined, now: Row | undefined): Change[] {
   return [{ row, first: before?.reported, second: now?.reported, older: towards(-1), newer: towards(1) }];
 }
 
-/** The parts of two values that differ; none where the values have no order, or one is not there. */
+/** The parts of two values that differ. Empty if the values have no order, or one is missing. */
 function orderedParts(before: Row | undefined, now: Row | undefined): readonly Difference[] {
   return before && now?.kinds.includes("newer") ? differences(before.value, now.value) : [];
 }
@@ -92,7 +92,7 @@ function restOf(first: readonly ItemResult[], second: readonly ItemResult[]): Re
 const claimsOf = (items: readonly ItemResult[]): Map<string, string> =>
   new Map(items.flatMap(({ name, claims }) => [...leaves(claims)].map(([path, value]) => [`${name}.${path}`, value])));
 
-/** Every claim that has no claims in it, by its path. */
+/** Every claim without nested claims, by path. */
 function* leaves(value: unknown, path = ""): Generator<readonly [string, string]> {
   const isTree = typeof value === "object" && value !== null && !Array.isArray(value);
   if (!isTree) {

@@ -1,4 +1,4 @@
-/** Files, checked again whenever they, the question to them, or the policy change. No service is part of it. */
+/** Files that are verified again when they, the expected nonce or the policy change. No service is involved. */
 
 import type { Policy } from "../../policy/document";
 import type { Result } from "../../verifier/api";
@@ -11,13 +11,13 @@ import type { Subject } from "../subject";
 import type { Named } from "./links";
 import type { Chosen, Kind } from "./sorting";
 
-/** What the evidence has to answer. */
+/** Expected nonce and time of the check. */
 export interface Question {
   /** Hex. */
   readonly nonce: string | undefined;
   /** The person has no nonce, and judges recorded evidence. */
   readonly recorded: boolean;
-  /** Moment of the check; undefined: now. */
+  /** Time of the check; undefined means now. */
   readonly at: number | undefined;
 }
 
@@ -33,7 +33,7 @@ export class Examination implements Subject {
   state: State = { ...BEGINNING, busy: false };
   files: readonly Chosen[] = [];
   question: Question = { nonce: undefined, recorded: false, at: undefined };
-  /** What the link names by which the page was opened; nothing else is checked. */
+  /** What the opened link names; nothing else is checked. */
   named: Named | undefined;
   private runs = 0;
 
@@ -52,7 +52,7 @@ export class Examination implements Subject {
     return this.named?.policy === undefined || this.named.policy === this.state.policy?.digest;
   }
 
-  /** Digests that a link names, of files that are not here. */
+  /** Digests in the link whose files have not been added yet. */
   missing(): readonly string[] {
     return (this.named?.files ?? []).filter((digest) => !this.files.some(({ sha256 }) => sha256 === digest));
   }
@@ -62,7 +62,7 @@ export class Examination implements Subject {
     await this.check();
   }
 
-  /** Check everything anew; a check that another one overtakes is dropped. */
+  /** Verify everything again. The result is dropped if a newer check has started. */
   async check(): Promise<void> {
     this.runs += 1;
     const run = this.runs;
@@ -137,7 +137,7 @@ export function commandOf({ files, question, memory, state }: Examination, polic
     .join(" ");
 }
 
-/** A word of a shell; a name that begins with a hyphen is no option. */
+/** Quote a word for a shell. A name that begins with a hyphen does not become an option. */
 function quoted(name: string): string {
   const word = name.startsWith("-") ? `./${name}` : name;
   return /^[\w./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;

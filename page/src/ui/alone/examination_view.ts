@@ -1,4 +1,4 @@
-/** Everything that the page about files shows, and what a person does there. */
+/** The view of the page for files, and its controls. */
 
 import { rfc3339 } from "../../verifier/bytes";
 import { part } from "../../verifier/parts";

@@ -12,7 +12,7 @@ export function tellFiles(text: string): void {
   byId("files-told").textContent = text;
 }
 
-/** Show every file with what it was taken for. */
+/** Show every file with its recognised kind. */
 export function showFiles(examination: Examination, remove: (file: Chosen) => void): void {
   const { files } = examination;
   put(byId("chosen"), ...files.map((file) => lineOf(file, () => remove(file))));
@@ -40,7 +40,7 @@ function waitingFor(examination: Examination): string {
   return files.length && !filesOf(files, "evidence").length ? noEvidence : "";
 }
 
-/** Which of the files are here that a link names. */
+/** Show which files of the link have been added. */
 function showNamed(examination: Examination): void {
   const { link } = words();
   const { named, hasNamedPolicy } = examination;
@@ -76,7 +76,7 @@ function ignore(examination: Examination): void {
   void examination.check();
 }
 
-/** The files that may be added: each once, not too many, and none that a link does not name. */
+/** The files that may be added: no duplicates, a bounded number, and only those that the link names. */
 export function acceptable({ files, named }: Examination, more: readonly Chosen[]): readonly [Chosen[], string[]] {
   const { link, tooMany } = words();
   const told: string[] = [];

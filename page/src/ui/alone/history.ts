@@ -1,4 +1,4 @@
-/** What this browser saw of each service, and decided: an entry for each change of machine, policy or result. */
+/** The history of each service in this browser: one entry for each change of machine, policy or outcome. */
 
 import type { Memory, Store } from "../memory";
 import type { State } from "../state";
@@ -6,7 +6,7 @@ import type { State } from "../state";
 const MOST = 50;
 const PREFIX = "attest history ";
 
-/** One moment at which something was other than before. */
+/** One change. */
 export interface Entry {
   readonly at: number;
   readonly accepted: boolean;
@@ -37,7 +37,7 @@ export function noteHistory(memory: Memory, { phase, problem, policy, rows, at, 
 /** Everything of an entry but its date. */
 const contentOf = (entry: Entry | undefined): string => JSON.stringify(entry && { ...entry, at: 0 });
 
-/** Entries as they were kept, the oldest first; anything else is none. */
+/** Parse the stored entries, oldest first. Invalid entries are skipped. */
 export function entriesIn(text: string | undefined | null): readonly Entry[] {
   try {
     const found: unknown = JSON.parse(text ?? "[]");
@@ -66,12 +66,12 @@ export function servicesIn(store: Storage | undefined): readonly string[] {
   }
 }
 
-/** Forget what was seen and accepted of a service; its policy stays. */
+/** Delete the history and the accepted values of a service. Its policy stays. */
 export function forget(store: Store, service: string): void {
   for (const kept of ["history", "accepted"]) store.removeItem(`attest ${kept} ${service}`);
 }
 
-/** The values that an entry has otherwise than the one before, by id. */
+/** The values that changed since the previous entry, by id. */
 export function changedValues(before: Entry | undefined, now: Entry): readonly (readonly [string, string, string])[] {
   if (!before) return [];
   const ids = [...new Set([...Object.keys(before.values), ...Object.keys(now.values)])];

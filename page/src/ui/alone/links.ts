@@ -1,4 +1,4 @@
-/** Links that name what was checked by its digests, and hold none of it. */
+/** Links with the digests of what was checked, and none of its content. */
 
 import { rfc3339 } from "../../verifier/bytes";
 
@@ -17,7 +17,7 @@ const DIGEST = /^[0-9a-f]{64}$/;
 /** RFC 3339, whole seconds or finer, UTC. */
 const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/;
 
-/** A moment as a person writes it; undefined for anything else. */
+/** Parse a time; undefined if it is invalid. */
 export function momentOf(text: string): number | undefined {
   const at = MOMENT.test(text) ? Date.parse(text) : Number.NaN;
   return Number.isFinite(at) ? at : undefined;
@@ -29,7 +29,7 @@ export function linkOf(page: string, { files, policy, at }: Named): string {
   return address.href;
 }
 
-/** Read what an address names behind its `#`; undefined if it names no files, `broken` if it cannot be read. */
+/** Parse the fragment of an address. Undefined if it names no files, `broken` if it is invalid. */
 export function namedIn(hash: string): Named | "broken" | undefined {
   const given = new URLSearchParams(hash.slice(1));
   const listed = given.get("files");

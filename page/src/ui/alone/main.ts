@@ -1,4 +1,4 @@
-/** The page that checks files, at its edge. It asks no service, and is not allowed to connect to anything. */
+/** Entry of the page for files. It contacts no service, and its CSP allows no connection. */
 
 import { part } from "../../verifier/parts";
 import { byId } from "../dom";

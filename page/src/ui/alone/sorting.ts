@@ -1,4 +1,4 @@
-/** What a file is for, by its content alone. */
+/** Recognition of files by their content alone. */
 
 import { type Bytes, NO_BYTES, hex, latin1 } from "../../verifier/bytes";
 import { sha256 } from "../../verifier/crypto";
@@ -43,11 +43,11 @@ async function kindOf(file: NamedBytes): Promise<Kind> {
   const form = await refusalOf(() => formOf(file));
   if (!(form instanceof AttestError)) return /^(?:bundle|certificates)$/.test(form) ? "endorsement" : "evidence";
   if (await holds(file.bytes, readEndorsementFile)) return "endorsement";
-  // Evidence that cannot be read is refused, and not left out.
+  // Malformed evidence is refused. It is not ignored.
   return /-(?:unrecognised|empty)$/.test(form.code) ? "unknown" : "evidence";
 }
 
-/** True if a maker's statement can be read out of the bytes. */
+/** True if the bytes are an endorsement. */
 async function holds(
   bytes: Bytes,
   read: (given: Bytes, found: ReturnType<typeof nothingFound>) => Promise<void>,

@@ -1,4 +1,4 @@
-/** Words of the page without a service, and of the history; fetched alone. */
+/** Texts of the page for files and of the history, loaded on demand. */
 
 import { part } from "../../verifier/parts";
 import type { Strings } from "../strings";
@@ -14,19 +14,19 @@ const LANGUAGES: Readonly<Record<string, () => Promise<Alone>>> = {
 
 let current: Alone | undefined;
 
-/** Fetch the words in one of the languages of the page. */
+/** Load the texts of a language. */
 export async function wordsIn(language: string): Promise<Alone> {
   current ??= await (LANGUAGES[language] ?? LANGUAGES.en!)();
   return current;
 }
 
-/** The words that were fetched. */
+/** The loaded texts. */
 export function words(): Alone {
   if (!current) throw new TypeError("no words were fetched");
   return current;
 }
 
-/** What a page about files says in place of what it says of a service. */
+/** Texts that replace those about a service. */
 export function aboutFiles(whole: Strings): Strings {
   const { chain, pending, problem, now, doNotRely, states, ...instead } = words().instead;
   const kinds = Object.entries(whole.problems).map(([kind, [what, todo]]) => {
