@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from attest.evidence.azure.forms import RawTpmQuote
 from attest_simulator.azure.keys import derived_bytes, tpm_key
+from attest_simulator.tpm_bytes import sized, u16, u32
 
 PCRS: Final = 24
 ALL_PCRS: Final = tuple(range(PCRS))
@@ -36,18 +37,6 @@ _DYNAMIC = range(17, 23)
 _MEASURED = (0, 1, 4, 5, 6, 7, 9, 10, 12, 14)
 _SEPARATED = (2, 3)
 """Registers with only the separator before the boot loader."""
-
-
-def _u16(*values: int) -> bytes:
-    return b"".join(value.to_bytes(2, "big") for value in values)
-
-
-def _u32(*values: int) -> bytes:
-    return b"".join(value.to_bytes(4, "big") for value in values)
-
-
-def _sized(data: bytes) -> bytes:
-    return _u16(len(data)) + data
 
 
 def boot_registers(*, secure_boot: bool = True) -> tuple[bytes, ...]:
@@ -78,16 +67,16 @@ def qualified_name(ak_public: rsa.RSAPublicKey) -> bytes:
     no_symmetric, rsassa = 0x0010, 0x0014
     public = b"".join(
         (
-            _u16(0x0001, _SHA256),
-            _u32(_AK_ATTRIBUTES),
-            _sized(b""),
-            _u16(no_symmetric, rsassa, _SHA256, ak_public.key_size),
-            _u32(0),
-            _sized(modulus),
+            u16(0x0001, _SHA256),
+            u32(_AK_ATTRIBUTES),
+            sized(b""),
+            u16(no_symmetric, rsassa, _SHA256, ak_public.key_size),
+            u32(0),
+            sized(modulus),
         )
     )
-    name = _u16(_SHA256) + sha256(public).digest()
-    return _u16(_SHA256) + sha256(_u32(_ENDORSEMENT_HIERARCHY) + name).digest()
+    name = u16(_SHA256) + sha256(public).digest()
+    return u16(_SHA256) + sha256(u32(_ENDORSEMENT_HIERARCHY) + name).digest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,20 +118,20 @@ class AttestTemplate:
     def message(self) -> bytes:
         """Return TPMS_ATTEST."""
         digest = sha256(b"".join(self.pcrs)).digest() if self.pcr_digest is None else self.pcr_digest
-        banks = (_u16(bank) + bytes([len(bitmap)]) + bitmap for bank, bitmap in self.selections)
+        banks = (u16(bank) + bytes([len(bitmap)]) + bitmap for bank, bitmap in self.selections)
         return b"".join(
             (
-                _u32(self.magic),
-                _u16(self.kind),
-                _sized(self.qualified_signer),
-                _sized(self.extra_data),
+                u32(self.magic),
+                u16(self.kind),
+                sized(self.qualified_signer),
+                sized(self.extra_data),
                 self.clock.to_bytes(8, "big"),
-                _u32(self.reset_count, self.restart_count),
+                u32(self.reset_count, self.restart_count),
                 bytes([self.safe]),
                 self.firmware_version.to_bytes(8, "big"),
-                _u32(len(self.selections)),
+                u32(len(self.selections)),
                 *banks,
-                _sized(digest),
+                sized(digest),
                 self.trailing,
             )
         )

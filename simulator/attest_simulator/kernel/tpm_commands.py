@@ -12,6 +12,8 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from attest_simulator.tpm_bytes import sized, u16, u32
+
 HEADER_BYTES: Final = 10
 MAX_MESSAGE_BYTES: Final = 4096
 OWNER: Final = 0x40000001
@@ -65,50 +67,50 @@ def written_index(command: bytes) -> int | None:
 
 def create_ak(transmit: Transmit, handle: int) -> rsa.RSAPublicKey:
     """Create an attestation key in the endorsement hierarchy, keep it at a persistent handle, and return it."""
-    parameters = _sized(_sized(b"") + _sized(b"")) + _sized(_AK) + _sized(b"") + _u32(0)
+    parameters = sized(sized(b"") + sized(b"")) + sized(_AK) + sized(b"") + u32(0)
     answer = _called(transmit, _CREATE_PRIMARY, (ENDORSEMENT,), parameters)
     created = int.from_bytes(answer[:4], "big")
     public_size = int.from_bytes(answer[8:10], "big")
     modulus = answer[10 + public_size - _MODULUS_BYTES : 10 + public_size]
-    _called(transmit, _EVICT_CONTROL, (OWNER, created), _u32(handle))
+    _called(transmit, _EVICT_CONTROL, (OWNER, created), u32(handle))
     flush(transmit, created)
     return rsa.RSAPublicNumbers(_EXPONENT, int.from_bytes(modulus, "big")).public_key()
 
 
 def define_index(transmit: Transmit, index: int, size: int) -> None:
     """Define an NV index that the platform alone writes, and every program reads."""
-    area = _u32(index) + _u16(0x000B) + _u32(_PLATFORM_WRITES) + _sized(b"") + _u16(size)
-    _called(transmit, _DEFINE_SPACE, (PLATFORM,), _sized(b"") + _sized(area))
+    area = u32(index) + u16(0x000B) + u32(_PLATFORM_WRITES) + sized(b"") + u16(size)
+    _called(transmit, _DEFINE_SPACE, (PLATFORM,), sized(b"") + sized(area))
 
 
 def write_index(transmit: Transmit, index: int, data: bytes) -> None:
     """Write the content of an NV index as the platform."""
     for offset in range(0, len(data), _PIECE_BYTES):
         piece = data[offset : offset + _PIECE_BYTES]
-        _called(transmit, NV_WRITE, (PLATFORM, index), _sized(piece) + _u16(offset))
+        _called(transmit, NV_WRITE, (PLATFORM, index), sized(piece) + u16(offset))
 
 
 def read_index(transmit: Transmit, index: int, size: int) -> bytes:
     """Read the beginning of an NV index as the owner."""
-    answer = _called(transmit, _NV_READ, (OWNER, index), _u16(size, 0))
+    answer = _called(transmit, _NV_READ, (OWNER, index), u16(size, 0))
     return answer[6 : 6 + size]
 
 
 def extend(transmit: Transmit, register: int, digests: Mapping[int, bytes]) -> None:
     """Extend a register by a digest for each bank."""
-    values = b"".join(_u16(bank) + digest for bank, digest in digests.items())
-    _called(transmit, _PCR_EXTEND, (register,), _u32(len(digests)) + values)
+    values = b"".join(u16(bank) + digest for bank, digest in digests.items())
+    _called(transmit, _PCR_EXTEND, (register,), u32(len(digests)) + values)
 
 
 def handles(transmit: Transmit, first: int) -> tuple[int, ...]:
     """Return the handles in use, of the kind of the first one."""
-    answer = _called(transmit, _GET_CAPABILITY, (), _u32(_HANDLES, first, _AT_ONCE))
+    answer = _called(transmit, _GET_CAPABILITY, (), u32(_HANDLES, first, _AT_ONCE))
     return tuple(int.from_bytes(answer[at : at + 4], "big") for at in range(9, len(answer), 4))
 
 
 def flush(transmit: Transmit, handle: int) -> None:
     """Drop an object or a session."""
-    _called(transmit, _FLUSH_CONTEXT, (), _u32(handle))
+    _called(transmit, _FLUSH_CONTEXT, (), u32(handle))
 
 
 def _called(transmit: Transmit, code: int, named: tuple[int, ...], parameters: bytes) -> bytes:
@@ -117,21 +119,9 @@ def _called(transmit: Transmit, code: int, named: tuple[int, ...], parameters: b
     Raises:
         TpmRefusedError: another return code than success.
     """
-    session = _u32(len(_PASSWORD)) + _PASSWORD if named else b""
-    body = _u32(*named) + session + parameters
-    answer = transmit(_u16(_SESSIONS if named else _NO_SESSIONS) + _u32(HEADER_BYTES + len(body), code) + body)
+    session = u32(len(_PASSWORD)) + _PASSWORD if named else b""
+    body = u32(*named) + session + parameters
+    answer = transmit(u16(_SESSIONS if named else _NO_SESSIONS) + u32(HEADER_BYTES + len(body), code) + body)
     if return_code(answer):
         raise TpmRefusedError(f"command {code:#05x}: {return_code(answer):#05x}")
     return answer[HEADER_BYTES:]
-
-
-def _u16(*values: int) -> bytes:
-    return b"".join(value.to_bytes(2, "big") for value in values)
-
-
-def _u32(*values: int) -> bytes:
-    return b"".join(value.to_bytes(4, "big") for value in values)
-
-
-def _sized(data: bytes) -> bytes:
-    return _u16(len(data)) + data
