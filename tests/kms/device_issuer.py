@@ -10,9 +10,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs
+
+from tests.kms.oidc import serving_over_tls
 
 
 @dataclass
@@ -54,17 +56,9 @@ class DeviceIssuer:
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name in the base class
                 pass
 
-        server = HTTPServer(("127.0.0.1", 0), Handler)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        self.url = f"https://localhost:{server.server_address[1]}"
-        try:
+        with serving_over_tls(Handler, context) as port:
+            self.url = f"https://localhost:{port}"
             yield self.url
-        finally:
-            server.shutdown()
-            thread.join()
-            server.server_close()
 
 
 def main(certificate: str, key: str) -> None:

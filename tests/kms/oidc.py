@@ -126,7 +126,14 @@ def serving(answers: dict[str, tuple[int, bytes, dict[str, str]]], context: ssl.
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name in the base class
             pass
 
-    server = HTTPServer(("127.0.0.1", 0), Handler)
+    with serving_over_tls(Handler, context) as port:
+        yield port
+
+
+@contextmanager
+def serving_over_tls(handler: type[BaseHTTPRequestHandler], context: ssl.SSLContext) -> Iterator[int]:
+    """Serve over TLS on loopback; yields the port."""
+    server = HTTPServer(("127.0.0.1", 0), handler)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
