@@ -38,7 +38,6 @@ export const inForce = (policy: Policy): NonNullable<State["policy"]> => ({
  * Verify under the vendors' roots. Only evidence that the simulator signed is verified under the simulator's root, and
  * its result is marked. Nothing may be missing or differ, except what the policy leaves unjudged or tolerates, and what
  * the options name.
- * name.
  */
 export async function verified(
   evidence: Parameters<typeof verifyEvidence>[0],
