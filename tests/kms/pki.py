@@ -13,6 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from tests.key_usages import key_usage
+
 NOW = datetime.now(UTC).replace(microsecond=0)  # noqa: TID251  TLS looks at the real clock
 DAY = timedelta(days=1)
 
@@ -55,17 +57,7 @@ class Authority:
     @staticmethod
     def make(name: str = "test CA") -> "Authority":
         key = ec.generate_private_key(ec.SECP256R1())
-        usage = x509.KeyUsage(
-            digital_signature=False,
-            content_commitment=False,
-            key_encipherment=False,
-            data_encipherment=False,
-            key_agreement=False,
-            key_cert_sign=True,
-            crl_sign=True,
-            encipher_only=False,
-            decipher_only=False,
-        )
+        usage = key_usage("key_cert_sign", "crl_sign")
         builder = (
             _builder(_name(name), _name(name), key)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from attest.clock import system_clock
+from tests.key_usages import key_usage
 
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
 BACKDATE = timedelta(minutes=5)
@@ -32,17 +33,7 @@ def authority(folder: Path, *, at: datetime | None = None) -> Path:
     directory, key = folder / "ca", ec.generate_private_key(ec.SECP256R1())
     directory.mkdir()
     public = key.public_key()
-    signing = x509.KeyUsage(
-        digital_signature=False,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=True,
-        crl_sign=True,
-        encipher_only=False,
-        decipher_only=False,
-    )
+    signing = key_usage("key_cert_sign", "crl_sign")
     extensions = (
         (x509.BasicConstraints(ca=True, path_length=0), True),
         (signing, True),

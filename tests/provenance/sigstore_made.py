@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
+from tests.key_usages import key_usage
+
 NOBODY = "tests of attest: no Sigstore instance"
 IDENTITY = "https://builder.invalid/acme/image/.github/workflows/build.yml@refs/tags/v1.2"
 ISSUER = "https://issuer.invalid"
@@ -130,17 +132,7 @@ class MadeSigstore:
         )
 
     def root_certificate(self) -> x509.Certificate:
-        usage = x509.KeyUsage(
-            digital_signature=False,
-            content_commitment=False,
-            key_encipherment=False,
-            data_encipherment=False,
-            key_agreement=False,
-            key_cert_sign=True,
-            crl_sign=True,
-            encipher_only=False,
-            decipher_only=False,
-        )
+        usage = key_usage("key_cert_sign", "crl_sign")
         public = self.ca.public_key()
         return (
             x509.CertificateBuilder()
@@ -193,17 +185,7 @@ class MadeSigstore:
         public: Any = None,  # noqa: ANN401  any public key
     ) -> x509.Certificate:
         """Issue a certificate for ten minutes, with the signed timestamp of the certificate log in it."""
-        key_usage = x509.KeyUsage(
-            digital_signature=True,
-            content_commitment=False,
-            key_encipherment=False,
-            data_encipherment=False,
-            key_agreement=False,
-            key_cert_sign=False,
-            crl_sign=False,
-            encipher_only=False,
-            decipher_only=False,
-        )
+        signing = key_usage("digital_signature")
         key_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.ca.public_key())
         builder = (
             x509.CertificateBuilder()
@@ -213,7 +195,7 @@ class MadeSigstore:
             .serial_number(2)
             .not_valid_before(begin)
             .not_valid_after(begin + timedelta(minutes=10))
-            .add_extension(key_usage, critical=True)
+            .add_extension(signing, critical=True)
             .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
             .add_extension(key_id, critical=False)
         )
