@@ -123,11 +123,24 @@ def test_a_bundle_with_a_missing_or_second_part_is_malformed(path: str, value: o
         changed(changed(BUNDLE, f"{ENTRY}.kindVersion.kind", "hashedrekord"), f"{ENTRY}.kindVersion.version", "0.0.2"),
         changed(BUNDLE, f"{ENTRY}.integratedTime", ...),
         changed(BUNDLE, f"{ENTRY}.integratedTime", "0"),
+        changed(
+            changed(BUNDLE, f"{ENTRY}.inclusionPromise", ...),
+            "verificationMaterial.timestampVerificationData",
+            {"rfc3161Timestamps": [{"signedTimestamp": text64(b"a time of someone else")}]},
+        ),
         MADE.bundle(media_type=BUNDLE_0_1),
         changed(changed(BUNDLE, "dsseEnvelope", ...), "messageSignature", {"signature": text64(b"x")}),
         MADE.bundle(payload_type="text/plain"),
     ],
-    ids=["rekor v2", "no time", "time 0", "bundle 0.1", "no envelope", "no statement"],
+    ids=[
+        "rekor v2",
+        "no time",
+        "time 0",
+        "a time that the log did not sign",
+        "bundle 0.1",
+        "no envelope",
+        "no statement",
+    ],
 )
 def test_another_kind_of_bundle_is_unsupported(bundle: Json) -> None:
     assert refusal(bundle).code == "provenance-unsupported"
@@ -158,6 +171,19 @@ def test_any_other_byte_gives_the_same_result_or_a_documented_refusal(part: str,
         assert exc.exit_code in {2, 3, 4, 5}  # noqa: PT017  most bytes are refused, a blank is not
     else:
         assert found == verify(BUNDLE)
+
+
+def twice(document: Json, name: str) -> bytes:
+    """The document with one of its first members given twice."""
+    member = json.dumps({name: document[name]})[1:-1]
+    return f"{{{member}, {json.dumps(document)[1:]}".encode()
+
+
+def test_a_member_that_is_given_twice_is_refused() -> None:
+    with pytest.raises(AttestError) as raised:
+        verify(twice(BUNDLE, "mediaType"))
+    assert raised.value.code == "json-invalid"
+    assert refusal(BUNDLE, root=twice(ROOT, "tlogs")).code == "provenance-root-invalid"
 
 
 def test_sizes_are_bounded() -> None:

@@ -1,6 +1,8 @@
 """Sealed files on a web server: ranges, and everything a server can do wrong."""
 
 import random
+import socket
+import struct
 import sys
 import threading
 import time
@@ -606,6 +608,28 @@ def test_bytes_count_also_where_the_line_breaks_behind_the_last_one() -> None:
     buffer = bytearray(300)
     reader.read_into(0, memoryview(buffer))
     assert (bytes(buffer), asked) == (CONTENT[:300], [0])
+
+
+@pytest.mark.parametrize("how", ["reset", "silent"])
+def test_a_connection_that_is_reset_or_falls_silent_is_resumed_in_the_middle(how: str) -> None:
+    over = threading.Event()
+
+    def breaking(handler: BasicHandler, content: bytes, start: int, stop: int) -> bool:
+        stated = {"Content-Range": f"bytes {start}-{stop - 1}/{len(content)}", "ETag": '"one"'}
+        answer(handler, 206, content[start : start + 1000], headers=stated, length=stop - start)
+        if how == "reset":
+            handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            handler.connection.close()
+        else:
+            assert over.wait(30)
+        handler.close_connection = True
+        return True
+
+    shelf = shelf_of(None, breaking)
+    with serving(shelf.handler()) as url, HttpSource(f"{url}/m", patience=hasty(read_seconds=0.5)) as source:
+        assert read(source, 0, 10240) == CONTENT
+        over.set()
+    assert len(shelf.seen) == 3
 
 
 def test_reads_in_turn_share_a_connection() -> None:

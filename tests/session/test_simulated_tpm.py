@@ -1,11 +1,14 @@
 """`attest simulate machine --kind azure-... -- PROGRAM`: a program that opens the TPM, and not `attest`, has one."""
 
+import fcntl
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import termios
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +17,8 @@ import pytest
 
 from attest.evidence.azure.forms import RawTpmQuote, azure_json
 from attest_simulator.azure import SimulatedAzureVm, SimulatedSnpHost, SimulatedTdxHost
+from attest_simulator.kernel.tpm import TpmDevice
+from attest_simulator.kernel.tpm_commands import COMMAND_SIZE
 from attest_simulator.machines import MachineKind, SimulatedMachine
 from tests.go_programs import go_program
 from tests.session.programs import simulate, verified
@@ -120,6 +125,27 @@ def test_collection_itself_finds_nothing_missing_through_the_device() -> None:
     found = {one["id"]: one["outcome"] for one in json.loads(ran.stdout)["findings"]}
     asked = ("interface", "permissions", "tee", "azure.report", "azure.ak", "eventlog")
     assert [found[name] for name in asked] == ["pass"] * len(asked), ran.stdout
+
+
+def test_an_answer_is_not_left_to_the_next_program_once_its_own_is_gone() -> None:
+    left: list[int] = []
+    dropped = threading.Event()
+
+    class Looked(TpmDevice):
+        """A device that looks for an unread answer before it drops one."""
+
+        def _drop_unread(self) -> None:
+            device = os.open(self.path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+            left.append(int.from_bytes(fcntl.ioctl(device, termios.FIONREAD, bytes(4)), sys.byteorder))
+            os.close(device)
+
+    device = Looked()
+    program = os.open(device.path, os.O_RDWR | os.O_NOCTTY)
+    os.write(program, COMMAND_SIZE)
+    os.close(program)
+    threading.Thread(target=device.serve, args=(lambda command: command, dropped.set), daemon=True).start()
+    assert dropped.wait(30)
+    assert left == [0]
 
 
 def test_without_swtpm_the_program_runs_after_a_note_that_says_what_to_install(tmp_path: Path) -> None:
