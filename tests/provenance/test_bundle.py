@@ -126,7 +126,7 @@ def test_a_bundle_with_a_missing_or_second_part_is_malformed(path: str, value: o
         changed(
             changed(BUNDLE, f"{ENTRY}.inclusionPromise", ...),
             "verificationMaterial.timestampVerificationData",
-            {"rfc3161Timestamps": [{"signedTimestamp": text64(b"a time of someone else")}]},
+            {"rfc3161Timestamps": [{"signedTimestamp": text64(bytes.fromhex("3005 3003020100"))}]},
         ),
         MADE.bundle(media_type=BUNDLE_0_1),
         changed(changed(BUNDLE, "dsseEnvelope", ...), "messageSignature", {"signature": text64(b"x")}),
