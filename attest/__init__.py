@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from attest.evidence.input_files import read_evidence
     from attest.policy import Policy, load_policy
     from attest.session import AsyncSession, Session
-    from attest.verification import ExpectedFreshness, Freshness, VerifiedEvidence, verify
+    from attest.verification import ExpectedFreshness, ExpectedRuntimeData, Freshness, VerifiedEvidence, verify
 
 __version__ = "0.1.0"
 __distribution__ = "attest-kms"
@@ -53,6 +53,7 @@ __all__ = [
     "EvidenceItem",
     "ExpectedBinding",
     "ExpectedFreshness",
+    "ExpectedRuntimeData",
     "Freshness",
     "Outcome",
     "Policy",
@@ -83,7 +84,7 @@ __getattr__ = lazy_names(
         "attest.evidence.input_files": ("read_evidence",),
         "attest.policy": ("Policy", "load_policy"),
         "attest.session": ("AsyncSession", "Session"),
-        "attest.verification": ("ExpectedFreshness", "Freshness", "VerifiedEvidence", "verify"),
+        "attest.verification": ("ExpectedFreshness", "ExpectedRuntimeData", "Freshness", "VerifiedEvidence", "verify"),
     },
 )
 

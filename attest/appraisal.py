@@ -10,6 +10,7 @@ from typing import NoReturn, TypeAlias
 from attest.checks import Check, Outcome, Tier, Unchecked
 from attest.errors import AppraisalError
 from attest.evidence.claims import StatedItem
+from attest.evidence.device_format import CpuFormat
 from attest.evidence.dstack.facts import DstackFacts, dstack_facts_of
 from attest.evidence.eventlog.facts import EventLogFacts, facts_of
 from attest.evidence.gpu.device_set import DeviceSet
@@ -320,7 +321,7 @@ def _dstack_facts(item: Judged) -> DstackFacts | None:
 
 def device_set(verified: VerifiedEvidence) -> DeviceSet:
     """Return the GPUs and switches of one machine's verified evidence as a set."""
-    return _set_of(verified.items, bound=verified.binding is not None)
+    return _set_of(verified.items, bound=verified.devices_bound)
 
 
 def device_sets(verified: VerifiedEvidence) -> _NamedSets:
@@ -343,7 +344,7 @@ def device_sets(verified: VerifiedEvidence) -> _NamedSets:
 def _set_of(items: Iterable[VerifiedItem], *, bound: bool) -> DeviceSet:
     known = tuple(items)
     devices = [item.verified for item in known if isinstance(item.verified, VerifiedGpu)]
-    cpu = next((item for item in known if not isinstance(item.verified, VerifiedGpu)), None)
+    cpu = next((item for item in known if isinstance(item.format, CpuFormat)), None)
     return DeviceSet(
         gpus=tuple(device for device in devices if device.kind == "nvidia-gpu"),
         switches=tuple(device for device in devices if device.kind == "nvidia-switch"),

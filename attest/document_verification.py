@@ -14,10 +14,9 @@ from attest.checks import Check, Outcome, Unchecked
 from attest.encoding import JsonValue
 from attest.errors import AttestError, BindingError
 from attest.evidence.binding import ExpectedBinding
-from attest.evidence.composite import DEVICE_NONCE_BYTES
 from attest.evidence.device_format import CpuFormat, FormatTable
 from attest.evidence.envelope import Evidence
-from attest.evidence.freshness import ExpectedFreshness, Freshness
+from attest.evidence.freshness import DEVICE_NONCE_BYTES, Expectation, ExpectedRuntimeData, Freshness
 from attest.evidence.providers.cautions import cautions_of
 from attest.evidence.providers.document import StatedMachine
 from attest.evidence.providers.families import parse_document
@@ -38,7 +37,7 @@ def verify_document(
     evidence: Evidence,
     *,
     verify_machine: VerifyMachine,
-    expected: ExpectedFreshness | ExpectedBinding | None,
+    expected: Expectation,
     formats: FormatTable,
     at: datetime,
     unchecked: tuple[Unchecked, ...],
@@ -90,7 +89,7 @@ def verify_document(
     )
 
 
-def _nonce(expected: ExpectedFreshness | ExpectedBinding | None) -> bytes | None:
+def _nonce(expected: Expectation) -> bytes | None:
     if expected is None:
         return None
     if isinstance(expected, ExpectedBinding):
@@ -102,7 +101,7 @@ def _nonce(expected: ExpectedFreshness | ExpectedBinding | None) -> bytes | None
             expected=f"a binding for {expected.context}",
             got="none",
         )
-    if expected.report_data is not None or expected.nonce is None:
+    if isinstance(expected, ExpectedRuntimeData) or expected.report_data is not None or expected.nonce is None:
         raise ValueError("report data is expected of a service's document, whose report data follow from its keys")
     if len(expected.nonce) != DEVICE_NONCE_BYTES:
         raise ValueError(f"the nonce of a service's document has {DEVICE_NONCE_BYTES} bytes, not {len(expected.nonce)}")

@@ -13,7 +13,7 @@ from attest.endorsements.pool import NO_ENDORSEMENTS, Endorsements
 from attest.errors import EvidenceError, UnsupportedError
 from attest.evidence.attachment.record import Attested, ParsedAttachment
 from attest.evidence.binding import Binding
-from attest.evidence.composite import Presented
+from attest.evidence.composite import DeviceNonce, Presented
 from attest.evidence.device_format import (
     CpuFormat,
     FormatTable,
@@ -161,5 +161,10 @@ def presented_of(
         nonce=None if cpu is None or cpu.format.nonce is None else cpu.format.nonce(cpu.parsed),
         binding=binding,
         others=tuple([i for i in evidence.items if i is not own and i.essence not in ACCOMPANYING]),
-        device_nonces=tuple([(device.item.name, device.format.nonce(device.parsed)) for device in peripherals]),
+        device_nonces=tuple([_nonce_of(device) for device in peripherals]),
     )
+
+
+def _nonce_of(device: ParsedPeripheral) -> DeviceNonce:
+    form = device.format
+    return DeviceNonce(name=device.item.name, value=form.nonce(device.parsed), size=form.nonce_bytes)

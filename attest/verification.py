@@ -21,7 +21,7 @@ from attest.endorsements.pool import Endorsements
 from attest.errors import AttestError, VerificationError
 from attest.evidence.attachment.record import judge_attachments
 from attest.evidence.attachment.table import read_attachments
-from attest.evidence.binding import ExpectedBinding, parse_binding
+from attest.evidence.binding import parse_binding
 from attest.evidence.composite import judge_composite
 from attest.evidence.device_format import (
     FormatTable,
@@ -36,7 +36,7 @@ from attest.evidence.envelope import (
 )
 from attest.evidence.eventlog.replay import VerifiedEventLog, verify_event_log
 from attest.evidence.eventlog.structure import ParsedEventLog
-from attest.evidence.freshness import ExpectedFreshness, Freshness
+from attest.evidence.freshness import Expectation, ExpectedFreshness, ExpectedRuntimeData, Freshness
 from attest.evidence.providers.families import is_document
 from attest.evidence.registry import FORMATS
 from attest.evidence.tdx.structure import ParsedTdReport
@@ -53,7 +53,7 @@ from attest.parsed_evidence import (
 )
 from attest.verified_evidence import ACCOMPANYING, VerifiedEvidence, VerifiedItem
 
-__all__ = ["ExpectedFreshness", "Freshness", "VerifiedEvidence", "VerifiedItem", "verify"]
+__all__ = ["ExpectedFreshness", "ExpectedRuntimeData", "Freshness", "VerifiedEvidence", "VerifiedItem", "verify"]
 
 
 def verify(
@@ -62,7 +62,7 @@ def verify(
     endorsements: Endorsements,
     anchors: TrustAnchors,
     at: datetime,
-    expected: ExpectedFreshness | ExpectedBinding | None = None,
+    expected: Expectation = None,
     unchecked: tuple[Unchecked, ...] = (),
     tolerances: DeviceTolerances = NO_DEVICE_TOLERANCES,
     formats: FormatTable = FORMATS,
@@ -74,8 +74,8 @@ def verify(
         endorsements: vendors' statements, from files, caches or services; not trusted.
         anchors: root keys that the Verifier Owner accepts.
         at: moment of appraisal, aware.
-        expected: the challenge: a nonce or report data, or a whole binding. None leaves freshness
-            not evaluated, which appraisal refuses.
+        expected: the challenge: a nonce or report data, a whole binding, or the digests of runtime data. None leaves
+            freshness not evaluated, which appraisal refuses.
         unchecked: named relaxations, each with its reason.
         tolerances: deviations that a policy names, each with its reason.
         formats: known kinds of evidence; a program with its own format merges it with ``FORMATS``.
@@ -114,7 +114,7 @@ def _verify_machine(
     evidence: Evidence,
     *,
     endorsements: Endorsements,
-    expected: ExpectedFreshness | ExpectedBinding | None,
+    expected: Expectation,
     given: _Arguments,
 ) -> VerifiedEvidence:
     """Verify the evidence of one machine."""
@@ -145,6 +145,7 @@ def _verify_machine(
         unchecked=unchecked,
         tolerances=tolerances,
         composite_checks=tuple(found.checks),
+        devices_bound=composite.devices_bound,
     )
 
 
@@ -152,7 +153,7 @@ def _verify_document(
     evidence: Evidence,
     *,
     endorsements: Endorsements,
-    expected: ExpectedFreshness | ExpectedBinding | None,
+    expected: Expectation,
     given: _Arguments,
 ) -> VerifiedEvidence:
     """Verify each machine of a service's document with the same arguments, and the document."""

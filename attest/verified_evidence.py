@@ -89,6 +89,7 @@ class VerifiedEvidence(NamedTuple):
         tolerances: tolerated deviations of the devices beside the CPU.
         composite_checks: checks across the items.
         cautions: what this does not show, although it is genuine.
+        devices_bound: the CPU's report commits to exactly these devices, by a binding or by runtime data.
     """
 
     evidence: Evidence
@@ -100,10 +101,11 @@ class VerifiedEvidence(NamedTuple):
     tolerances: DeviceTolerances
     composite_checks: tuple[Check, ...]
     cautions: tuple[Caution, ...] = ()
+    devices_bound: bool = False
 
     @property
     def simulated(self) -> bool:
-        """True if any part rests on the simulator's roots."""
+        """True if any part rests on the simulator's roots, or is sample evidence."""
         return any(item.verified.simulated or item.attached_simulated for item in self.items)
 
     @property

@@ -11,8 +11,8 @@ from attest.checks import Check
 from attest.cli.verification_inputs import Case
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
-from attest.evidence.composite import DEVICE_NONCE_BYTES
 from attest.evidence.envelope import Evidence
+from attest.evidence.freshness import DEVICE_NONCE_BYTES
 from attest.evidence.gpu.evidence import NVIDIA_PARSERS, ParsedGpuEvidence
 from attest.evidence.providers.families import device_items
 from attest.nvsdk import pair_documents, second_opinion, side_by_side

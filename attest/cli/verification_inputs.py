@@ -26,7 +26,6 @@ from attest.endorsements.bundle_records import BundleKeys, BundleTrust, Unsigned
 from attest.endorsements.pool import Endorsements
 from attest.errors import ConfigurationError, EndorsementError
 from attest.evidence.azure.forms import AZURE_PARSERS
-from attest.evidence.composite import DEVICE_NONCE_BYTES
 from attest.evidence.dstack.structure import is_dstack_log
 from attest.evidence.envelope import (
     MAX_ITEM_BYTES,
@@ -36,6 +35,7 @@ from attest.evidence.envelope import (
     Evidence,
     EvidenceItem,
 )
+from attest.evidence.freshness import DEVICE_NONCE_BYTES
 from attest.evidence.input_file import MAX_FILE_BYTES
 from attest.evidence.input_files import read_evidence
 from attest.evidence.providers.families import is_document
@@ -202,7 +202,8 @@ def _expected(nonce: bytes | None, report_data: bytes | None, evidence: Evidence
 def _require_fitting(nonce: bytes | None, report_data: bytes | None, evidence: Evidence) -> None:
     """Refuse a question that no device of this evidence could answer."""
     kinds, document = {item.essence for item in evidence.items}, is_document(evidence)
-    if nonce is not None and len(nonce) != DEVICE_NONCE_BYTES and (document or kinds & set(FORMATS.peripherals)):
+    sized = document or any(kind in kinds and form.nonce_bytes for kind, form in FORMATS.peripherals.items())
+    if nonce is not None and len(nonce) != DEVICE_NONCE_BYTES and sized:
         raise ConfigurationError(
             f"the nonce of a {'service' if document else 'GPU or switch'} has {DEVICE_NONCE_BYTES} bytes",
             code="nonce-length",

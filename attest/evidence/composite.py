@@ -11,17 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from attest.checks import Check, Outcome
 from attest.errors import BindingError
 from attest.evidence.binding import Binding, ExpectedBinding
 from attest.evidence.envelope import EvidenceItem
-from attest.evidence.freshness import REPORT_DATA_BYTES, ExpectedFreshness, Freshness
+from attest.evidence.freshness import (
+    DEVICE_NONCE_BYTES,
+    REPORT_DATA_BYTES,
+    Expectation,
+    ExpectedFreshness,
+    ExpectedRuntimeData,
+    Freshness,
+)
 from attest.evidence.procedure import require_equal
-
-DEVICE_NONCE_BYTES = 32
-"""SPDM has no other nonces (nvidia-gpu.md 2)."""
 
 _CLAUSES = {
     "binding.report_data": "docs/protocol.md",
@@ -30,9 +34,21 @@ _CLAUSES = {
     "binding.device_nonce": "docs/gpu.md; DMTF DSP0274, GET_MEASUREMENTS, Nonce",
     "freshness": "RFC 9334, section 10",
 }
-Expectation: TypeAlias = ExpectedFreshness | ExpectedBinding | None
 _Judged = tuple[Outcome | None, str, str]
 _NOT_APPLICABLE: _Judged = (None, "", "")
+
+
+class DeviceNonce(NamedTuple):
+    """The request nonce in the evidence of one device.
+
+    Attributes:
+        name: of the item.
+        size: the length of every nonce of such a device; None if it may have any.
+    """
+
+    name: str
+    value: bytes
+    size: int | None = DEVICE_NONCE_BYTES
 
 
 class Presented(NamedTuple):
@@ -43,13 +59,13 @@ class Presented(NamedTuple):
         nonce: the field of its own in which the CPU's evidence carries the nonce, such as extraData of a TPM's quote;
             None if the nonce is in ``report_data``. Report data beside such a field does not prove freshness.
         others: every item that a binding must list: all devices but the CPU, known to this version or not.
-        device_nonces: name and request nonce of each GPU and switch.
+        device_nonces: of each device beside the CPU whose format is known.
     """
 
     report_data: bytes | None
     binding: Binding | None
     others: tuple[EvidenceItem, ...]
-    device_nonces: tuple[tuple[str, bytes], ...]
+    device_nonces: tuple[DeviceNonce, ...]
     nonce: bytes | None = None
 
 
@@ -59,11 +75,13 @@ class Composite:
 
     Attributes:
         checks: in the order of the judges; what does not apply is left out.
+        devices_bound: the CPU's report commits to exactly these devices.
     """
 
     checks: tuple[Check, ...]
     failures: tuple[BindingError, ...]
     freshness: Freshness
+    devices_bound: bool = False
 
 
 def judge_composite(presented: Presented, expected: Expectation) -> Composite:
@@ -78,15 +96,8 @@ def judge_composite(presented: Presented, expected: Expectation) -> Composite:
     _require_meetable(presented, expected)
     checks: list[Check] = []
     failures: list[BindingError] = []
-    judges: tuple[tuple[str, Callable[[], _Judged]], ...] = (
-        ("binding.report_data", lambda: _require_committed(presented)),
-        ("binding.extra_data", lambda: _require_quoted(presented)),
-        ("binding.devices", lambda: _require_devices(presented)),
-        ("binding.device_nonce", lambda: _require_device_nonces(presented)),
-        ("freshness", lambda: _require_fresh(presented, expected)),
-    )
     outcome: Outcome | None = None
-    for check_id, judge in judges:
+    for check_id, judge in _judges(presented, expected):
         try:
             outcome, wanted, got = judge()
         except BindingError as exc:
@@ -97,7 +108,25 @@ def judge_composite(presented: Presented, expected: Expectation) -> Composite:
             checks.append(Check(id=check_id, outcome=outcome, expected=wanted, got=got, clause=_CLAUSES[check_id]))
     # The last judge is that of freshness, and its outcome is the evidence's.
     fresh = Freshness.NOT_EVALUATED if outcome is None else _FRESHNESS.get(outcome, Freshness.NOT_EVALUATED)
-    return Composite(checks=tuple(checks), failures=tuple(failures), freshness=fresh)
+    bound = any(check.id == "binding.devices" and check.outcome is Outcome.PASS for check in checks)
+    return Composite(checks=tuple(checks), failures=tuple(failures), freshness=fresh, devices_bound=bound)
+
+
+def _judges(presented: Presented, expected: Expectation) -> tuple[tuple[str, Callable[[], _Judged]], ...]:
+    if isinstance(expected, ExpectedRuntimeData):
+        return (
+            ("binding.report_data", lambda: _require_no_binding(presented)),
+            ("binding.devices", lambda: _require_listed(presented, expected)),
+            ("binding.device_nonce", lambda: _require_asked(presented, expected)),
+            ("freshness", lambda: _require_runtime_data(presented, expected)),
+        )
+    return (
+        ("binding.report_data", lambda: _require_committed(presented)),
+        ("binding.extra_data", lambda: _require_quoted(presented)),
+        ("binding.devices", lambda: _require_devices(presented)),
+        ("binding.device_nonce", lambda: _require_device_nonces(presented)),
+        ("freshness", lambda: _require_fresh(presented, expected)),
+    )
 
 
 _NOTHING_EXPECTED = Composite(
@@ -125,10 +154,11 @@ def _require_meetable(presented: Presented, expected: Expectation) -> None:
         raise ValueError("report data is expected of evidence without a CPU report, which has none")
     if expected.nonce is None or not presented.device_nonces or presented.binding is not None:
         return
-    if len(expected.nonce) != DEVICE_NONCE_BYTES:
-        raise ValueError(
-            f"the nonce of a GPU or switch has {DEVICE_NONCE_BYTES} bytes, expected one of {len(expected.nonce)}"
-        )
+    for device in presented.device_nonces:
+        if device.size not in (None, len(expected.nonce)):
+            raise ValueError(
+                f"the nonce of {device.name} has {device.size} bytes, expected one of {len(expected.nonce)}"
+            )
 
 
 def _require_committed(presented: Presented) -> _Judged:
@@ -191,19 +221,23 @@ def _require_device_nonces(presented: Presented) -> _Judged:
     if presented.binding is None or not presented.device_nonces:
         return _NOT_APPLICABLE
     wanted = presented.binding.gpu_nonce()
-    for name, nonce in presented.device_nonces:
-        _equal(
-            wanted,
-            nonce,
-            f"{name} answers another nonce than that of the challenge",
-            code="device-nonce-mismatch",
-            field=f"{name}: nonce",
-            hint="collect the GPUs' evidence again, under the nonce derived from this challenge",
-        )
+    for device in presented.device_nonces:
+        _require_device_nonce(wanted, device)
     return Outcome.PASS, wanted.hex(), f"{len(presented.device_nonces)} devices carry it"
 
 
-def _require_fresh(presented: Presented, expected: Expectation) -> _Judged:
+def _require_device_nonce(wanted: bytes, device: DeviceNonce) -> None:
+    _equal(
+        wanted,
+        device.value,
+        f"{device.name} answers another nonce than that of the challenge",
+        code="device-nonce-mismatch",
+        field=f"{device.name}: nonce",
+        hint="collect the devices' evidence again, under the nonce derived from this challenge",
+    )
+
+
+def _require_fresh(presented: Presented, expected: ExpectedFreshness | ExpectedBinding | None) -> _Judged:
     """Require an answer to this challenge: by the binding, or by each report itself when there is none."""
     binding = presented.binding
     if expected is None:
@@ -250,8 +284,66 @@ def _require_nonce(presented: Presented, wanted: bytes, judged: _Judged) -> _Jud
     elif presented.report_data is not None:
         padded = wanted.ljust(REPORT_DATA_BYTES, b"\0")
         judged = _compare("the nonce", "nonce-mismatch", padded, presented.report_data)
-    for name, nonce in presented.device_nonces:
-        judged = _compare(f"the nonce of {name}", "nonce-mismatch", wanted, nonce)
+    for device in presented.device_nonces:
+        judged = _compare(f"the nonce of {device.name}", "nonce-mismatch", wanted, device.value)
+    return judged
+
+
+# -- the runtime data of the KBS protocol in the place of a binding
+
+
+def _require_no_binding(presented: Presented) -> _Judged:
+    if presented.binding is None:
+        return _NOT_APPLICABLE
+    raise BindingError(
+        "the evidence carries a binding, and the challenge is for runtime data",
+        code="binding-unexpected",
+        field="binding",
+        expected="no binding",
+        got="a binding",
+    )
+
+
+def _require_listed(presented: Presented, expected: ExpectedRuntimeData) -> _Judged:
+    """Require a CPU report beside devices. Once it commits to the runtime data, it commits to their evidence."""
+    if not presented.others:
+        return _NOT_APPLICABLE
+    if presented.report_data is None:
+        raise BindingError(
+            "the evidence has no CPU report that commits to the runtime data and its devices",
+            code="runtime-data-uncommitted",
+            field="REPORT_DATA",
+            expected=f"a CPU report that carries {expected.digest.hex()}",
+            got="no CPU evidence",
+        )
+    listed = "the runtime data, to which the CPU's report commits, lists the devices' evidence"
+    try:
+        _require_runtime_data(presented, expected)
+    except BindingError:
+        return Outcome.NOT_EVALUATED, listed, "the CPU's report commits to other data"
+    return Outcome.PASS, listed, f"{len(presented.others)} devices"
+
+
+def _require_asked(presented: Presented, expected: ExpectedRuntimeData) -> _Judged:
+    """Require evidence of every device under the digest of the runtime data, as far as its nonce has room."""
+    if not presented.device_nonces:
+        return _NOT_APPLICABLE
+    for device in presented.device_nonces:
+        _require_device_nonce(expected.device_digest[: device.size], device)
+    return Outcome.PASS, expected.device_digest.hex(), f"{len(presented.device_nonces)} devices carry it"
+
+
+def _require_runtime_data(presented: Presented, expected: ExpectedRuntimeData) -> _Judged:
+    """Require the digest in the CPU's report; behind a virtual TPM in its quote, and in user data that is in use."""
+    wanted, found = expected.digest, presented.report_data
+    if found is None:
+        return Outcome.NOT_EVALUATED, wanted.hex(), "no CPU evidence"
+    if presented.nonce is None:
+        padded = wanted.ljust(REPORT_DATA_BYTES, b"\0")
+        return _compare("REPORT_DATA", "report-data-mismatch", padded, found)
+    judged = _compare("the nonce (extraData)", "nonce-mismatch", wanted, presented.nonce)
+    if any(found):
+        _compare("the user data", "report-data-mismatch", wanted, found[: len(wanted)])
     return judged
 
 

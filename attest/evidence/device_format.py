@@ -16,6 +16,7 @@ from attest.endorsements.pool import Endorsements
 from attest.errors import AttestError
 from attest.evidence.claims import Claim
 from attest.evidence.eventlog.kinds import LogKind
+from attest.evidence.freshness import DEVICE_NONCE_BYTES
 from attest.evidence.proof_chain import ProofLink
 from attest.evidence.tolerances import DeviceTolerances
 
@@ -171,7 +172,8 @@ class PeripheralFormat:
     """Parser and procedure for items of one media type of a device beside the CPU.
 
     Attributes:
-        nonce: the request nonce, 32 bytes, of what was parsed.
+        nonce: the request nonce, of what was parsed.
+        nonce_bytes: the length of every nonce of such a device; None if it may have any.
         kind_of: the row for what was verified: only the device's certificates state its kind.
         authenticate: returns the device that signed refused evidence, to be judged with the others; None when
             signature or chain do not hold. Without it, refused devices are not judged together.
@@ -183,6 +185,7 @@ class PeripheralFormat:
     kind_of: Callable[[Any], DeviceFormat]
     judge_set: JudgeSet
     authenticate: AuthenticatePeripheral | None = None
+    nonce_bytes: int | None = DEVICE_NONCE_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import pytest
 
 from attest.checks import Outcome
 from attest.evidence.binding import Binding, ExpectedBinding
-from attest.evidence.composite import Composite, Presented, judge_composite
+from attest.evidence.composite import Composite, DeviceNonce, Presented, judge_composite
 from attest.evidence.envelope import MEDIA_NVIDIA_DEVICE, EvidenceItem
 from attest.evidence.freshness import ExpectedFreshness, Freshness
 
@@ -44,7 +44,7 @@ def presented(
         report_data=committed if report_data is None else report_data,
         binding=bound,
         others=others,
-        device_nonces=tuple((item.name, nonce) for item, nonce in zip(others, stated, strict=True)),
+        device_nonces=tuple(DeviceNonce(item.name, nonce) for item, nonce in zip(others, stated, strict=True)),
     )
 
 
@@ -98,7 +98,7 @@ def test_a_binding_that_no_cpu_commits_to_proves_nothing() -> None:
         report_data=None,
         binding=bound,
         others=GPUS,
-        device_nonces=tuple((item.name, bound.gpu_nonce()) for item in GPUS),
+        device_nonces=tuple(DeviceNonce(item.name, bound.gpu_nonce()) for item in GPUS),
     )
     found = judge_composite(alone, EXPECTED)
     assert codes(found) == ["binding-uncommitted"]
@@ -140,7 +140,7 @@ def test_without_a_binding_every_report_answers_the_nonce_itself() -> None:
 
 
 def test_devices_alone_answer_a_nonce() -> None:
-    alone = Presented(report_data=None, binding=None, others=GPUS, device_nonces=(("gpu0", NONCE),))
+    alone = Presented(report_data=None, binding=None, others=GPUS, device_nonces=(DeviceNonce("gpu0", NONCE),))
     assert judge_composite(alone, ExpectedFreshness(nonce=NONCE)).freshness is Freshness.MATCHED
     assert judge_composite(alone, ExpectedFreshness(nonce=bytes(32))).freshness is Freshness.MISMATCHED
     assert judge_composite(alone, None).freshness is Freshness.NOT_EVALUATED
@@ -166,7 +166,7 @@ def test_bound_devices_are_as_fresh_as_the_report_that_binds_them() -> None:
 
 
 def test_a_question_that_this_evidence_cannot_answer_is_a_mistake_of_the_caller() -> None:
-    alone = Presented(report_data=None, binding=None, others=GPUS, device_nonces=(("gpu0", NONCE),))
+    alone = Presented(report_data=None, binding=None, others=GPUS, device_nonces=(DeviceNonce("gpu0", NONCE),))
     with pytest.raises(ValueError, match="32 bytes"):
         judge_composite(alone, ExpectedFreshness(nonce=b"short"))
     with pytest.raises(ValueError, match="report data"):

@@ -54,9 +54,6 @@ CONSTANTS: dict[str, dict[str, object]] = {
         "EXTRA_DATA_BYTES": 48,
         "_DEVICE_DIGEST_BYTES": 48,
     },
-    "attest.evidence.composite": {
-        "DEVICE_NONCE_BYTES": 32,
-    },
     "attest.evidence.dstack.compose": {
         "_CONFIG_ID_BYTES": 48,
         "_DIGEST_BYTES": 32,
@@ -199,6 +196,8 @@ CONSTANTS: dict[str, dict[str, object]] = {
     },
     "attest.evidence.freshness": {
         "REPORT_DATA_BYTES": 64,
+        "DEVICE_NONCE_BYTES": 32,
+        "_DIGEST_BYTES": range(32, 65),
     },
     "attest.evidence.input_files": {
         "_ENDORSEMENTS_INDICATOR": 2,

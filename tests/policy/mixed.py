@@ -129,6 +129,7 @@ def mixed(
         unchecked=(),
         tolerances=NO_DEVICE_TOLERANCES,
         composite_checks=(),
+        devices_bound=bound,
     )
 
 
