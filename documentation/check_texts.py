@@ -118,6 +118,14 @@ WORDS: Final[dict[str, Words]] = {
         "The PCR values in the evidence hash to the digest in the quote.",
         "Collect the evidence again: `attest collect azure`.",
     ),
+    "sample.format": Words(
+        "The sample evidence has a version and at most 64 bytes of report data.",
+        "Collect it again: the program that wrote it failed.",
+    ),
+    "sample.accepted": Words(
+        "Simulated evidence is accepted, to which sample evidence belongs.",
+        "Run the workload on a confidential machine. To try it without one, pass `--allow-simulated`.",
+    ),
     "dstack.log": Words("The event log is readable, and each event has its digest.", _TAMPERED),
     "dstack.events": Words(
         "RTMR3 has dstack's events once, in order.",
@@ -204,6 +212,7 @@ GROUPS: Final = (
     Group("NVIDIA GPUs and switches", ("nvidia.",)),
     Group("Azure", ("azure.",)),
     Group("dstack", ("dstack.",)),
+    Group("Sample evidence", ("sample.",)),
     Group("Documents of services", ("provider.",)),
     Group("Data beside the evidence", ("uvm.", "certificate.", "committed_data.", "eventlog.")),
     Group("The whole of the evidence", ("binding.", "freshness", "topology", "device.", "evidence.")),

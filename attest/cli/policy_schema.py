@@ -7,7 +7,18 @@ from __future__ import annotations
 
 from attest.checks import Unchecked
 from attest.cli.json_schema import JsonSchema, array, demanded, hex_text, integer, mapping, table
-from attest.cli.policy_schema_sections import AZURE, DEVICES, DSTACK, GPU, NVSWITCH, SGX, SNP, TD_BOOT_JUDGED, TDX
+from attest.cli.policy_schema_sections import (
+    AZURE,
+    DEVICES,
+    DSTACK,
+    GPU,
+    NVSWITCH,
+    SAMPLE,
+    SGX,
+    SNP,
+    TD_BOOT_JUDGED,
+    TDX,
+)
 from attest.policy.model import MAX_BRANCHES, SCHEMA
 from attest.policy.verifiers import LARGEST_STATED, LONGEST_AGE
 
@@ -50,6 +61,7 @@ def policy_schema() -> JsonSchema:
                 "sgx": SGX,
                 "gpu": GPU,
                 "nvswitch": NVSWITCH,
+                "sample": SAMPLE,
                 "devices": DEVICES,
                 **_combinators(),
             },
@@ -60,7 +72,7 @@ def policy_schema() -> JsonSchema:
     }
 
 
-_SECTIONS = ("azure", "snp", "tdx", "dstack", "sgx", "gpu", "nvswitch")
+_SECTIONS = ("azure", "snp", "tdx", "dstack", "sgx", "gpu", "nvswitch", "sample")
 _SOMETHING: JsonSchema = {"anyOf": [{"required": [name]} for name in (*_SECTIONS, "any_of", "all_of", "at_least")]}
 """A policy, and each branch of it, demands something."""
 _BOOT_JUDGED: JsonSchema = {"anyOf": [{"required": ["azure"]}, {"properties": {"tdx": TD_BOOT_JUDGED}}]}

@@ -313,3 +313,12 @@ DEVICES: JsonSchema = mapping(
     },
     required=[],
 )
+
+SAMPLE: JsonSchema = mapping(
+    {
+        "launch_digest": demanded(array(_TEXT), "launch digests; sample evidence has a constant one"),
+        "svn": demanded(array(_TEXT), "versions that sample evidence states"),
+        "device_svn": demanded(array(_TEXT), "versions that sample devices state; refused when left out"),
+    },
+    required=["launch_digest"],
+)

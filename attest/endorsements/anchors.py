@@ -108,6 +108,11 @@ class TrustAnchors:
             raise ConfigurationError(f"no anchor is called {min(unknown)!r}", code="anchor-unknown", expected=known)
         return TrustAnchors(anchors=tuple(anchor for anchor in self.anchors if anchor.name not in gone))
 
+    @property
+    def accept_simulated(self) -> bool:
+        """True if an anchor is the simulator's: evidence that proves nothing is accepted."""
+        return any(anchor.simulated for anchor in self.anchors)
+
     def of_role(self, role: AnchorRole) -> tuple[Anchor, ...]:
         """Return the anchors of a role."""
         return tuple(anchor for anchor in self.anchors if anchor.role == role)

@@ -23,6 +23,7 @@ from attest.evidence.envelope import (
     MEDIA_DSTACK_LOG,
     MEDIA_INTEL_QUOTE,
     MEDIA_PROVIDER_DOCUMENT,
+    MEDIA_SAMPLE,
     EvidenceItem,
 )
 from attest.evidence.gpu.collection import is_nvidia_collection
@@ -115,7 +116,6 @@ _NAMED: tuple[FileKind[JsonValue], ...] = tuple(
         ("Trustee evidence of IBM Secure Execution", _has("cuid", "encr_measurement_key")),
         ("Trustee evidence of Arm CCA", _is_cca),
         ("Trustee evidence of an NVIDIA DPU", _is_dpu),
-        ("Trustee sample evidence", _has("svn", "report_data")),
     )
 )
 """Evidence that this version recognises and does not verify."""
@@ -157,6 +157,12 @@ JSON_KINDS: tuple[FileKind[JsonValue], ...] = (
         read=partial(as_item, MEDIA_CONFIGFS_TSM),
     ),
     *_NAMED,
+    FileKind(
+        form="coco-json",
+        label="Trustee sample evidence (JSON)",
+        looks=_has("svn", "report_data"),
+        read=partial(as_item, MEDIA_SAMPLE),
+    ),
     FileKind(
         form="snp-extended",
         label="Azure container group evidence (JSON)",

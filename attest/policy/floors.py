@@ -179,6 +179,8 @@ def floor_policy(name: str, version: int, digest: bytes, demands: Iterable[Floor
         "azure-tdx": rules_of_cpu(tdx, "tdx"),
         "nvidia-gpu": tuple(_device_rules(_GPU, levels)),
         "nvidia-switch": tuple(_device_rules(_SWITCH, levels)),
+        "sample": (),
+        "sample-device": (),
     }
     leaves = tuple(Leaf(path="", kind=kind, rules=of) for kind, of in rules.items())
     tree = AllBranch(path="", members=leaves)

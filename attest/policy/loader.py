@@ -34,6 +34,8 @@ BASELINE_RULES: Mapping[str, tuple[Rule, ...]] = {
     "azure-tdx": rules_of_cpu(BASELINE_TDX_RULES, "tdx"),
     "nvidia-gpu": BASELINE_GPU_RULES,
     "nvidia-switch": BASELINE_SWITCH_RULES,
+    "sample": (),
+    "sample-device": (),
 }
 """The rules without a policy, by kind of Attester."""
 

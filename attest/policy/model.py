@@ -41,6 +41,7 @@ from attest.policy.reference_values.accepted_documents import (
 )
 from attest.policy.reference_values.reference_documents import NO_REFERENCE_DOCUMENTS, ReferenceDocument
 from attest.policy.references import ReferenceValues, decode_reference_values
+from attest.policy.sample import SampleDemands, decode_sample
 from attest.policy.snp import SnpDemands, decode_snp
 from attest.policy.verifiers import AcceptedVerifier, decode_verifiers
 
@@ -61,6 +62,7 @@ class PolicyBody:
         azure: demands on an Azure VM. Then ``snp`` and ``tdx`` judge the report within such evidence, and no machine of
             another cloud.
         dstack: demands on what dstack measured in a TDX guest that ``tdx`` judges.
+        sample: demands on Trustee's sample evidence, which proves nothing.
     """
 
     name: str
@@ -71,6 +73,7 @@ class PolicyBody:
     sgx: SgxDemands | None
     gpu: GpuDemands | None
     nvswitch: SwitchDemands | None
+    sample: SampleDemands | None
     devices: DeviceSetDemands | None
     any_of: tuple[PolicyBody, ...]
     all_of: tuple[PolicyBody, ...]
@@ -179,6 +182,7 @@ class _Reader:
             "sgx": section.stated("sgx", partial(decode_sgx, references=self._references)),
             "gpu": gpu,
             "nvswitch": nvswitch,
+            "sample": section.stated("sample", decode_sample),
             "devices": _devices(section, gpu, nvswitch),
             "any_of": section.stated("any_of", branches) or (),
             "all_of": section.stated("all_of", branches) or (),
@@ -188,7 +192,7 @@ class _Reader:
         _require_boot_of_td(section, found)
         _require_image_of_dstack(section, found)
         if not any(found.values()):
-            expected = "demands on at least one kind of Attester (snp, tdx, sgx, gpu or nvswitch), or branches"
+            expected = "demands on at least one kind of Attester (snp, tdx, sgx, gpu, nvswitch or sample), or branches"
             raise refuse(section.path("snp"), expected, shown="nothing")
         return found
 

@@ -19,9 +19,10 @@ from attest.policy.model import AtLeastOf, PolicyBody, PolicyDocument
 from attest.policy.references import ReferenceValues
 from attest.policy.rule_tree import SET, AllBranch, AnyBranch, AtLeast, Leaf, Node
 from attest.policy.rules import Rule
+from attest.policy.sample import sample_device_rules, sample_rules
 from attest.policy.snp import SnpDemands, snp_rules
 
-CPU_KINDS = ("sev-snp", "tdx", "sgx", "azure-snp", "azure-tdx")
+CPU_KINDS = ("sev-snp", "tdx", "sgx", "azure-snp", "azure-tdx", "sample")
 _References = Mapping[str, ReferenceValues]
 
 
@@ -80,6 +81,9 @@ def _sections(body: PolicyBody, references: _References) -> dict[str, tuple[Rule
         rules["nvidia-gpu"] = gpu_rules(body.gpu)
     if body.nvswitch is not None:
         rules["nvidia-switch"] = switch_rules(body.nvswitch)
+    if body.sample is not None:
+        rules["sample"] = tuple(sample_rules(body.sample))
+        rules["sample-device"] = tuple(sample_device_rules(body.sample))
     return rules
 
 

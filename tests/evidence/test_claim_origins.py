@@ -7,6 +7,7 @@ from attest.evidence.claims import Claim, Origin
 from attest.evidence.gpu.claims import GPU_CLAIMS, SWITCH_CLAIMS
 from attest.evidence.gpu.device_set import DEVICE_SET_CLAIMS
 from attest.evidence.intel.claims import SGX_CLAIMS, TDX_CLAIMS
+from attest.evidence.sample.claims import SAMPLE_CLAIMS
 from attest.evidence.snp.claims import SNP_CLAIMS
 
 _PCK = """
@@ -72,8 +73,9 @@ def named(origins: dict[Origin, str], prefix: str = "") -> dict[str, Origin]:
         (GPU_CLAIMS, named(GPU)),
         (SWITCH_CLAIMS, named(SWITCH)),
         (DEVICE_SET_CLAIMS, {}),
+        (SAMPLE_CLAIMS, {claim.name: Origin.GUEST for claim in SAMPLE_CLAIMS}),
     ],
-    ids=["snp", "tdx", "sgx", "azure-snp", "azure-tdx", "gpu", "switch", "devices"],
+    ids=["snp", "tdx", "sgx", "azure-snp", "azure-tdx", "gpu", "switch", "devices", "sample"],
 )
 def test_what_the_hardware_did_not_determine_is_said_to_be_of_another(
     claims: tuple[Claim, ...], beside_hardware: dict[str, Origin]

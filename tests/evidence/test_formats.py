@@ -149,4 +149,14 @@ def test_no_two_formats_read_one_media_type() -> None:
 
 def test_every_kind_has_a_name_of_its_own() -> None:
     kinds = [form.kind for form in FORMATS.kinds]
-    assert kinds == ["sev-snp", "tdx", "sgx", "azure-snp", "azure-tdx", "nvidia-gpu", "nvidia-switch"]
+    assert kinds == [
+        "sev-snp",
+        "tdx",
+        "sgx",
+        "azure-snp",
+        "azure-tdx",
+        "nvidia-gpu",
+        "nvidia-switch",
+        "sample",
+        "sample-device",
+    ]

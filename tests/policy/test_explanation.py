@@ -140,6 +140,7 @@ EVERYTHING: dict[str, Any] = {
         **DEVICE,
     },
     "nvswitch": {**DEVICE, "waived_measurements": {"30": "known"}},
+    "sample": {"launch_digest": ["abcde"], "svn": ["1"], "device_svn": ["2"]},
     "devices": {"gpus": 1, "switches": {"at_least": 0, "at_most": 4}},
 }
 AZURE: dict[str, Any] = {
@@ -226,7 +227,7 @@ def test_a_policy_is_told_whole_and_the_same_each_time() -> None:
     ]
     assert {len(rule) for rule in rules} == {3, 4}
     assert "not this time" in {one.rule.relaxed for one in placed}
-    assert document["accepts"] == ["sev-snp", "tdx", "sgx", "nvidia-gpu", "nvidia-switch"]
+    assert document["accepts"] == ["sev-snp", "tdx", "sgx", "nvidia-gpu", "nvidia-switch", "sample", "sample-device"]
     assert document["simulated"] is None
 
 

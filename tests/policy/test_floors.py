@@ -363,6 +363,6 @@ def test_every_component_can_be_written_down() -> None:
     ]
     assert {str(one) for one in map(demand, texts)} == set(texts)
     assert {leaf.kind for leaf in floor(*texts).tree.members} == {  # type: ignore[union-attr]  # leaves
-        *("sev-snp", "tdx", "sgx", "azure-snp", "azure-tdx", "nvidia-gpu", "nvidia-switch")
+        *("sev-snp", "tdx", "sgx", "azure-snp", "azure-tdx", "nvidia-gpu", "nvidia-switch", "sample", "sample-device")
     }
     assert datetime(2026, 1, 1, tzinfo=UTC) == demand("tdx:tcb_date=2026-01-01T00:00:00Z").value

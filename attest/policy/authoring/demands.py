@@ -12,7 +12,7 @@ from attest.policy.decoder import Demand, RelaxedDemand
 from attest.policy.model import PolicyBody
 from attest.policy.references import ReferenceValues, ends_of
 
-SECTIONS = ("azure", "snp", "tdx", "dstack", "sgx", "gpu", "nvswitch")
+SECTIONS = ("azure", "snp", "tdx", "dstack", "sgx", "gpu", "nvswitch", "sample")
 """Demands on one kind of machine or device each."""
 NAMED = frozenset({"measurement", "mr_td", "rtmr0", "rtmr1", "rtmr2", "rtmr3", "mr_enclave", *PCR_KEYS})
 """Demands that name reference values."""

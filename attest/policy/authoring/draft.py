@@ -27,6 +27,7 @@ from attest.policy.authoring.draft_sections import (
     azure_section,
     dstack_sections,
     intel_section,
+    sample_sections,
     snp_section,
 )
 from attest.policy.authoring.yaml_text import Path, comment_lines, yaml_text
@@ -278,7 +279,10 @@ def _sections(source: DraftSource, reference: str, chosen: Mapping[str, str]) ->
             found.append(intel_section(keys[-1], item.silicon, facts, reference, chosen, at=source.at))
         if item.dstack is not None:
             found += dstack_sections(item.dstack)
-    return found + device_sections(source.devices, chosen)
+    samples, devices = (
+        [item.verified for item in source.items if item.kind == kind] for kind in ("sample", "sample-device")
+    )
+    return found + device_sections(source.devices, chosen) + sample_sections(samples, devices)
 
 
 _DEMANDS_OF: Mapping[str, tuple[str, ...]] = {

@@ -14,6 +14,7 @@ from attest.evidence.claims import Claim, ClaimValue
 from attest.evidence.dstack.facts import DstackFacts
 from attest.evidence.eventlog.facts import EventLogFacts
 from attest.evidence.intel.claims import sgx_claim, tdx_claim
+from attest.evidence.sample.claims import LAUNCH_DIGEST, sample_claim
 from attest.evidence.sgx.structure import ATTRIBUTE_BITS
 from attest.evidence.snp.claims import snp_claim
 from attest.evidence.snp.structure import GUEST_POLICY_BITS, PLATFORM_INFO_BITS
@@ -30,6 +31,8 @@ KEYS_OF_KIND: Mapping[str, tuple[str, ...]] = {
     "azure-tdx": ("azure", "tdx"),
     "nvidia-gpu": ("gpu",),
     "nvidia-switch": ("nvswitch",),
+    "sample": ("sample",),
+    "sample-device": ("sample",),
 }
 """The keys of a policy for a kind of Attester."""
 _LARGEST_EXACT = 2**53 - 1
@@ -319,3 +322,21 @@ def _intel_tcb(section: DraftSection, get: _Get, at: datetime) -> None:
     stated: dict[str, JsonValue] = {name: value for name, value in switches.items() if isinstance(value, bool)}
     if stated:
         section.put("platform", stated)
+
+
+def sample_sections(cpus: Iterable[object], devices: Iterable[object]) -> list[DraftSection]:
+    """Add the section of sample evidence, if there is any."""
+    states, device_states = (list(dict.fromkeys(map(_svn, one))) for one in (cpus, devices))
+    if not states and not device_states:
+        return []
+    section = DraftSection(key="sample")
+    section.put("launch_digest", [LAUNCH_DIGEST], "A constant of sample evidence, which proves nothing.")
+    if states:
+        section.put("svn", [*states])
+    if device_states:
+        section.put("device_svn", [*device_states])
+    return [section]
+
+
+def _svn(verified: object) -> str:
+    return str(sample_claim("svn").get(verified))

@@ -27,6 +27,8 @@ _KINDS: Mapping[str, str] = {
     "azure-tdx": "An Azure confidential VM on TDX",
     "nvidia-gpu": "Each GPU",
     "nvidia-switch": "Each NVSwitch",
+    "sample": "Trustee's sample evidence, which proves nothing about a machine",
+    "sample-device": "Each sample device, which proves nothing about a device",
     SET: "All devices together",
 }
 

@@ -1,6 +1,7 @@
 """Findings in the sections of one body.
 
-Those in ``dstack`` are in ``lint_dstack``, those in ``gpu``, ``nvswitch`` and ``devices`` in ``lint_devices``.
+Those in ``dstack`` are in ``lint_dstack``, those in ``sample`` in ``lint_sample``, those in ``gpu``, ``nvswitch`` and
+``devices`` in ``lint_devices``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from attest.policy.authoring.lint_devices import device_findings
 from attest.policy.authoring.lint_dstack import dstack_findings
 from attest.policy.authoring.lint_findings import LintContext, LintFinding, Severity
 from attest.policy.authoring.lint_identity import identity_findings
+from attest.policy.authoring.lint_sample import sample_findings
 from attest.policy.authoring.lint_tcbs import tcb_findings
 from attest.policy.azure import PCR_KEYS, AzureDemands
 from attest.policy.decoder import Demand, RelaxedDemand, stated
@@ -69,6 +71,8 @@ def section_findings(
         yield from dstack_findings(body.dstack, f"{start}dstack", context)
     if body.sgx is not None:
         yield from _sgx(body.sgx, f"{start}sgx", context)
+    if body.sample is not None:
+        yield from sample_findings(f"{start}sample", context)
     yield from device_findings(body, start, context)
     yield from identity_findings(body, start, context, identified)
 

@@ -41,7 +41,7 @@ from attest.policy.model import PolicyBody, PolicyDocument
 from attest.policy.references import ReferenceValues
 from attest.policy.verifiers import AcceptedVerifier
 
-_CPUS = ("snp", "tdx", "sgx")
+_CPUS = ("snp", "tdx", "sgx", "sample")
 _References = Mapping[str, ReferenceValues]
 
 

@@ -141,6 +141,7 @@ FIXES: Mapping[str, str] = {
     "policy.nvswitch.held_rim_signers": "Update the firmware: NVIDIA puts the signers of outdated RIMs on hold.",
     "policy.nvswitch.device_identities": _OTHER_MACHINE,
     "policy.nvswitch.denied_device_identities": "Use another machine: the policy refuses this switch.",
+    "policy.sample.": "Sample evidence proves nothing: use a confidential machine; or add the value for a trial.",
     "policy.devices.": _SET,
     "policy.devices.bound": (
         f"{_SET} The CPU's report must commit to them: a GPU's report alone does not identify a machine."
@@ -228,6 +229,9 @@ SENTENCES: Mapping[str, str] = {
     "policy.nvswitch.accepted_opaque.": "The value {name}, whose meaning is not known, must be {expected}.",
     "policy.nvswitch.waived_measurements.": "The measurement with RIM index {name} must be {expected}.",
     "policy.nvswitch.locked": "That the switch's configuration is locked must be {expected}.",
+    "policy.sample.launch_digest": "The launch digest, a constant of sample evidence, must be {expected}.",
+    "policy.sample.svn": "The version that sample evidence states must be {expected}.",
+    "policy.sample.device_svn": "The version that a sample device states must be {expected}.",
     "policy.devices.cpu": "There must be evidence of a CPU, {expected}.",
     "policy.devices.gpus": "The number of GPUs must be {expected}.",
     "policy.devices.switches": "The number of NVSwitches must be {expected}.",

@@ -224,7 +224,7 @@ def test_without_a_cpu_every_file_is_of_the_form_that_was_asked_for() -> None:
 
 
 def test_an_unsupported_form_beside_devices_is_still_refused() -> None:
-    assert refused(GPUS, b'{"svn": "1", "report_data": ""}').code == "evidence-unsupported"
+    assert refused(GPUS, b'{"attestation_reports": []}').code == "evidence-unsupported"
 
 
 def test_more_devices_than_an_envelope_holds_are_refused() -> None:

@@ -1,0 +1,1 @@
+"""Trustee's sample evidence, which no hardware signs: one more simulated Attester."""
