@@ -7,14 +7,17 @@ a refusal. Needs the extra ``rego``.
 from attest.rego.evaluation import RegoLimits, RegoOutcome, also_refuses
 from attest.rego.policy import RegoForm, RegoPolicy, read_rego_policy
 from attest.rego.trustee import rego_checks, with_rego
+from attest.rego.trustee_claims import TrusteeClaims, trustee_claims
 
 __all__ = [
     "RegoForm",
     "RegoLimits",
     "RegoOutcome",
     "RegoPolicy",
+    "TrusteeClaims",
     "also_refuses",
     "read_rego_policy",
     "rego_checks",
+    "trustee_claims",
     "with_rego",
 ]

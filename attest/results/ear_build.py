@@ -75,7 +75,7 @@ _OF_PRODUCTS = (".products", ".architectures", "policy.kind")
 """Checks that compare with a table of what is supported."""
 _WHOLE = {"freshness": "instance-identity", "policy.not_simulated": "hardware", "policy.kind": "hardware"}
 """Checks of every policy that no rule makes. They count against an Attester, never for it."""
-_CPU_KINDS = frozenset({"sev-snp", "tdx", "sgx", "azure-snp", "azure-tdx"})
+_CPU_KINDS = frozenset({"sev-snp", "tdx", "sgx", "azure-snp", "azure-tdx", "sample"})
 _OF_EXECUTABLES = ("eventlog.", "rim", ".measurements", ".fwid")
 """Parts of the names of verification's checks that are about what runs; the others are about the hardware."""
 

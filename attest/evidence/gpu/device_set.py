@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from attest.evidence.gpu.verify import VerifiedGpu
 
 _CLAUSE = "NVIDIA nvtrust, topology of protected PCIe"
+_DEVICES = frozenset({"nvidia-gpu", "nvidia-switch", "sample-device"})
+"""Kinds of devices beside a CPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,7 @@ def stated_devices(items: Sequence[StatedItem], *, bound: bool) -> DeviceSet:
     return DeviceSet(
         gpus=tuple(_stated(item.verified) for item in items if item.kind == "nvidia-gpu"),
         switches=tuple(_stated(item.verified) for item in items if item.kind == "nvidia-switch"),
-        cpu_kind=next((item.kind for item in items if not item.kind.startswith("nvidia")), None),
+        cpu_kind=next((item.kind for item in items if item.kind not in _DEVICES), None),
         bound=bound,
     )
 
