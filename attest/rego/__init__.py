@@ -4,9 +4,10 @@ The engine runs in a process of its own with an empty environment, little time a
 a refusal. Needs the extra ``rego``.
 """
 
-from attest.rego.evaluation import RegoLimits, RegoOutcome, also_refuses
+from attest.rego.evaluation import RegoOutcome, also_refuses
 from attest.rego.policy import RegoForm, RegoPolicy, read_rego_policy
 from attest.rego.trustee import rego_checks, with_rego
+from attest.rego.zygotes import RegoLimits
 
 __all__ = [
     "RegoForm",

@@ -22,8 +22,9 @@ from attest.evidence.intel.quote import HEADER
 from attest.evidence.intel.verify import VerifiedIntelQuote
 from attest.evidence.snp.verify import VerifiedSnpReport
 from attest.evidence.tdx.structure import TD_ATTRIBUTE_BITS, ParsedTdReport
-from attest.rego.evaluation import DEFAULT_LIMITS, RegoLimits, RegoOutcome, also_refuses
+from attest.rego.evaluation import DEFAULT_LIMITS, RegoOutcome, also_refuses
 from attest.rego.policy import RegoForm, RegoPolicy
+from attest.rego.zygotes import RegoLimits
 from attest.results.ear import VerifierId
 from attest.results.ear_build import build_ear
 from attest.verification import VerifiedItem
