@@ -76,7 +76,7 @@ def _milliseconds(
 def warm() -> Figure:
     """Measure the processor time of one question, on both sides, of the slower of two policies."""
     names = [f"{claim}_{n}" for claim in ("executables", "hardware", "configuration") for n in range(5)]
-    snp: dict[str, JsonValue] = {name: "ab" * 48 for name in names}
+    snp: dict[str, JsonValue] = dict.fromkeys(names, "ab" * 48)
     evidence: dict[str, JsonValue] = {"report_data": "00" * 64, "init_data": "00" * 32, "snp": snp}
     references: dict[str, JsonValue] = {f"snp_{name}": ["ab" * 48, "cd" * 48] for name in names}
     token: dict[str, JsonValue] = {

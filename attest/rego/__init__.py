@@ -4,18 +4,25 @@ The engine runs in a process of its own with an empty environment, little time a
 a refusal. Needs the extra ``rego``.
 """
 
-from attest.rego.evaluation import RegoOutcome, also_refuses
+from attest.rego.evaluation import RegoOutcome, also_refuses, resource_outcome
 from attest.rego.policy import RegoForm, RegoPolicy, read_rego_policy
+from attest.rego.trust_vector import RegoAppraisal, RegoExtension, rego_appraisal
 from attest.rego.trustee import rego_checks, with_rego
+from attest.rego.uploaded_policy import uploaded_rego_policy
 from attest.rego.zygotes import RegoLimits
 
 __all__ = [
+    "RegoAppraisal",
+    "RegoExtension",
     "RegoForm",
     "RegoLimits",
     "RegoOutcome",
     "RegoPolicy",
     "also_refuses",
     "read_rego_policy",
+    "rego_appraisal",
     "rego_checks",
+    "resource_outcome",
+    "uploaded_rego_policy",
     "with_rego",
 ]

@@ -86,7 +86,7 @@ class CompiledPolicy:
                 raise FaultError(fault_of(str(exc))) from exc
         self.bundle = self.engine.build(None, [f"{PACKAGE}/answer", f"{PACKAGE}/fixed"])
         if not self.bundle.ok():
-            raise FaultError({"error": "the policy does not compile"})
+            raise FaultError({"error": "the policy does not compile", "fault": True})
 
     def form_with(self, data: dict[str, Any]) -> CompiledForm | None:
         """Return the compiled form, or None where this version of the engine has another."""
@@ -159,7 +159,7 @@ def fault_of(text: str) -> dict[str, Any]:
     """Return the reply for a policy that cannot be parsed; ``offset`` is in bytes of the policy."""
     found = _FAULT.search(text)
     if found is None or found["module"] != "module0":
-        return {"error": "the policy does not compile"}
+        return {"error": "the policy does not compile", "fault": True}
     return {"error": f"the policy does not compile: {found['text']}", "offset": int(found["offset"])}
 
 
@@ -170,7 +170,8 @@ def require_harmless(engine: Any, bundle: Any) -> None:
         plan = json.load(file)
     called = {str(function["name"]) for function in plan["static"]["builtin_funcs"]}
     if forbidden := sorted(called - HARMLESS):
-        raise FaultError({"error": f"the policy calls {', '.join(forbidden)[:200]}, which is not allowed here"})
+        problem = f"the policy calls {', '.join(forbidden)[:200]}, which is not allowed here"
+        raise FaultError({"error": problem, "function": forbidden[0]})
 
 
 def warm() -> None:

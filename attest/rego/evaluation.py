@@ -10,7 +10,7 @@ the outcome is only ever combined by AND with the typed policy.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NoReturn
@@ -18,7 +18,7 @@ from typing import NoReturn
 from attest.checks import Check, Outcome, Tier
 from attest.encoding import JsonValue
 from attest.rego.policy import TRUST_CLAIMS, RegoForm, RegoPolicy, misleading_mention
-from attest.rego.question import NO_DATA, asked, unfit
+from attest.rego.question import NO_DATA, asked, unfit, without_nulls
 from attest.rego.zygotes import EngineRefusedError, RegoLimits
 from attest.results.ear import tier_of_value
 
@@ -80,6 +80,35 @@ def also_refuses(
     return RegoOutcome(refused=False, reason="not refused", digest=policy.digest, claims=claims)
 
 
+def resource_outcome(
+    policy: RegoPolicy,
+    claims: Mapping[str, JsonValue],
+    *,
+    plugin: str,
+    path: Sequence[str],
+    query: Mapping[str, str] = MappingProxyType({}),
+    limits: RegoLimits = DEFAULT_LIMITS,
+) -> RegoOutcome:
+    """Evaluate a resource policy for the claims of a token and one resource; only ``allow`` that is true is no refusal.
+
+    Members of the claims that are null are left out. Nothing is raised: a failure is a refusal.
+
+    Args:
+        policy: a resource policy.
+        claims: of the verified token, its ``input``.
+        plugin: first segment of the path, ``data.plugin``.
+        path: segments after it, ``data["resource-path"]``.
+        query: of the request, ``data.query``.
+        limits: of the evaluation.
+
+    Spec: specs/kbs-protocol.md, section 13.
+    """
+    if policy.form is not RegoForm.RESOURCE:
+        raise ValueError("an attestation policy does not speak of resources")
+    data: dict[str, JsonValue] = {"plugin": plugin, "resource-path": list(path), "query": dict(query)}
+    return also_refuses(policy, without_nulls(claims), data=data, limits=limits)
+
+
 def _not_refused(policy: RegoPolicy, results: Mapping[str, JsonValue]) -> Mapping[str, int]:
     """Return the trust claims of a policy that does not refuse; none for a resource policy."""
     for rule in policy.rules:
@@ -90,10 +119,10 @@ def _not_refused(policy: RegoPolicy, results: Mapping[str, JsonValue]) -> Mappin
             raise EngineRefusedError(f"allow is {json.dumps(results['allow'])[:80]}")
         return {}
     found = results["trust_claims"] if policy.rules == ("trust_claims",) else dict(results)
-    return _affirming(found)
+    return affirming_claims(found)
 
 
-def _affirming(found: JsonValue) -> Mapping[str, int]:
+def affirming_claims(found: JsonValue) -> Mapping[str, int]:
     """Return trust claims of which at least one affirms and none does less, zero for "nothing said" aside."""
     if not isinstance(found, dict):
         raise EngineRefusedError("trust_claims is no object")

@@ -43,13 +43,42 @@ def asked(
     Raises:
         EngineRefusedError: no answer.
     """
-    values = {**data, REFERENCES: dict(references)}
+    compiled, changing = compiled_for(policy, references, data, rules=rules, function=function)
+    return POOL.ask(compiled, {"input": dict(document), "data": changing}, limits)
+
+
+def compiled_for(
+    policy: RegoPolicy,
+    references: Mapping[str, JsonValue],
+    data: Mapping[str, JsonValue],
+    *,
+    rules: tuple[str, ...] | None = None,
+    function: str = MISSING_IS_UNDEFINED,
+) -> tuple[CompiledFor, dict[str, JsonValue]]:
+    """Return what is compiled, and the data that comes with the question."""
+    values: dict[str, JsonValue] = {**data, REFERENCES: dict(references)}
     fixed = values if policy.form is RegoForm.ATTESTATION else {}
     changing = {} if fixed else {name: values[name] for name in sorted(values)}
     compiled = CompiledFor(
         modules=(policy.source, function), rules=rules or policy.rules, data=fixed, names=tuple(changing)
     )
-    return POOL.ask(compiled, {"input": dict(document), "data": changing}, limits)
+    return compiled, changing
+
+
+def without_nulls(document: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return a document without the members that are null, which policies find absent; a null in a list stays."""
+    return {name: _without_nulls(value) for name, value in document.items() if value is not None}
+
+
+def _without_nulls(value: JsonValue, depth: int = 0) -> JsonValue:
+    if depth > MAX_DOCUMENT_DEPTH:  # refused later
+        return value
+    match value:
+        case dict():
+            return {name: _without_nulls(member, depth + 1) for name, member in value.items() if member is not None}
+        case list():
+            return [_without_nulls(member, depth + 1) for member in value]
+    return value
 
 
 def unfit(

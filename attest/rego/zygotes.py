@@ -56,15 +56,21 @@ _ENDS = {
 
 
 class EngineRefusedError(Exception):
-    """The engine gave no answer; the text says why. It never leaves this package.
+    """The engine gave no answer; the text says why. It never leaves this package."""
+
+
+class EngineFaultError(EngineRefusedError):
+    """The policy does not compile.
 
     Attributes:
-        offset: the place of the fault in the policy, in bytes, if the policy cannot be parsed.
+        offset: the place of the fault in the policy, in bytes, if it cannot be parsed.
+        function: a function that it may not call.
     """
 
-    def __init__(self, reason: str, offset: int | None = None) -> None:
+    def __init__(self, reason: str, offset: int | None = None, function: str | None = None) -> None:
         super().__init__(reason)
         self.offset = offset
+        self.function = function
 
 
 class _ZygoteLostError(Exception):
@@ -153,7 +159,11 @@ class Zygote:
             case {"ready": True}:
                 return
             case {"error": str(problem), "offset": int(offset)}:
-                raise EngineRefusedError(problem, offset)
+                raise EngineFaultError(problem, offset)
+            case {"error": str(problem), "function": str(function)}:
+                raise EngineFaultError(problem, function=function)
+            case {"error": str(problem), "fault": True}:
+                raise EngineFaultError(problem)
             case {"error": str(problem)}:
                 raise EngineRefusedError(problem)
         raise EngineRefusedError("the engine's answer is none")
@@ -359,16 +369,6 @@ class ZygotePool:
                 except _ZygoteLostError:
                     place.lose(zygote)
         raise EngineRefusedError("the engine's process ended twice")
-
-    def prepare(self, compiled: CompiledFor, limits: RegoLimits) -> None:
-        """Start the process of a policy, if it does not run.
-
-        Raises:
-            EngineRefusedError: the policy does not compile.
-        """
-        deadline = time.monotonic() + limits.seconds
-        with self.place(compiled.key, deadline) as place:
-            place.started(compiled, limits, deadline)
 
     @contextmanager
     def place(self, key: bytes, deadline: float) -> Iterator[_Place]:

@@ -408,7 +408,7 @@ def test_a_thousand_questions_take_constant_memory() -> None:
     ours = len(list(Path("/proc/self/fd").iterdir()))
     ask(1000)
     assert resident(zygote) - before < 256  # pages
-    assert len(list(Path(f"/proc/{zygote}/fd").iterdir())) == files
+    assert eventually(lambda: len(list(Path(f"/proc/{zygote}/fd").iterdir())) <= files)
     assert len(list(Path("/proc/self/fd").iterdir())) == ours
 
 
