@@ -14,10 +14,11 @@ import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import pairwise
 
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
-from attest.rego.tokens import Token, tokens_of
+from attest.rego.tokens import Token, TokenError, tokens_of
 
 MAX_REGO_BYTES = 256 * 1024
 REFERENCE_FUNCTION = "query_reference_value"
@@ -33,6 +34,7 @@ TRUST_CLAIMS = {
 }
 """Names of rules to members of the AR4SI vector."""
 _ORDERS = frozenset(("<", "<=", ">", ">="))
+_BEFORE_OBJECTS = frozenset(("contains", "if", "in", "not"))
 # fmt: off
 _WORDS = frozenset((
     "as", "contains", "data", "default", "else", "every", "false", "if", "import", "in", "input", "not", "null",
@@ -77,6 +79,8 @@ class RegoPolicy:
         rules: of those that the form asks for, the ones that it has.
         mentions: what is looked at before the engine is asked.
         digest: SHA-256 of the text, 32 bytes.
+        compares: it orders values, or asks whether they differ. Null would do either.
+        warnings: what other engines refuse, each with its place.
     """
 
     source: str
@@ -84,28 +88,63 @@ class RegoPolicy:
     rules: tuple[str, ...]
     mentions: tuple[Mention, ...]
     digest: bytes
+    compares: bool = True
+    warnings: tuple[str, ...] = ()
 
 
-def read_rego_policy(data: bytes) -> RegoPolicy:
-    """Read a policy and find out its form.
+def read_rego_policy(data: bytes, *, form: RegoForm | None = None) -> RegoPolicy:
+    """Read a policy and find out its form, if it is not given.
 
     Raises:
-        ConfigurationError: ``rego-policy-invalid``.
+        ConfigurationError: ``rego-policy-invalid``, with line and column.
     """
     if len(data) > MAX_REGO_BYTES:
-        raise _invalid(f"{len(data)} bytes, more than {MAX_REGO_BYTES}")
+        raise invalid(f"{len(data)} bytes, more than {MAX_REGO_BYTES}", "", 0)
+    source = _text(data)
     try:
-        source = data.decode("utf-8")
         tokens = tokens_of(source)
-    except ValueError as exc:
-        raise _invalid(str(exc)) from exc
-    if [token.value for token in tokens if token.kind != "line"][:2] != ["package", "policy"] or _is_nested(tokens):
-        raise _invalid("expected 'package policy', which is what Trustee asks")
-    form, rules = _form(frozenset(_heads(tokens)))
-    _require_known_names(tokens)
+        _require_package(tokens)
+        form, rules = _form(tuple(_heads(tokens)), form)
+        _require_known_names(tokens)
+    except TokenError as exc:
+        raise invalid(exc.problem, source, exc.place) from exc
     return RegoPolicy(
-        source=source, form=form, rules=rules, mentions=tuple(_mentions(tokens)), digest=sha256(data).digest()
+        source=source,
+        form=form,
+        rules=rules,
+        mentions=tuple(_mentions(tokens)),
+        digest=sha256(data).digest(),
+        compares=any(token.kind == "mark" and token.value in _ORDERS | {"!="} for token in tokens),
+        warnings=tuple(_old_bodies(source, tokens)),
     )
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        before = data[: exc.start].decode("utf-8")
+        raise invalid(str(exc), before, len(before)) from exc
+
+
+def _require_package(tokens: tuple[Token, ...]) -> None:
+    words = [token for token in tokens if token.kind != "line"]
+    if [token.value for token in words[:2]] != ["package", "policy"] or _is_nested(tokens):
+        raise TokenError("expected 'package policy', which is what Trustee asks", words[0].place if words else 0)
+
+
+def _old_bodies(source: str, tokens: tuple[Token, ...]) -> Iterator[str]:
+    """Yield a warning for each body of a rule without ``if``, which version 1 of the language demands."""
+    for before, token in pairwise(tokens):
+        if (token.value, token.kind, token.depth) == ("{", "mark", 0) and _ends_head(before):
+            yield f"{place_text(source, token.place)}: a rule without 'if' before its body, which Trustee refuses"
+
+
+def _ends_head(token: Token) -> bool:
+    """Return whether a brace after this token opens a body, and no object or set."""
+    if token.kind == "name":
+        return token.value not in _BEFORE_OBJECTS
+    return token.kind in ("text", "number") or token.value in (")", "]", "}")
 
 
 def _is_nested(tokens: tuple[Token, ...]) -> bool:
@@ -114,23 +153,32 @@ def _is_nested(tokens: tuple[Token, ...]) -> bool:
     return any(token.value in (".", "[") for token in tokens[at + 1 : at + 2])
 
 
-def _form(heads: frozenset[str]) -> tuple[RegoForm, tuple[str, ...]]:
-    claims = tuple(name for name in ("trust_claims", *TRUST_CLAIMS) if name in heads)
-    if "allow" in heads and claims:
-        raise _invalid(f"it has both 'allow' and {claims[0]!r}, so it is unclear what is to be asked of it")
-    if "allow" in heads:
+def _form(heads: tuple[Token, ...], wanted: RegoForm | None) -> tuple[RegoForm, tuple[str, ...]]:
+    """Return the form and its rules.
+
+    Raises:
+        TokenError: it has no rule of the form, or those of both.
+    """
+    places = {token.value: token.place for token in reversed(heads)}
+    claims = tuple(name for name in ("trust_claims", *TRUST_CLAIMS) if name in places)
+    if wanted is None and "allow" in places and claims:
+        problem = f"it has both 'allow' and {claims[0]!r}, so it is unclear what is to be asked of it"
+        raise TokenError(problem, places[claims[0]])
+    if "allow" in places and wanted is not RegoForm.ATTESTATION:
         return RegoForm.RESOURCE, ("allow",)
-    if not claims:
-        raise _invalid("it has neither 'allow' (a resource policy) nor a trust claim such as 'executables'")
-    return RegoForm.ATTESTATION, claims[:1] if claims[0] == "trust_claims" else claims
+    if claims and wanted is not RegoForm.RESOURCE:
+        return RegoForm.ATTESTATION, claims[:1] if claims[0] == "trust_claims" else claims
+    needs = {RegoForm.RESOURCE: "no 'allow'", RegoForm.ATTESTATION: "no 'trust_claims' and no trust claim"}
+    neither = "neither 'allow' (a resource policy) nor a trust claim such as 'executables'"
+    raise TokenError(f"it has {neither if wanted is None else needs[wanted]}", 0)
 
 
-def _heads(tokens: tuple[Token, ...]) -> Iterator[str]:
+def _heads(tokens: tuple[Token, ...]) -> Iterator[Token]:
     """Yield the names that rules begin with: outside of brackets, at the beginning of a line or after ``default``."""
     before = "\n"
     for token in tokens:
         if token.kind == "name" and token.depth == 0 and before in ("\n", "default") and token.value != "default":
-            yield token.value
+            yield token
         before = token.value
 
 
@@ -140,7 +188,8 @@ def _require_known_names(tokens: tuple[Token, ...]) -> None:
     elsewhere = {token.value for at, token in enumerate(tokens) if at not in inside}
     for at in sorted(inside):
         if _is_variable(tokens, at) and tokens[at].value not in elsewhere:
-            raise _invalid(f"'not' is asked of {tokens[at].value!r}, which is defined nowhere, and so is always true")
+            problem = f"'not' is asked of {tokens[at].value!r}, which is defined nowhere, and so is always true"
+            raise TokenError(problem, tokens[at].place)
 
 
 def _is_variable(tokens: tuple[Token, ...], at: int) -> bool:
@@ -247,9 +296,23 @@ def _found(document: Mapping[str, JsonValue], names: list[str]) -> list[JsonValu
     return [place]
 
 
-def _invalid(problem: str) -> ConfigurationError:
+def place_text(source: str, place: int) -> str:
+    """Return a place in a text as people count: lines and columns from one."""
+    line, column = _line_and_column(source, place)
+    return f"line {line}, column {column}"
+
+
+def _line_and_column(source: str, place: int) -> tuple[int, int]:
+    return source.count("\n", 0, place) + 1, place - source.rfind("\n", 0, place)
+
+
+def invalid(problem: str, source: str, place: int) -> ConfigurationError:
+    """Return the error of a policy that cannot be used, with the place of the fault in characters."""
+    line, column = _line_and_column(source, place)
     return ConfigurationError(
-        f"the Rego policy cannot be used: {problem}",
+        f"the Rego policy cannot be used: line {line}, column {column}: {problem}",
         code="rego-policy-invalid",
+        line=line,
+        column=column,
         hint="docs/rego.md says which policies are understood",
     )

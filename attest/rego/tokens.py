@@ -16,6 +16,7 @@ _TOKEN = re.compile(
     |(?P<mark>:=|==|!=|<=|>=|[^\w\s"`])""",
     re.VERBOSE,
 )
+_OPENS = {")": "(", "]": "[", "}": "{"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,40 +27,64 @@ class Token:
         kind: ``line``, ``text``, ``name``, ``number`` or ``mark``.
         value: as it is written; of a text, what it says.
         depth: how many brackets are open before it.
+        place: characters before it.
     """
 
     kind: str
     value: str
     depth: int
+    place: int
+
+
+class TokenError(ValueError):
+    """A text that is not made of tokens, or not of those that it needs.
+
+    Attributes:
+        place: of the fault, in characters.
+    """
+
+    def __init__(self, problem: str, place: int) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.place = place
 
 
 def tokens_of(source: str) -> tuple[Token, ...]:
     """Split a Rego text.
 
     Raises:
-        ValueError: a character or a text that no Rego has, or brackets that do not close.
+        TokenError: a character or a text that no Rego has, or brackets that do not close.
     """
     found: list[Token] = []
-    place = depth = 0
+    opened: list[int] = []
+    place = 0
     while place < len(source):
         match = _TOKEN.match(source, place)
         if match is None:
-            raise ValueError(f"line {source.count(chr(10), 0, place) + 1}: {source[place]!r} begins no word of Rego")
-        place = match.end()
+            raise TokenError(f"{source[place]!r} begins no word of Rego", place)
+        start, place = place, match.end()
         kind, value = str(match.lastgroup), match.group()
         if kind == "blank":
             continue
-        depth -= kind == "mark" and value in ")]}"
-        if depth < 0:
-            raise ValueError(f"line {source.count(chr(10), 0, place) + 1}: {value} closes nothing")
-        found.append(Token("text" if kind == "raw" else kind, _value(kind, value), depth))
-        depth += kind == "mark" and value in "([{"
-    if depth:
-        raise ValueError("a bracket is not closed")
+        if kind == "mark" and value in ")]}":
+            if not opened or source[opened[-1]] != _OPENS[value]:
+                raise TokenError(f"{value} closes nothing", start)
+            opened.pop()
+        token = Token("text" if kind == "raw" else kind, _value(kind, value, start), len(opened), start)
+        found.append(token)
+        if kind == "mark" and value in "([{":
+            opened.append(start)
+    if opened:
+        raise TokenError("a bracket is not closed", opened[-1])
     return tuple(found)
 
 
-def _value(kind: str, value: str) -> str:
+def _value(kind: str, value: str, place: int) -> str:
     if kind == "raw":
         return value[1:-1]
-    return str(json.loads(value)) if kind == "text" else value
+    if kind != "text":
+        return value
+    try:
+        return str(json.loads(value))
+    except ValueError as exc:
+        raise TokenError(str(exc), place) from exc

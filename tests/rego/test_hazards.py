@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-import attest.rego
 from attest.collect.child import ask_child
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
@@ -20,7 +19,6 @@ from attest.rego import RegoForm, RegoLimits, RegoOutcome, also_refuses, read_re
 
 pytest.importorskip("regopy", reason="needs the extra 'rego'")
 
-WORKER = Path(attest.rego.__file__).with_name("worker.py")
 RESOURCE = "package policy\n\ndefault allow = false\n\nallow {{\n\t{}\n}}\n"
 HUGE = "count([1 | x := numbers.range(1, 100000)[_]; y := numbers.range(1, 100000)[_]]) == 7"
 SLOW = "x := numbers.range(1, 9000)[_]; y := numbers.range(1, 9000)[_]; z := numbers.range(1, 9000)[_]; x + y + z == 0"
@@ -199,38 +197,6 @@ def test_what_does_not_compile_is_a_refusal(body: str) -> None:
 def test_text_that_is_no_bracketed_rego_is_refused_at_load() -> None:
     with pytest.raises(ConfigurationError, match="bracket"):
         read_rego_policy(b"package policy\nallow { input.a\n")
-
-
-def test_a_worker_that_cannot_be_started_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
-    assert "cannot be started" in judged("input.a == 5").reason
-
-
-def test_a_worker_without_the_engine_says_so(tmp_path: Path) -> None:
-    # -S leaves out the folders that extras are installed to.
-    command = [sys.executable, "-I", "-S", str(WORKER), str(1 << 30), "5"]
-    request = b'{"input": {}, "data": {}, "modules": [], "rules": []}'
-    answer = ask_child(command, request=request, seconds=20, environment={}, folder=tmp_path)
-    assert b"not installed" in answer.out
-
-
-@pytest.mark.parametrize("request_", [b"", b"[]", b"{}", b"\xff", bytes((4 << 20) + 1)], ids=len)
-def test_a_worker_answers_a_request_that_is_none_with_an_error(request_: bytes, tmp_path: Path) -> None:
-    command = [sys.executable, "-I", str(WORKER), str(1 << 30), "5"]
-    answer = ask_child(command, request=request_, seconds=20, environment={}, folder=tmp_path)
-    assert answer.out.startswith(b'{"error": ')
-
-
-@pytest.mark.parametrize(
-    "told",
-    ["", "[]", "{}", "null", '{"error": 1}', '{"results": []}', '{"results": {}, "error": ""}', '{"results": {}}'],
-)
-def test_an_answer_of_another_shape_is_a_refusal(told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "python"
-    program.write_text(f"#!/bin/sh\nexec printf '%s' '{told}'\n")
-    program.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(program))
-    assert judged("input.a == 5").refused
 
 
 @pytest.mark.parametrize(
