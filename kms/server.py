@@ -19,7 +19,7 @@ from attest.clock import Clock
 from attest.errors import ConfigurationError
 from attest.hardening import harden
 from kms.admin_api.listener import administration
-from kms.api.app import create_app
+from kms.api.app import create_app, foreign_faces
 from kms.api.observation import Watching
 from kms.config.callers import identified_callers
 from kms.config.configuration import log_configuration, read_configuration
@@ -35,7 +35,7 @@ from kms.release.endorsement_refresh import Refresher
 from kms.release.services import Services
 from kms.running.fsck_verdict import SharedVerdict
 from kms.running.logs import set_up_logs
-from kms.running.process import CONNECTIONS_PER_RELEASE, Listener, connection_rate, listen, serve
+from kms.running.process import CONNECTIONS_PER_RELEASE, HEAD_BYTES, Listener, connection_rate, listen, serve
 from kms.running.reload import Meaning, key_sets_again, verifiers_again
 from kms.running.scheduled_fsck import ScheduledFsck, examined
 from kms.running.scheduled_tasks import SteadyClock, Upkeep, kept_up
@@ -224,6 +224,7 @@ def _serve(settings: Settings, services: Services, opened: _Opened, life: _Life,
             again=again,
             rate=connection_rate(settings),
             refused=partial(watching.limited, "connections"),
+            head_bytes=max((HEAD_BYTES, *(face.head_bytes for face in foreign_faces(settings)))),
         )
         serve(
             [release, *administrators, *listeners],

@@ -19,9 +19,11 @@ from attest.release.names import (
 )
 from attest.release.notes import VerifierKey, require_name, sign_note, verifier_key
 from attest.release.padded_secret import (
+    MAX_RESOURCE_BYTES,
     MAX_SECRET_BYTES,
     PADDED_BYTES,
     SECRET_PURPOSE,
+    pad_resource,
     pad_secret,
     unpad_secret,
 )
@@ -60,6 +62,7 @@ __all__ = [
     "MATERIAL_BYTES",
     "MAX_KEYS",
     "MAX_PROOF_HASHES",
+    "MAX_RESOURCE_BYTES",
     "MAX_SECRET_BYTES",
     "MAX_SIZE",
     "PADDED_BYTES",
@@ -99,6 +102,7 @@ __all__ = [
     "leaf_hash",
     "node_hash",
     "open_wrapped",
+    "pad_resource",
     "pad_secret",
     "read_checkpoint",
     "read_import_key",

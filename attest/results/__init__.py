@@ -8,7 +8,7 @@ from attest.results.ear_build import build_ear
 from attest.results.ear_details import EarDetails
 from attest.results.ear_verify import ExpectedEar, VerifiedEar, verify_ear
 from attest.results.issuer import IssuerKey, SigningKeyState, TokenIssuer
-from attest.results.jose import MAX_JWKS_BYTES, TokenKey, read_jwks, verify_token
+from attest.results.jose import MAX_JWKS_BYTES, TokenKey, read_jwks, read_public_keys, verify_token
 from attest.results.raw_signatures import SigningKey, read_signing_key
 from attest.results.service_appraise import appraise_service_token
 from attest.results.service_token import VerifiedServiceToken, verify_service_token
@@ -38,6 +38,7 @@ __all__ = [
     "build_ear",
     "judge_ear",
     "read_jwks",
+    "read_public_keys",
     "read_signing_key",
     "refused_document",
     "verified_document",

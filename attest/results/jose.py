@@ -7,6 +7,7 @@ a key or an address along is refused. The signature itself is checked by ``joser
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,12 +16,13 @@ from typing import Any, NamedTuple, cast
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
 from attest.encoding import JsonValue, base64_bytes, base64url_bytes, base64url_text, json_value
 from attest.errors import ConfigurationError, EvidenceError
-from attest.results.raw_signatures import jwk_thumbprint, public_key_of, signature_holds
+from attest.results.raw_signatures import jwk_thumbprint, public_jwk, public_key_of, signature_holds
 from attest.results.token_refusal import algorithm_refused, key_unknown, signature_invalid
 
 MAX_TOKEN_BYTES = 1024 * 1024
@@ -123,6 +125,27 @@ def read_jwks(data: bytes) -> tuple[TokenKey, ...]:
     if len({key.kid for key in read}) != len(read):
         raise _bad_jwks("two keys have one kid")
     return read
+
+
+def read_public_keys(data: bytes) -> tuple[TokenKey, ...]:
+    """Read public keys: a key set, or one key in PEM (SubjectPublicKeyInfo).
+
+    Raises:
+        ConfigurationError: as ``read_jwks``.
+    """
+    if not data.lstrip().startswith(b"-----BEGIN"):
+        return read_jwks(data)
+    try:
+        key = load_pem_public_key(data)
+    except (ValueError, UnsupportedAlgorithm) as exc:
+        raise _bad_jwks("the PEM holds no public key that can be read") from exc
+    if isinstance(key, rsa.RSAPublicKey):
+        jwk = rsa_jwk(key)
+    elif isinstance(key, ec.EllipticCurvePublicKey | Ed25519PublicKey):
+        jwk = public_jwk(key)
+    else:
+        raise _bad_jwks("the PEM holds another kind of key than RSA, EC or Ed25519")
+    return read_jwks(json.dumps({"keys": [{**jwk, "kid": jwk_thumbprint(jwk)}]}).encode())
 
 
 def _key(entry: JsonValue, path: str) -> TokenKey:

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from attest.errors import AttestError, ConfigurationError
 from kms.admin_api import (
+    aliases,
     break_glass,
     changes,
     freezes,
@@ -63,6 +64,7 @@ _ROOMS = (
     tenants,
     keys,
     key_life,
+    aliases,
     policies,
     references,
     freezes,

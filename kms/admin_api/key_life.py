@@ -33,6 +33,7 @@ from kms.admin_api.routes import AdminRoute, body, changes
 from kms.domain.keys import Disclosure
 from kms.domain.material import owned_material
 from kms.domain.permissions import Operation
+from kms.domain.wires import parse_wires
 from kms.keys.admin import find_key, require_key
 from kms.keys.destruction import destroy_due, plan_destruction, restore_key, schedule_destruction
 from kms.keys.import_key import next_terms, unwrap_material
@@ -162,10 +163,11 @@ def tag_key(caller: WithCaller, name: WithKey, wanted: Annotated[TagsModel, body
 def release_settings(
     caller: WithCaller, name: WithKey, wanted: Annotated[ReleaseSettingsModel, body(ReleaseSettingsModel)]
 ) -> KeyModel:
-    """Set the disclosure to refused workloads and the duration of leases, for every version of a key."""
+    """Set the disclosure to refused workloads, the duration of leases and the protocols, for every version of a key."""
     caller.require(Operation.KEYS_CHANGE, key=name)
     store, at = caller.vault.store, caller.now()
-    then = ReleaseSettings(disclosure=_disclosure(wanted.disclosure), lease_seconds=wanted.lease_seconds)
+    via = find_key(store, name)[0].via if wanted.via is None else parse_wires(wanted.via)
+    then = ReleaseSettings(disclosure=_disclosure(wanted.disclosure), lease_seconds=wanted.lease_seconds, via=via)
     set_release_settings(store, name, then, actor=caller.identity, at=at)
     return key_model(store, name, at)
 

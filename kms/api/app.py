@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from attest.rate_limits import Rate, RateTable
 from kms.api import challenges, health, identity, log, prompt_keys, releases
 from kms.api.context import Context
-from kms.api.limits import RequestLimits
+from kms.api.limits import ForeignFace, RequestLimits
 from kms.api.observation import Observing, Watching
 from kms.api.problems import add_problem_handlers
 from kms.api.schema import application_of, document_of
@@ -63,7 +63,8 @@ def create_app(
         raise ValueError("callers must be given if, and only if, the settings require identified callers")
     app = describe()
     add_problem_handlers(app, simulated=settings.allow_simulated)
-    equip(app, settings, watching=watching or Watching())
+    faces = foreign_faces(settings)
+    equip(app, settings, watching=watching or Watching(), faces=faces)
     per_second = settings.identity_requests_per_second
     per_minute = settings.chip_releases_per_minute
     app.state.context = Context(
@@ -77,10 +78,21 @@ def create_app(
         callers=callers,
         fsck=fsck,
     )
+    for face in faces:
+        app.mount(face.path, face.open(app.state.context))
     return app
 
 
-def equip(app: FastAPI, settings: Settings, *, watching: Watching) -> None:
+def foreign_faces(settings: Settings) -> tuple[ForeignFace, ...]:
+    """Return the foreign protocols that the settings turn on. Their code is imported only then."""
+    if settings.kbs_file is None:
+        return ()
+    from kms.api.kbs.opening import kbs_face  # noqa: PLC0415
+
+    return (kbs_face(settings.kbs_file),)
+
+
+def equip(app: FastAPI, settings: Settings, *, watching: Watching, faces: tuple[ForeignFace, ...] = ()) -> None:
     """Add the middleware of every application of this service: limits, headers, request ids and observers."""
-    app.add_middleware(RequestLimits, settings=settings, limited=watching.limited)
+    app.add_middleware(RequestLimits, settings=settings, limited=watching.limited, faces=faces)
     app.add_middleware(Observing, watching=watching)  # the outermost

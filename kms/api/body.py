@@ -37,7 +37,7 @@ async def read_json(
         SchemaError: ``request-schema``.
     """
     _require_json(request)
-    content = await _read(request, limit=limit, seconds=seconds)
+    content = await read_body(request, limit=limit, seconds=seconds)
     if len(content) <= INLINE_BYTES:
         return _parsed(content, model, values)
     # Longer ones take milliseconds, during which the event loop serves other requests.
@@ -71,7 +71,13 @@ def _require_json(request: Request) -> None:
         raise MediaTypeError("the body must not be compressed", code="media-type-unsupported", field="Content-Encoding")
 
 
-async def _read(request: Request, *, limit: int, seconds: float) -> bytes:
+async def read_body(request: Request, *, limit: int, seconds: float) -> bytes:
+    """Read the body, whatever it is: at most ``limit`` bytes, counted as they arrive, within ``seconds``.
+
+    Raises:
+        BodyTooLargeError: ``body-too-large``.
+        RequestError: ``request-timeout`` or ``request-aborted``.
+    """
     declared = request.headers.get("content-length", "0")
     if declared.isascii() and declared.isdigit() and int(declared[:20]) > limit:
         raise _too_large(limit)

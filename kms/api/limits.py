@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from attest.body_budget import BodyBudget
 from attest.concurrency import ConcurrencyLimit
 from attest.rate_limits import Rate, RateTable, caller_of
+from kms.api.context import Context
 from kms.api.problems import problem
 from kms.config.settings import Settings
 
@@ -42,6 +43,30 @@ not take the threads that releases need."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignFace:
+    """A foreign protocol: its paths, its limits, and the form of its refusals.
+
+    Attributes:
+        path: the beginning of its paths.
+        open: creates its application.
+        groups: the group of each path; others are of the group ``releases``.
+        header_bytes: total size of all names and values of a request.
+        refuse: returns the response of a refusal with a status, a text and headers.
+    """
+
+    path: str
+    open: Callable[[Context], ASGIApp]
+    groups: Mapping[str, Group]
+    header_bytes: int
+    refuse: Callable[[HTTPStatus, str, dict[str, str]], ASGIApp]
+
+    @property
+    def head_bytes(self) -> int:
+        """Size of request line and headers that must be read, so that the refusal of more has this form."""
+        return self.header_bytes + HEADER_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Refusal:
     limit: Limit
     detail: str
@@ -60,9 +85,11 @@ class RequestLimits:
         *,
         settings: Settings,
         limited: Callable[[str], None],
+        faces: tuple[ForeignFace, ...] = (),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Wrap an application."""
+        """Wrap an application, which serves these foreign protocols, too."""
+        self._faces = faces
         self._app = BodyBudget(app, total=settings.max_bodies_bytes, refusal=self._refuse_body)
         self._simulated = settings.allow_simulated
         self._limits = {
@@ -82,11 +109,12 @@ class RequestLimits:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        group = group_of(scope["path"])
-        refusal = self._refusal(scope, group)
+        face = next((one for one in self._faces if scope["path"].startswith(one.path)), None)
+        group = group_of(scope["path"]) if face is None else face.groups.get(scope["path"], "releases")
+        refusal = self._refusal(scope, group, HEADER_BYTES if face is None else face.header_bytes)
         if refusal is not None:
             self._limited(refusal.limit)
-            await self._answer(refusal)(scope, receive, send)
+            await self._answer(refusal, face)(scope, receive, send)
             return
         with ExitStack() as turn:
             turn.callback(self._limits[group].release)
@@ -98,12 +126,12 @@ class RequestLimits:
 
             await self._app(scope, receive, answering)
 
-    def _refusal(self, scope: Scope, group: Group) -> _Refusal | None:
+    def _refusal(self, scope: Scope, group: Group, header_bytes: int) -> _Refusal | None:
         """Return the refusal of a request; one that is not refused has taken a slot of its group."""
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > URL_BYTES:
             return _Refusal(limit="url", detail=f"the URL is longer than {URL_BYTES} bytes")
-        if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_BYTES:
-            return _Refusal(limit="headers", detail=f"the headers have more than {HEADER_BYTES} bytes")
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > header_bytes:
+            return _Refusal(limit="headers", detail=f"the headers have more than {header_bytes} bytes")
         wait = math.ceil(self._wait(scope))
         if wait > 0:
             text = f"too many requests or request bytes from this address; wait {wait} s"
@@ -130,11 +158,13 @@ class RequestLimits:
         text = "the requests in progress have more bytes than this service accepts at a time; nothing was decided"
         return self._answer(_Refusal(limit="bodies", detail=text, retry_seconds=1))
 
-    def _answer(self, refusal: _Refusal) -> ASGIApp:
+    def _answer(self, refusal: _Refusal, face: ForeignFace | None = None) -> ASGIApp:
         retry, (status, code) = refusal.retry_seconds, _ANSWERS[refusal.limit]
         headers = {"Retry-After": str(retry)} if retry else {}
         if refusal.limit == "rate":
             headers["Connection"] = "close"  # to send more, the client must reconnect, which has a rate limit
+        if face is not None:
+            return face.refuse(status, f"{refusal.detail} [{code}]", headers)
         return problem(
             status=status,
             code=code,

@@ -13,6 +13,7 @@ from typing import Final, Literal, NamedTuple
 from attest.clock import Clock
 from attest.encoding import rfc3339_text
 from attest.errors import AttestError
+from attest.policy import read_document
 from kms.admin_api.listener import admin_tls, require_administrator
 from kms.auth.issuers import BearerIssuer
 from kms.auth.keysets import parse_key_set, read_key_set
@@ -20,6 +21,7 @@ from kms.config.callers import read_administrators, read_callers
 from kms.config.external_files import open_endorsements, read_anchors, read_panel
 from kms.config.file_ownership import require_guarded
 from kms.config.insecure_switches import relaxed_switches, require_strict
+from kms.config.kbs import read_kbs_settings
 from kms.config.listener_tls import open_tls, weigh_channel
 from kms.config.settings import Settings
 from kms.domain.kek import RandomBytes
@@ -82,6 +84,7 @@ def check_settings(
         ("administration", _administration),
         ("callers", _callers),
         ("verifiers", _verifiers),
+        ("kbs", _kbs),
     )
     for name, look in checks:
         try:
@@ -246,6 +249,19 @@ def _verifiers(looking: _Looking) -> Iterator[_Found]:
     verifiers = () if file is None else read_verifiers(file)
     keys = sum(len(one.keys) for one in verifiers)
     yield _Found("ok", f"{len(verifiers)} with {keys} keys" if verifiers else "no passport is accepted")
+
+
+def _kbs(looking: _Looking) -> Iterator[_Found]:
+    """Check the file of the Key Broker Service, and that uploaded resources would have a usable policy."""
+    file = looking.settings.kbs_file
+    if file is None:
+        yield _Found("ok", "the protocol of a Key Broker Service is not served")
+        return
+    found = read_kbs_settings(file)
+    if found.policy is not None:
+        read_document(found.policy)
+    roles = ", ".join(one.role for one in found.roles) or "none"
+    yield _Found("ok", f"guests are served; {len(found.administrators)} signers of administrators, roles: {roles}")
 
 
 def _store(settings: Settings) -> Store:

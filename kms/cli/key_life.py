@@ -210,29 +210,32 @@ def key_tag(service: AdminClient, *, name: KeyName, tags: tuple[str, ...], remov
 @key_argument
 @click.option("--disclosure", type=click.Choice(_LEVELS), help="Detail that a refused workload receives.")
 @click.option("--lease-seconds", metavar="N|default", help="Duration of a lease.")
+@click.option("--via", metavar="WIRES", help="Protocols that may release it: native, kbs, or native,kbs.")
 @administering(AS_JSON)
 def key_release_settings(
-    service: AdminClient, *, name: KeyName, disclosure: str | None, lease_seconds: str | None
+    service: AdminClient, *, name: KeyName, disclosure: str | None, lease_seconds: str | None, via: str | None
 ) -> None:
-    """Set disclosure and lease duration of a key.
+    """Set disclosure, lease duration and protocols of a key.
 
-    The disclosure is the detail that a refused workload receives. Without an option, show both settings. With 'none', a
+    The disclosure is the detail that a refused workload receives. Without an option, show all settings. With 'none', a
     refused key looks like one that does not exist. The log always records every reason.
     """
     if lease_seconds and lease_seconds != "default" and not (lease_seconds.isascii() and lease_seconds.isdigit()):
         raise click.UsageError("--lease-seconds: expected a number of seconds, or 'default'")
     now = service.get(key_path(name))
-    then = {"disclosure": disclosure or now["disclosure"], "lease_seconds": now["lease_seconds"]}
+    then = {name: now[name] for name in ("disclosure", "lease_seconds", "via")}
+    then |= {"disclosure": disclosure} if disclosure else {}
+    then |= {"via": sorted(set(via.split(",")))} if via else {}
     if lease_seconds is not None:
         then["lease_seconds"] = None if lease_seconds == "default" else int(lease_seconds[:12])
-    if disclosure is not None or lease_seconds is not None:
+    if (disclosure, lease_seconds, via) != (None, None, None):
         service.post(key_path(name, "release-settings"), then)
     if wants_json():
         print_json({"schema": "kms.release-settings/1", "tenant": name.tenant, "key_id": name.key_id, **then})
         return
     seconds = then["lease_seconds"]
     lasts = "as in the settings" if seconds is None else f"{seconds} s"
-    click.echo(f"{name}: disclosure {then['disclosure']}, lease {lasts}")
+    click.echo(f"{name}: disclosure {then['disclosure']}, lease {lasts}, via {', '.join(then['via'])}")
     if lease_seconds is not None:
         say("note: existing leases keep their expiry")
 

@@ -18,6 +18,7 @@ from attest import __version__
 from attest.terminal import ExampleCommand, ExampleGroup, completion_command
 from attest_kms.extras import missing_extra
 from kms.cli.admin import admin
+from kms.cli.aliases import alias
 from kms.cli.anchors import anchors
 from kms.cli.break_glass import break_glass
 from kms.cli.changes import DRY_RUN, TELLING, tell_change
@@ -231,7 +232,7 @@ def migrate(*, accept_differences: str | None, dry_run: bool, loaded: LoadedSett
 
 _SECTIONS: dict[str, tuple[click.Command, ...]] = {
     "The service": (init, serve, status, config, endorsements),
-    "Keys and their holders": (key, tenant, references, releases),
+    "Keys and their holders": (key, alias, tenant, references, releases),
     "Emergency controls": (freeze, thaw, floor, break_glass),
     "Access and approval": (context, login, logout, admin, people, quorum, proposal, anchors),
     "Log and storage": (log, backup, restore, fsck, guard, migrate, kek),

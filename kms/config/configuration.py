@@ -20,6 +20,7 @@ from attest.encoding import JsonValue, json_value
 from attest.errors import EvidenceError
 from attest.named_files import read_named
 from kms.auth.issuers import BearerIssuer, read_issuers
+from kms.config.kbs import named_by_kbs
 from kms.config.settings import Settings
 from kms.domain.actors import Actor
 from kms.domain.anchors import anchor_lines, anchors_digest
@@ -68,6 +69,7 @@ DIGESTED: Final = frozenset(
         "callers_issuers_file",
         "anchors_file",
         "bundle_keys",
+        "kbs_file",
         "verifiers_file",
         "witnesses_file",
     }
@@ -75,6 +77,8 @@ DIGESTED: Final = frozenset(
 """Settings that name public files, which are represented by their content."""
 _ISSUERS: Final = frozenset({"admin_issuers_file", "callers_issuers_file"})
 """Those of them whose files name further files: key sets, and CA certificates for URLs of key sets."""
+_KBS: Final = "kbs_file"
+"""It names keys of administrators, and a policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +126,8 @@ def read_configuration(settings: Settings, anchors: TrustAnchors) -> Configurati
         value = getattr(settings, name)
         if name in _ISSUERS and value is not None:
             values[name] = _of_issuers(value, name)
+        elif name == _KBS and value is not None:
+            values[name] = [_digest_of(one, name) for one in (value, *named_by_kbs(value))]
         elif name in DIGESTED:
             values[name] = _digested(value, name)
         elif name not in LEFT_OUT and not _names_files(value):

@@ -83,6 +83,7 @@ class Settings(AdminSettings):
     cache_directory: Path | None = None
     anchors_file: Path | None = None
     verifiers_file: Path | None = None
+    kbs_file: Path | None = None
     witnesses_file: Path | None = None
     publish_entries: bool = False
     allow_simulated: bool = False

@@ -17,6 +17,8 @@ class Means(enum.StrEnum):
     """A local user at the command line with read access to the key-encryption key and the database."""
     JWT = "jwt"
     MTLS = "mtls"
+    KBS = "kbs"
+    """A token of an administrator of a Key Broker Service, see ``kms.config.kbs``."""
     SERVICE = "service"
     """The service itself, by its schedule."""
 

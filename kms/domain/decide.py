@@ -21,6 +21,7 @@ from attest.release import KeyName
 from attest.verification import Freshness
 from kms.domain.devices import products_of
 from kms.domain.passports import PassportResult
+from kms.domain.wires import NATIVE_ONLY, Wire, wires_text
 
 Result: TypeAlias = AttestationResult | PassportResult
 """The appraisal of verified evidence, or of another Verifier's result, under a key's policy."""
@@ -89,6 +90,7 @@ class KeyState:
         frozen_products: names of products (``kms.domain.devices``) whose evidence is refused at this moment.
         break_glass: the relaxations in force; the result, the log entry and the receipt name them.
         floors: the floors that apply in addition to its policy at this moment; no relaxation lifts one.
+        via: the protocols through which it may be released.
     """
 
     asked: str
@@ -103,6 +105,7 @@ class KeyState:
     frozen_products: frozenset[str] = frozenset()
     break_glass: tuple[OpenBreakGlass, ...] = ()
     floors: tuple[FloorState, ...] = ()
+    via: frozenset[Wire] = NATIVE_ONLY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +113,7 @@ class ReleaseTerms:
     """Demands of the service on every release; none comes from the request.
 
     ``nonce`` is that of the challenge that was used, 32 bytes; ``purposes`` are those of keys that may be released
-    here.
+    here; ``via`` is the protocol of the request.
     """
 
     context: str
@@ -119,6 +122,7 @@ class ReleaseTerms:
     nonce: bytes
     purposes: frozenset[str]
     allow_simulated: bool
+    via: Wire = Wire.NATIVE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,6 +238,9 @@ def _about_key(key_id: str, state: KeyState, demand: ReleaseTerms) -> list[Denia
     if state.purpose not in demand.purposes:
         text = f"a key for {state.purpose!r} is not released to a workload"
         reasons.append(DenialReason(code="purpose-mismatch", key_id=key_id, text=text))
+    if demand.via not in state.via:
+        text = f"the key {key_id!r} is released via {wires_text(state.via)}, not via {demand.via}"
+        reasons.append(DenialReason(code="via-not-allowed", key_id=key_id, text=text))
     return reasons + [DenialReason(code=one.code, key_id=key_id, text=one.text) for one in state.obstacles]
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from attest.encoding import JsonValue, cbor_bytes, rfc3339_text
 from attest.release import DEFAULT_TENANT, SECRET_PURPOSE, KeyName, KeyReference
+from kms.domain.wires import NATIVE_ONLY, Wire
 
 __all__ = [
     "DEFAULT_DISCLOSURE",
@@ -88,6 +89,7 @@ class KeyRecord:
         wrapped: the material, encrypted under a key-encryption key and bound to name, version, purpose, algorithm and
             policy; nothing once it is destroyed.
         lease_seconds: lifetime of its leases; None: the service's default.
+        via: the protocols through which it may be released.
     """
 
     name: KeyName
@@ -103,6 +105,7 @@ class KeyRecord:
     destroy_at: datetime | None = None
     disclosure: Disclosure = DEFAULT_DISCLOSURE
     lease_seconds: int | None = None
+    via: frozenset[Wire] = NATIVE_ONLY
 
     @property
     def is_current(self) -> bool:

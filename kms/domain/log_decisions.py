@@ -13,6 +13,7 @@ from attest.errors import AttestError
 from kms.domain.decide import KeyState, ReleaseDecision, ReleaseOutcome, Result
 from kms.domain.lease_grants import Granted
 from kms.domain.passports import VerifiedPassport
+from kms.domain.wires import Wire
 
 DECISION = "decision"
 
@@ -137,7 +138,13 @@ def _lease(granted: Granted, asked: str) -> dict[str, JsonValue] | None:
 
 
 def decision_head(
-    *, nonce_digest: bytes, evidence_digest: bytes, requested: Sequence[str], at: datetime, allow_simulated: bool
+    *,
+    nonce_digest: bytes,
+    evidence_digest: bytes,
+    requested: Sequence[str],
+    at: datetime,
+    allow_simulated: bool,
+    via: Wire,
 ) -> dict[str, JsonValue]:
     """Describe the request of a decision; the digest is of evidence, or of a passport in its place."""
     return {
@@ -146,6 +153,7 @@ def decision_head(
         "evidence_sha384": evidence_digest.hex(),
         "requested": list(requested),
         "allow_simulated": allow_simulated,
+        "via": str(via),
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from attest import Policy
@@ -14,6 +16,7 @@ from kms.domain.keys import SYMMETRIC_256, KeyName, KeyRecord, KeyReference, Wra
 from kms.domain.material import ALGORITHMS, public_half, require_material
 from kms.domain.references import StoredDocument
 from kms.domain.secret import SecretBytes
+from kms.domain.wires import NATIVE_ONLY, Wire, wires_text
 from kms.keys.publication import publish
 from kms.references.intake import REFERENCES_ADDED, added_body, effects, reference_members, require_current, take_in
 from kms.references.resolution import load_guard, named_by, stored_policy
@@ -37,11 +40,14 @@ def add_key(
     at: datetime,
     algorithm: str = SYMMETRIC_256,
     references: tuple[StoredDocument, ...] = (),
+    via: frozenset[Wire] = NATIVE_ONLY,
+    also: Callable[[WriteTransaction], object] = lambda _: None,
 ) -> KeyRecord:
     """Wrap a key, bind it to a policy and store both.
 
     The policy document, YAML or JSON, is stored unchanged. ``references`` are documents that it names and that are not
-    in force yet. ``kind`` is ``KEY_CREATED`` or ``KEY_IMPORTED``. The algorithm determines the key's purpose.
+    in force yet. ``kind`` is ``KEY_CREATED`` or ``KEY_IMPORTED``. The algorithm determines the key's purpose. ``also``
+    is done in the same transaction, at its end.
 
     Raises:
         ConfigurationError: the policy cannot be read, or a document of reference values that it names is missing, not
@@ -53,7 +59,8 @@ def add_key(
     require_material(material, algorithm=algorithm)
     public_key = public_half(material, algorithm=algorithm)
     # Wrapped before the database is locked: the key-encryption key may be on a remote server.
-    record = _first_version(kek, material, name=name, algorithm=algorithm, policy=policy, at=at)
+    first = _first_version(kek, material, name=name, algorithm=algorithm, policy=policy, at=at)
+    record = replace(first, via=via)
     with store.writing() as tx:
         added = [one for one in references if take_in(tx, one, rows=rows, at=at)]
         loaded, documents = _add_with_policy(tx, record, policy, at=at)
@@ -62,6 +69,7 @@ def add_key(
             tx.log.add(kind=REFERENCES_ADDED, at=at, body=body)
         tx.log.add(kind=kind, at=at, body=_body(record, loaded, documents, actor))
         publish(tx, record, public_key, actor=actor, at=at)
+        also(tx)
     return record
 
 
@@ -109,6 +117,7 @@ def _body(
         "policy_version": policy.version,
         "policy_sha256": policy.digest.hex(),
         "references": [reference_members(document) for document in documents],
+        **({} if record.via == NATIVE_ONLY else {"via": wires_text(record.via)}),
         "actor": actor.members(),
     }
 

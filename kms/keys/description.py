@@ -22,6 +22,7 @@ def record_members(record: KeyRecord, *, at: datetime) -> dict[str, JsonValue]:
         "policy_sha256": record.policy_digest.hex(),
         "disclosure": str(record.disclosure),
         "lease_seconds": record.lease_seconds,
+        "via": [str(one) for one in sorted(record.via)],
         "created_at": rfc3339_text(record.created_at),
         "overlap_until": _moment(record.overlap_until),
         "destroy_at": _moment(record.destroy_at),

@@ -20,7 +20,7 @@ from kms.domain.durations import duration_text
 from kms.domain.errors import KeyConflictError
 from kms.domain.keys import KeyRecord, KeyReference
 from kms.keys.admin import name_members, unknown_key
-from kms.store import ReadTransaction, Store
+from kms.store import ReadTransaction, Store, WriteTransaction
 from kms.store.timestamps import whole_millisecond
 
 DESTRUCTION_SCHEDULED = "key-destruction-scheduled"
@@ -82,9 +82,18 @@ def _require_delay(asked: KeyReference, *, after: timedelta, minimum: timedelta)
 
 
 def schedule_destruction(
-    store: Store, asked: KeyReference, *, after: timedelta, minimum: timedelta, actor: Actor, at: datetime
+    store: Store,
+    asked: KeyReference,
+    *,
+    after: timedelta,
+    minimum: timedelta,
+    actor: Actor,
+    at: datetime,
+    also: Callable[[WriteTransaction], object] = lambda _: None,
 ) -> PlannedDestruction:
     """Stop releasing a key, or one of its versions, and schedule its destruction as ``plan_destruction`` does.
+
+    ``also`` is done in the same transaction, at its end.
 
     Raises:
         KeyUnknownError: ``key-unknown``.
@@ -97,6 +106,7 @@ def schedule_destruction(
             tx.keys.set_destruction(record, destroy_at=planned.at)
         body = _body(planned.versions, actor) | {"destroy_at": rfc3339_text(planned.at)}
         tx.log.add(kind=DESTRUCTION_SCHEDULED, at=at, body=body)
+        also(tx)
     return planned
 
 

@@ -1,4 +1,4 @@
-"""Release settings of a key: disclosure of refusals and lifetime of leases. Each change is logged."""
+"""Release settings of a key: disclosure of refusals, lifetime of leases, and protocols. Each change is logged."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kms.domain.actors import Actor
 from kms.domain.errors import KeyConflictError
 from kms.domain.keys import Disclosure, KeyName, KeyRecord
 from kms.domain.lease_grants import LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECONDS
+from kms.domain.wires import NATIVE_ONLY, Wire, wires_text
 from kms.keys.admin import name_members, require_key
 from kms.store import Store
 
@@ -20,25 +21,30 @@ KEY_RELEASE_SET: Final = "key-release-set"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseSettings:
-    """Detail of a refusal of a key, and lifetime of its leases; None is the service's default."""
+    """Detail of a refusal of a key, lifetime of its leases (None is the service's default), and its protocols."""
 
     disclosure: Disclosure
     lease_seconds: int | None
+    via: frozenset[Wire] = NATIVE_ONLY
 
     def members(self) -> dict[str, JsonValue]:
         """Return them for the log."""
-        return {"disclosure": str(self.disclosure), "lease_seconds": self.lease_seconds}
+        return {
+            "disclosure": str(self.disclosure),
+            "lease_seconds": self.lease_seconds,
+            "via": wires_text(self.via),
+        }
 
     @staticmethod
     def of(record: KeyRecord) -> ReleaseSettings:
         """Return those of a key."""
-        return ReleaseSettings(disclosure=record.disclosure, lease_seconds=record.lease_seconds)
+        return ReleaseSettings(disclosure=record.disclosure, lease_seconds=record.lease_seconds, via=record.via)
 
 
 def set_release_settings(
     store: Store, name: KeyName, then: ReleaseSettings, *, actor: Actor, at: datetime
 ) -> ReleaseSettings:
-    """Set both for every version of a key, but not for granted leases; return the previous settings.
+    """Set them for every version of a key, but not for granted leases; return the previous settings.
 
     Raises:
         ConfigurationError: ``lease-seconds-invalid``.
@@ -52,7 +58,7 @@ def set_release_settings(
         if before == then:
             problem = f"the key {str(name)!r} already has these release settings"
             raise KeyConflictError(problem, code="key-state-unchanged", field=str(name))
-        tx.keys.set_release(name, disclosure=then.disclosure, lease_seconds=then.lease_seconds)
+        tx.keys.set_release(name, disclosure=then.disclosure, lease_seconds=then.lease_seconds, via=then.via)
         body = {**name_members(name), **then.members(), "before": before.members(), "actor": actor.members()}
         tx.log.add(kind=KEY_RELEASE_SET, at=at, body=body)
     return before

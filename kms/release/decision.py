@@ -122,5 +122,5 @@ def _decision(
         demand=exchange.demand,
         at=exchange.at,
         floors=floors,
-        objections=objections,
+        objections=(*exchange.objections, *objections),
     )

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
-from attest import ExpectedBinding
+from attest import ExpectedBinding, ExpectedRuntimeData, VerifiedEvidence
 from attest.encoding import JsonValue
 from attest.release import CONTEXT, ROLE, PassportRequest, ReleaseRequest
 from kms.domain.actors import Actor
-from kms.domain.decide import ReleaseTerms
+from kms.domain.decide import DenialReason, ReleaseTerms
 from kms.domain.keys import KeyPurpose
 from kms.domain.log_decisions import decision_head
+from kms.domain.passports import VerifiedPassport
+from kms.domain.wires import Wire
 from kms.release.challenges import OpenedChallenge
+from kms.store import ReadTransaction, WriteTransaction
 
+Verified = TypeVar("Verified", VerifiedEvidence, VerifiedPassport)
 _PURPOSES: Final = frozenset(map(str, KeyPurpose))
 
 
@@ -27,6 +31,7 @@ class Exchange:
         caller: identity of the caller; None if the service does not require one.
         allow_simulated: True if simulated evidence is accepted.
         log_size: size of the log that the workload has seen; None if it states none.
+        via: the protocol of the request.
     """
 
     request: ReleaseRequest | PassportRequest
@@ -36,22 +41,48 @@ class Exchange:
     allow_simulated: bool
     at: datetime
     log_size: int | None = None
+    via: Wire = Wire.NATIVE
 
     @property
-    def binding(self) -> ExpectedBinding:
-        """Required binding of the evidence."""
-        return ExpectedBinding(context=CONTEXT, role=ROLE, audience=self.audience, nonce=self.challenge.nonce)
+    def purpose(self) -> tuple[str, str]:
+        """Context and role of the proof."""
+        return CONTEXT, ROLE
+
+    @property
+    def expected(self) -> ExpectedBinding | ExpectedRuntimeData:
+        """What the evidence must carry."""
+        context, role = self.purpose
+        return ExpectedBinding(context=context, role=role, audience=self.audience, nonce=self.challenge.nonce)
+
+    @property
+    def objections(self) -> tuple[DenialReason, ...]:
+        """Reasons against the release that the protocol adds."""
+        return ()
+
+    def bound(self, verified: Verified) -> Verified:
+        """Return verified evidence with the binding that it proves: its own, as the native protocol has one."""
+        return verified
+
+    def use_up(self, tx: WriteTransaction) -> None:
+        """Use up the challenge."""
+        tx.nonces.use(self.challenge.nonce_digest, expires_at=self.challenge.expires_at, at=self.at)
+
+    def require_unused(self, tx: ReadTransaction) -> None:
+        """Refuse a challenge that was used before."""
+        tx.nonces.require_unused(self.challenge.nonce_digest)
 
     @property
     def demand(self) -> ReleaseTerms:
         """Requirements of the decision on every result."""
+        context, role = self.purpose
         return ReleaseTerms(
-            context=CONTEXT,
-            role=ROLE,
+            context=context,
+            role=role,
             audience=self.audience,
             nonce=self.challenge.nonce,
             purposes=_PURPOSES,
             allow_simulated=self.allow_simulated,
+            via=self.via,
         )
 
     @property
@@ -63,5 +94,6 @@ class Exchange:
             requested=self.request.key_ids,
             at=self.at,
             allow_simulated=self.allow_simulated,
+            via=self.via,
         )
         return head if self.caller is None else {**head, "caller": self.caller.members()}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from functools import partial
 
-from attest import Evidence, Policy, VerifiedEvidence, verify
+from attest import Evidence, ExpectedBinding, ExpectedRuntimeData, Policy, VerifiedEvidence, verify
 from attest.errors import AttestError, EndorsementError, EvidenceError, VerificationError
 from attest.evidence import NO_DEVICE_TOLERANCES
 from attest.release import PassportRequest
@@ -38,20 +39,33 @@ def verify_proof(
             tenants={KeyReference.parse(one).name.tenant for one in request.key_ids},
             at=exchange.at,
         )
-    return _verify_evidence(services, request.evidence, exchange, policies)
+    verified = verify_evidence(
+        services, request.evidence, expected=exchange.expected, policies=policies, at=exchange.at
+    )
+    return exchange.bound(verified)
 
 
-def _verify_evidence(
-    services: Services, evidence: Evidence, exchange: Exchange, policies: Mapping[str, Policy]
+def verify_evidence(
+    services: Services,
+    evidence: Evidence,
+    *,
+    expected: ExpectedBinding | ExpectedRuntimeData,
+    policies: Mapping[str, Policy],
+    at: datetime,
 ) -> VerifiedEvidence:
-    """Verify with local endorsements; if they do not suffice and fetching is allowed, fetch the missing ones."""
-    at = exchange.at
+    """Verify with local endorsements; if they do not suffice and fetching is allowed, fetch the missing ones.
+
+    Raises:
+        EvidenceError: the evidence is malformed.
+        VerificationError: it is not genuine, or does not carry what is expected.
+        EndorsementError: an endorsement is missing or stale.
+    """
     verify_with = partial(
         verify,
         evidence,
         anchors=services.anchors,
         at=at,
-        expected=exchange.binding,
+        expected=expected,
         unchecked=relaxed_by_all(policies),
         tolerances=tolerated_by_all(policies),
     )

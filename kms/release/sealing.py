@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Protocol, TypeVar
 
 from attest.release import SealedKey, receipt_text, release_info, seal
 from kms.domain.decide import KeyState
@@ -12,19 +13,45 @@ from kms.domain.secret import EXPORT, SecretBytes
 from kms.release.decision import Decided
 from kms.release.exchange import Exchange
 
+S_co = TypeVar("S_co", covariant=True)
+
+
+class Seal(Protocol[S_co]):
+    """Sealing of all keys of an allowed release, in the form of a protocol.
+
+    Secrets and leases are by requested key; ``decision_digest`` is the leaf hash of the decision's log entry.
+    """
+
+    def __call__(
+        self,
+        exchange: Exchange,
+        decided: Decided,
+        granted: Granted,
+        /,
+        *,
+        secrets: Mapping[str, SecretBytes],
+        decision_digest: bytes,
+    ) -> S_co:
+        """Seal.
+
+        Raises:
+            VerificationError: the workload's key cannot be sealed to.
+        """
+        ...
+
 
 def seal_keys(
     exchange: Exchange,
     decided: Decided,
-    secrets: Mapping[str, SecretBytes],
     granted: Granted,
+    /,
     *,
+    secrets: Mapping[str, SecretBytes],
     decision_digest: bytes,
 ) -> tuple[SealedKey, ...]:
     """Seal each key to the recipient of the decision; a denial has no recipient, so nothing is sealed.
 
-    Secrets and leases are by requested key. Each sealed key is bound to ``decision_digest``, the leaf hash of the
-    decision's log entry.
+    Each sealed key is bound to the decision's log entry.
 
     Raises:
         VerificationError: the workload's key cannot be sealed to.

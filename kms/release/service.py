@@ -6,11 +6,11 @@ Every released key was decided on current state, logged on disk, and sealed to t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 from attest import Evidence, VerifiedEvidence
 from attest.clock import ticks
@@ -35,7 +35,7 @@ from kms.release.decision import Decided, appraise_all, decide_on, with_objectio
 from kms.release.dry_run import ReleaseTrial, assumed_nonce
 from kms.release.exchange import Exchange
 from kms.release.proofs import REFUSALS, strict_refusal, verify_proof
-from kms.release.sealing import receipt, seal_keys
+from kms.release.sealing import Seal, receipt, seal_keys
 from kms.release.services import Services
 from kms.release.snapshot import Snapshot, take_snapshot
 from kms.store import ReadTransaction, WriteTransaction
@@ -47,18 +47,22 @@ MAX_ATTEMPTS: Final = 3
 T = TypeVar("T")
 
 
+S = TypeVar("S")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Concluded:
+class Concluded(Generic[S]):
     """Outcome of the transaction of a release.
 
     Attributes:
         decided: the decision, with the objections of leases and limits.
+        sealed: the sealed keys; None for a denial.
         refusal: reason why nothing can be sealed to the workload's key, or None.
     """
 
     decided: Decided
     entry: LogEntry
-    sealed: tuple[SealedKey, ...]
+    sealed: S | None
     refusal: VerificationError | None
 
 
@@ -106,15 +110,21 @@ class ReleaseService:
         # (1) The challenge is of this service and in time.
         challenge = self._services.challenges.open(request.challenge, at=at)
         exchange = self._exchange(request, challenge, caller=caller, at=at, log_size=log_size)
-        return _until_unchanged(partial(self._attempt, exchange))
+        concluded = self.conclude(exchange, seal_keys)
+        # (7) The receipt, and the proof that the log contains the entry, for later verification.
+        return self._proven(exchange, concluded.decided, concluded.sealed or (), concluded.entry)
 
-    def _attempt(self, exchange: Exchange) -> Release:
+    def conclude(self, exchange: Exchange, seal: Seal[S]) -> Concluded[S]:
+        """Do steps (2) to (6) of a release of any protocol, and return an allowed release; as ``release``."""
+        return _until_unchanged(partial(self._attempt, exchange, seal))
+
+    def _attempt(self, exchange: Exchange, seal: Seal[S]) -> Concluded[S]:
         services = self._services
         # (2) The challenge was not used before, which step (6) checks again. One snapshot of keys, policies, controls.
         with services.store.reading() as tx:
             if exchange.log_size is not None:
                 require_size(tx, exchange.log_size)
-            tx.nonces.require_unused(exchange.challenge.nonce_digest)
+            exchange.require_unused(tx)
             snapshot = take_snapshot(tx, exchange, self._relaxations)
         # (3) The evidence is genuine and answers this challenge, from this service, for this purpose.
         try:
@@ -137,8 +147,9 @@ class ReleaseService:
             secrets = self._unwrapped(decided)
         # (6) The challenge is used up and the decision logged, both on disk, before any key is sent.
         with wiped_after(secrets.values()), stage("log"):
-            concluded = services.store.write(carried(partial(self._conclude, exchange, decided, strict, secrets)))
-        decided, entry, sealed = concluded.decided, concluded.entry, concluded.sealed
+            conclude = partial(self._conclude, exchange, decided, strict, partial(seal, secrets=secrets))
+            concluded = services.store.write(carried(conclude))
+        decided, entry = concluded.decided, concluded.entry
         if concluded.refusal is not None:
             raise concluded.refusal
         if decided.under_break_glass:
@@ -146,11 +157,14 @@ class ReleaseService:
         if not decided.allows:
             levels = decided.snapshot.disclosures
             raise strict or denial(decided.decision, requested=exchange.request.key_ids, levels=levels)
-        # (7) The receipt, and the proof that the log contains the entry, for later verification.
+        return concluded
+
+    def _proven(self, exchange: Exchange, decided: Decided, sealed: tuple[SealedKey, ...], entry: LogEntry) -> Release:
+        identity = self._services.identity
         with stage("prove"):
-            proof = services.log.proof(entry.seq, since=exchange.log_size)
+            proof = self._services.log.proof(entry.seq, since=exchange.log_size)
         text = receipt(exchange, decided, sealed, decision_digest=entry.leaf_hash)
-        note = sign_note(text, name=services.identity.public.name, key=services.identity.key)
+        note = sign_note(text, name=identity.public.name, key=identity.key)
         logged, consistency = proof.inclusion.to_text(), proof.consistency
         return Release(keys=sealed, receipt=note, entry=entry.raw, proof=logged, consistency=consistency)
 
@@ -166,12 +180,12 @@ class ReleaseService:
         exchange: Exchange,
         decided: Decided,
         strict: AttestError | None,
-        secrets: Mapping[str, SecretBytes],
+        seal: Callable[..., S],
         tx: WriteTransaction,
-    ) -> _Concluded:
+    ) -> Concluded[S]:
         """Do step (6), in one transaction that sees the state of the decision."""
         # (6.1) The challenge is used up, and the state is that of the decision.
-        _use_up(tx, exchange)
+        exchange.use_up(tx)
         _require_unchanged(tx, decided.snapshot)
         # (6.2) Leases and limits in this transaction may turn it into a denial.
         decided = with_objections(tx, exchange, decided)
@@ -182,16 +196,16 @@ class ReleaseService:
         entry = tx.log.prepare(kind=DECISION, at=exchange.at, body=decided.log_body(exchange, granted))
         try:
             with stage("wrap"):
-                sealed = seal_keys(exchange, decided, secrets, granted, decision_digest=entry.leaf_hash)
+                sealed = seal(exchange, decided, granted, decision_digest=entry.leaf_hash) if decided.allows else None
         except VerificationError as exc:  # the workload's key is invalid
             entry = _log_refusal(tx, exchange, decided.snapshot, exc)
-            return _Concluded(decided=decided, entry=entry, sealed=(), refusal=exc)
+            return Concluded(decided=decided, entry=entry, sealed=None, refusal=exc)
         # (6.4) Entry and leases are written.
         tx.log.append(entry)
         if decided.attester is not None:
             tx.leases.add(tuple(granted.leases.values()), attester=decided.attester)
             tx.leases.end(granted.ends)
-        return _Concluded(decided=decided, entry=entry, sealed=sealed, refusal=None)
+        return Concluded(decided=decided, entry=entry, sealed=sealed, refusal=None)
 
     def try_release(
         self, evidence: Evidence, key_ids: tuple[str, ...], *, renews: tuple[str, ...] = (), at: datetime
@@ -299,14 +313,9 @@ def _until_unchanged(attempt: Callable[[], T]) -> T:
     )
 
 
-def _use_up(tx: WriteTransaction, exchange: Exchange) -> None:
-    challenge = exchange.challenge
-    tx.nonces.use(challenge.nonce_digest, expires_at=challenge.expires_at, at=exchange.at)
-
-
 def _conclude_refusal(exchange: Exchange, snapshot: Snapshot, error: AttestError, tx: WriteTransaction) -> None:
     """Use up the challenge and log the refusal of the proof."""
-    _use_up(tx, exchange)
+    exchange.use_up(tx)
     _log_refusal(tx, exchange, snapshot, error)
 
 

@@ -117,6 +117,7 @@ def _state(
         break_glass=tuple(
             OpenBreakGlass(number=one.number, relaxation=one.relaxation, until=one.until) for one in relaxations
         ),
+        via=record.via,
     )
 
 

@@ -31,7 +31,7 @@ BACKLOG: Final = 512
 CONNECTIONS_PER_RELEASE: Final = 16
 """Maximum open connections per concurrent release; further ones are answered 503."""
 KEEP_ALIVE_SECONDS: Final = 15
-_HEAD_BYTES: Final = 32 * 1024
+HEAD_BYTES: Final = 32 * 1024
 """Maximum size of request line and headers before they are parsed; ``kms.api.limits`` has a lower limit."""
 _ACCEPTED_AT_ONCE: Final = 1
 """Maximum connections accepted at once, so that one of several processes does not take all waiting ones."""
@@ -45,7 +45,7 @@ class Listener:
 
     More than ``connections`` open ones are answered 503. ``again`` are files reloaded on SIGHUP, in addition to
     endorsements and TLS certificates. ``rate`` limits the new connections of one address, None sets no limit;
-    ``refused`` is called for each connection above it.
+    ``refused`` is called for each connection above it. ``head_bytes`` limits line and headers of a request.
     """
 
     app: ASGIApp
@@ -55,6 +55,7 @@ class Listener:
     again: tuple[Reread, ...] = ()
     rate: Rate | None = None
     refused: Callable[[], None] = lambda: None
+    head_bytes: int = HEAD_BYTES
 
     def paced(self) -> socket.socket:
         """Return the socket to serve; with a rate, it replaces ``sock``."""
@@ -128,7 +129,7 @@ def _server(listener: Listener, drain_seconds: int) -> EmbeddedServer:
         access_log=False,  # kms.api.observation logs requests, with their ids
         http="h11",
         ws="none",
-        h11_max_incomplete_event_size=_HEAD_BYTES,
+        h11_max_incomplete_event_size=listener.head_bytes,
         lifespan="off",
         server_header=False,
         proxy_headers=False,

@@ -29,6 +29,7 @@ from sqlalchemy.exc import IntegrityError as ConstraintError
 from attest.encoding import rfc3339, rfc3339_text
 from kms.domain.errors import KeyConflictError
 from kms.domain.keys import DEFAULT_DISCLOSURE, Disclosure, KeyName, KeyPurpose, KeyRecord, KeyReference, Wrapped
+from kms.domain.wires import NATIVE_ONLY, Wire, parse_wires, wires_text
 from kms.store.answers import require_answer
 from kms.store.keks import KekReader
 from kms.store.repository import Repository, blob, readable, whole_number
@@ -47,8 +48,10 @@ keys = Table(
     Column("created_at", String(40), nullable=False),
     Column("disclosure", String(16), nullable=True),
     Column("lease_seconds", Integer, nullable=True),
+    Column("via", String(64), nullable=True),
     info=authenticated(),
 )
+"""``via`` has the names of protocols, sorted and with commas; nothing is ``native``."""
 
 key_versions = Table(
     "key_versions",
@@ -147,6 +150,7 @@ class KeyRepository(KeyReader):
             hint = f"create it with 'kms tenant create {tenant}'"
             raise KeyConflictError(f"there is no tenant {tenant!r}", code="tenant-unknown", field=name, hint=hint)
         values = {**stored_name(record.name), "purpose": str(record.purpose), "enabled": record.enabled}
+        values |= {"via": _stored_wires(record.via)}
         try:
             self._add(keys, {**values, "created_at": rfc3339_text(record.created_at)})
         except ConstraintError as exc:
@@ -185,9 +189,9 @@ class KeyRepository(KeyReader):
         """Enable or disable a key with all its versions."""
         self._update_key(name, enabled=enabled)
 
-    def set_release(self, name: KeyName, *, disclosure: str, lease_seconds: int | None) -> None:
+    def set_release(self, name: KeyName, *, disclosure: str, lease_seconds: int | None, via: frozenset[Wire]) -> None:
         """Set how a key is released, in all its versions."""
-        values = {"disclosure": str(disclosure), "lease_seconds": lease_seconds}
+        values = {"disclosure": str(disclosure), "lease_seconds": lease_seconds, "via": _stored_wires(via)}
         self._update_key(name, **values)
 
     def _update_key(self, name: KeyName, **values: object) -> None:
@@ -259,7 +263,13 @@ def _record(key: Values, version: Values) -> KeyRecord:
             wrapped=Wrapped(kek_id=blob(version["kek_id"]), content=blob(version["wrapped"])),
             disclosure=DEFAULT_DISCLOSURE if disclosure is None else Disclosure(str(disclosure)),
             lease_seconds=None if seconds is None else whole_number(seconds),
+            via=NATIVE_ONLY if key["via"] is None else parse_wires(str(key["via"]).split(",")),
         )
+
+
+def _stored_wires(via: frozenset[Wire]) -> str | None:
+    """Return the column of protocols: nothing for the default, which a database had before the column."""
+    return None if via == NATIVE_ONLY else wires_text(via)
 
 
 def _moment(value: object) -> datetime | None:

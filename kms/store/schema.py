@@ -24,6 +24,7 @@ REVISIONS: Final = (
     "0015",
     "0016",
     "0017",
+    "0018",
 )
 """Every schema that this version can migrate, oldest first; it works with the last one."""
 

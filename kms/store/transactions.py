@@ -10,12 +10,14 @@ from sqlalchemy import Connection
 
 from kms.domain.rollback import StatePosition
 from kms.domain.state_root import StateKeys
+from kms.store.aliases import AliasReader, AliasRepository
 from kms.store.audit_queries import AuditQueries
 from kms.store.break_glass import BreakGlassReader, BreakGlassRepository
 from kms.store.facts import FactReader, FactRepository
 from kms.store.floors import FloorReader, FloorRepository
 from kms.store.freezes import FreezeReader, FreezeRepository
 from kms.store.grants import GrantReader, GrantRepository
+from kms.store.kbs_documents import KbsDocumentReader, KbsDocumentRepository
 from kms.store.keks import KekReader, KekRepository
 from kms.store.keys import KeyReader, KeyRepository
 from kms.store.leases import LeaseReader, LeaseRepository
@@ -66,12 +68,14 @@ class ReadTransaction:
         self.connection = connection
         self.state = state
 
+    aliases = _Part(AliasReader, AliasRepository)
     audit = _Part(AuditQueries, AuditQueries)
     break_glass = _Part(BreakGlassReader, BreakGlassRepository)
     facts = _Part(FactReader, FactRepository)
     floors = _Part(FloorReader, FloorRepository)
     freezes = _Part(FreezeReader, FreezeRepository)
     grants = _Part(GrantReader, GrantRepository)
+    kbs_documents = _Part(KbsDocumentReader, KbsDocumentRepository)
     keks = _Part(KekReader, KekRepository)
     keys = _Part(KeyReader, KeyRepository)
     leases = _Part(LeaseReader, LeaseRepository)

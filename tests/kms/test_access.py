@@ -3,6 +3,7 @@
 They are written down once more on purpose, and share nothing with ``kms/domain/permissions.py``.
 """
 
+import contextlib
 import itertools
 import json
 import re
@@ -24,11 +25,14 @@ from kms.auth.grants import give_role, revoke_role
 from kms.auth.names import jwt_identity
 from kms.cli.openapi import document_text
 from kms.domain.actors import Actor, Means
+from kms.domain.aliases import Alias
 from kms.domain.break_glass import BreakGlass
+from kms.domain.errors import KeyConflictError
 from kms.domain.freezes import target
 from kms.domain.limits import NO_LIMITS
 from kms.domain.permissions import Role
 from kms.keys.admin import require_key, set_enabled
+from kms.keys.aliases import add_alias
 from kms.keys.destruction import schedule_destruction
 from kms.keys.import_key import make_import_key
 from kms.keys.rotation import Rotator, rotate_key
@@ -129,6 +133,12 @@ def _old_version_to_restore(harness: Harness, tenant: str) -> None:
         schedule_destruction(services.store, old, after=delay, minimum=delay, actor=ROOT, at=at)
 
 
+def _alias(harness: Harness, tenant: str) -> None:
+    alias = Alias(address=f"kbs:///{tenant}/b/c", key=KeyName(tenant=tenant, key_id="model"))
+    with contextlib.suppress(KeyConflictError):
+        add_alias(harness.services.store, alias, actor=ROOT, at=harness.clock())
+
+
 def _not_frozen(harness: Harness, tenant: str) -> None:
     with harness.services.store.writing() as tx:
         tx.freezes.remove(target("tenant", tenant))
@@ -195,6 +205,15 @@ ADMINISTRATION = {
     ),
     ("POST", "/v1/keys/{tenant}/{key_id}/release-settings"): Row(
         {"key-owner"}, hidden=True, body=lambda tenant: {"disclosure": "codes", "lease_seconds": 60 + next(NUMBERS)}
+    ),
+    ("GET", "/v1/aliases"): Row(READERS, "service"),
+    ("POST", "/v1/aliases"): Row(
+        {"key-owner"},
+        hidden=True,
+        body=lambda tenant: {"address": f"kbs:///a/b/{next(NUMBERS)}", "tenant": tenant, "key_id": "model"},
+    ),
+    ("POST", "/v1/aliases/remove"): Row(
+        {"key-owner"}, hidden=True, body=lambda tenant: {"address": f"kbs:///{tenant}/b/c"}, before=_alias
     ),
     ("GET", "/v1/freezes"): Row(READERS, "service"),
     ("POST", "/v1/freezes"): Row(

@@ -84,6 +84,11 @@ CASES = {
     "key limits show": Case("{k}-{x} --json", before=MADE, says="most_holders"),
     "key policy set": Case("{k}-{x} --policy NEWER --json", before=MADE, says="kms.policy-change/1"),
     "key release-settings": Case("{k}-{x} --disclosure none --lease-seconds 60", before=MADE, says="lease 60 s"),
+    "alias add": Case("kbs:///a/b/{k}-{x} {k}-{x}", before=MADE, says="leads to"),
+    "alias remove": Case(
+        "kbs:///a/c/{k}-{x}", before=(*MADE, "alias add kbs:///a/c/{k}-{x} {k}-{x}"), says="leads to no key"
+    ),
+    "alias list": Case("--json", says="kms.aliases/1"),
     "references list": Case(says="there are no documents"),
     "references add": Case("POLICY", code=2, says="error: "),
     "status": Case(says="holders until ("),

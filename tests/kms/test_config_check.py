@@ -47,6 +47,7 @@ ALWAYS = (
     "administration",
     "callers",
     "verifiers",
+    "kbs",
 )
 
 

@@ -182,7 +182,8 @@ def test_a_change_is_logged_with_what_was_before_and_who_did_it(harness: Harness
     disclose(harness, "model", "none", lease_seconds=60)
     entry = harness.entries()[-1]
     assert (entry["kind"], entry["key_id"], entry["disclosure"]) == ("key-release-set", "model", "none")
-    assert (entry["before"], entry["actor"]) == ({"disclosure": "checks", "lease_seconds": None}, ACTOR.members())
+    before = {"disclosure": "checks", "lease_seconds": None, "via": "native"}
+    assert (entry["before"], entry["actor"]) == (before, ACTOR.members())
     with pytest.raises(KeyConflictError) as caught:
         disclose(harness, "model", "none", lease_seconds=60)
     assert caught.value.code == "key-state-unchanged"

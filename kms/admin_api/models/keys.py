@@ -28,6 +28,7 @@ class KeyStateModel(Edge):
     policy_sha256: Digest
     disclosure: Annotated[str, Field(description="Detail that a refused workload receives.")]
     lease_seconds: int | None
+    via: Annotated[list[str], Field(description="Protocols through which it may be released: native, kbs.")]
     created_at: Moment
     overlap_until: Moment | None = None
     destroy_at: Moment | None = None
@@ -241,6 +242,29 @@ class ReleaseSettingsModel(Edge):
 
     disclosure: Annotated[str, Field(max_length=40, description="none, codes, checks or full.")]
     lease_seconds: Seconds | None
+    via: Annotated[
+        list[str] | None,
+        Field(max_length=8, description="Protocols through which it may be released; without them, as before."),
+    ] = None
+
+
+class AliasNameModel(Edge):
+    """The address of an alias."""
+
+    address: Annotated[str, Field(max_length=512, description="kbs:///REPOSITORY/TYPE/TAG.")]
+
+
+class AliasModel(AliasNameModel):
+    """An address that leads to a key."""
+
+    tenant: Tenant
+    key_id: KeyId
+
+
+class AliasListModel(Edge):
+    """Every alias."""
+
+    aliases: list[AliasModel]
 
 
 class TenantRequestModel(Edge):

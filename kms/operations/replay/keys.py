@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from attest.encoding import JsonValue, rfc3339_text
 from kms.domain.keys import DEFAULT_DISCLOSURE, KeyName, KeyRecord
+from kms.domain.wires import NATIVE_ONLY, wires_text
 from kms.keys.admin import KEY_CREATED, KEY_DISABLED, KEY_ENABLED, KEY_IMPORTED
 from kms.keys.destruction import DESTROYED, DESTRUCTION_CANCELLED, DESTRUCTION_SCHEDULED
 from kms.keys.release_settings import KEY_RELEASE_SET
@@ -46,6 +47,7 @@ class Keys(Noun):
         key, version = entry.key(), entry.number("version")
         self.make(key, entry, release="enabled", purpose=entry.text("purpose"), current_version=version)
         self.make(key, entry, disclosure=str(DEFAULT_DISCLOSURE), lease_seconds=None, tags={})
+        self.make(key, entry, via=entry.members.get("via", wires_text(NATIVE_ONLY)))
         self.make(key, entry, schedule=None, next_rotation=None)
         self._version(key, version, entry, **entry.known(algorithm="algorithm"))
 
@@ -69,7 +71,7 @@ class Keys(Noun):
 
     def _release_set(self, entry: ReplayedEntry) -> None:
         self.change(entry.key(), entry, disclosure=entry.text("disclosure"))
-        self.change(entry.key(), entry, **entry.known(lease_seconds="lease_seconds"))
+        self.change(entry.key(), entry, **entry.known(lease_seconds="lease_seconds", via="via"))
 
     def _scheduled(self, entry: ReplayedEntry) -> None:
         schedule = _schedule(entry.number("every_seconds"), entry.number("overlap_seconds"))
@@ -110,6 +112,7 @@ class Keys(Noun):
                     "current_version": current.get(name),
                     "disclosure": str(one.disclosure),
                     "lease_seconds": one.lease_seconds,
+                    "via": wires_text(one.via),
                     "tags": dict(tags[name]),
                     "schedule": _schedule(every, overlap) if schedule else None,
                     "next_rotation": schedule.get("due_at"),

@@ -11,6 +11,7 @@ from attest.release import PUBLISHED, VerifierKey
 from kms.config.configuration import ANCHORS_CHANGED, FACT, SETTINGS_CHANGED
 from kms.domain.kek_records import KekState
 from kms.keys.import_key import IMPORT_KEY, IMPORT_KEY_CREATED
+from kms.keys.token_key import TOKEN_KEY, TOKEN_KEY_CREATED
 from kms.operations.backup import RESTORED
 from kms.operations.continuity import RESTORED_AT
 from kms.operations.guards.setting import GUARD_MADE, ROLLBACK_ACCEPTED
@@ -37,6 +38,7 @@ class OwnKeys(Noun):
             INITIALISED: self._initialised,
             STATE_BEGUN: lambda entry: self.make(f"key {STATE[0]}", entry),
             IMPORT_KEY_CREATED: lambda entry: self.make(f"key {IMPORT_KEY}", entry),
+            TOKEN_KEY_CREATED: lambda entry: self.make(f"key {TOKEN_KEY}", entry),
         }
 
     def _initialised(self, entry: ReplayedEntry) -> None:

@@ -1,0 +1,201 @@
+"""The handshake: a nonce, and for evidence that answers it a token.
+
+Spec: specs/kbs-protocol.md, sections 5 and 11.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from attest import Evidence, VerifiedEvidence
+from attest.encoding import JsonValue, rfc3339_text
+from attest.errors import AttestError, BindingError
+from kms.api.kbs.appraisal import submodules_of
+from kms.api.kbs.documents import read_documents
+from kms.api.kbs.evidence import KINDS, evidence_of
+from kms.api.kbs.messages import OLDER, Attestation, AuthRequest, parse_attestation, parse_auth
+from kms.api.kbs.runtime_data import device_claims, expected_of, primary_claims
+from kms.api.kbs.sessions import begun_cookie, read_begun
+from kms.api.kbs.tokens import SentAttestation, Submodule, TokenIssuer
+from kms.domain.decide import ReleaseOutcome
+from kms.release.challenges import OpenedChallenge
+from kms.release.foreign import ForeignTerms, verify_foreign
+from kms.release.services import Services
+from kms.store import WriteTransaction
+
+ATTESTED: Final = "kbs-attested"
+CONTEXT: Final = "kbs/v0"
+ROLE: Final = "guest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The answer of a step of the handshake: its JSON, the cookie's value, and the end of the session."""
+
+    document: Mapping[str, JsonValue]
+    cookie: str
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """An attestation whose evidence was verified.
+
+    Attributes:
+        terms: what it proves.
+        init_data: claims of the guest's initialisation data; empty without it.
+    """
+
+    attestation: Attestation
+    evidence: Evidence
+    verified: VerifiedEvidence
+    terms: ForeignTerms
+    init_data: Mapping[str, JsonValue]
+
+
+class Handshake:
+    """The two steps of the handshake."""
+
+    def __init__(self, services: Services, tokens: TokenIssuer, *, older_clients: bool) -> None:
+        self._services = services
+        self._tokens = tokens
+        self._older_clients = older_clients
+
+    def begin(self, body: bytes) -> Answer:
+        """Answer ``/auth``: a nonce. Nothing is stored.
+
+        Raises:
+            EvidenceError: ``kbs-request-malformed`` or ``kbs-version-unsupported``.
+        """
+        request = parse_auth(body, older_clients=self._older_clients)
+        challenge = self._services.challenges.issue(at=self._services.clock())
+        document: dict[str, JsonValue] = {"nonce": nonce_text(challenge.nonce), "extra-params": ""}
+        cookie = begun_cookie(challenge.token, request)
+        return Answer(document=document, cookie=cookie, expires_at=challenge.expires_at)
+
+    def attest(self, body: bytes, *, cookie: str | None) -> Answer:
+        """Answer ``/attest``: a token. Success and refusal both use up the session, and are logged.
+
+        Raises:
+            EvidenceError: the body or the evidence is malformed, or does not fit into a token.
+            VerificationError: the session is unknown, or the evidence is not genuine, not of this session or simulated.
+            EndorsementError: an endorsement is missing or stale; the session stays usable.
+            ChallengeError: the nonce is not of this service, out of time, or was used before.
+        """
+        services = self._services
+        at = services.clock()
+        # (1) The session is of this service and in time, and has not attested yet.
+        begun = read_begun(cookie)
+        challenge = services.challenges.open(begun.challenge, at=at)
+        with services.store.reading() as tx:
+            tx.nonces.require_unused(challenge.nonce_digest)
+        sent = SentAttestation(
+            tee=begun.request.tee, version=begun.request.version, nonce=nonce_text(challenge.nonce), body=body
+        )
+        # (2) The evidence is genuine, and answers this nonce with this key.
+        try:
+            judged = judge(services, sent, nonce=challenge.nonce, at=at)
+        except AttestError as exc:
+            if not exc.retryable:
+                self._conclude(challenge, begun.request, None, exc, at=at)
+            raise
+        # (3) The token; an error of an uploaded policy is a refusal.
+        submodules = tuple(self._submodules(judged, sent.nonce))
+        token = self._tokens.issue(submodules, sent, simulated=judged.verified.simulated, at=at)
+        # (4) The nonce is used up and the attestation logged, before the token is sent.
+        self._conclude(challenge, begun.request, judged, None, at=at, submodules=submodules)
+        opened = self._tokens.open(token, at=at)
+        return Answer(document={"token": token}, cookie=token, expires_at=opened.expires_at)
+
+    def _submodules(self, judged: Judged, nonce: str) -> tuple[Submodule, ...]:
+        def claims_of(is_cpu: bool) -> Mapping[str, JsonValue]:  # noqa: FBT001  the one question
+            whole = is_cpu and judged.attestation.nonce is not None
+            return (primary_claims if whole else device_claims)(judged.attestation, nonce=nonce)
+
+        documents = read_documents(self._services.store)
+        return tuple(
+            submodules_of(judged.verified, documents=documents, claims_of=claims_of, init_data=judged.init_data)
+        )
+
+    def _conclude(
+        self,
+        challenge: OpenedChallenge,
+        request: AuthRequest,
+        judged: Judged | None,
+        refusal: AttestError | None,
+        *,
+        at: datetime,
+        submodules: tuple[Submodule, ...] = (),
+    ) -> None:
+        """Use up the nonce and log the attestation, or its refusal."""
+        evidence = None if judged is None else judged.evidence.digest.hex()
+        body: dict[str, JsonValue] = {
+            "at": rfc3339_text(at),
+            "nonce_sha256": challenge.nonce_digest.hex(),
+            "evidence_sha384": evidence,
+            "tee": request.tee,
+            "version": request.version,
+            "outcome": str(ReleaseOutcome.DENY if judged is None else ReleaseOutcome.ALLOW),
+            "simulated": None if judged is None else judged.verified.simulated,
+            "devices": {one.name: str(one.vector.tier) for one in submodules},
+            "reasons": [] if refusal is None else [{"code": refusal.code, "text": refusal.message}],
+        }
+
+        def write(tx: WriteTransaction) -> None:
+            tx.nonces.use(challenge.nonce_digest, expires_at=challenge.expires_at, at=at)
+            tx.log.add(kind=ATTESTED, at=at, body=body)
+
+        self._services.store.write(write)
+
+
+def nonce_text(nonce: bytes) -> str:
+    """Return a nonce as the protocol writes it: base64 with padding."""
+    return b64encode(nonce).decode()
+
+
+def judge(services: Services, sent: SentAttestation, *, nonce: bytes, at: datetime) -> Judged:
+    """Verify what a guest sent, for this nonce.
+
+    Raises:
+        EvidenceError: it is malformed.
+        VerificationError: it is not genuine, or does not answer this nonce with this key and this initialisation data.
+        EndorsementError: an endorsement is missing or stale.
+    """
+    attestation = parse_attestation(sent.body, version=sent.version)
+    if attestation.nonce is not None and attestation.nonce != sent.nonce:
+        raise BindingError(
+            "the attestation states another nonce than that of its session",
+            code="nonce-mismatch",
+            field="runtime-data.nonce",
+            expected=sent.nonce,
+            got=attestation.nonce[:80],
+            clause="specs/kbs-protocol.md, section 5.3",
+        )
+    evidence = evidence_of(attestation, tee=sent.tee)
+    terms = ForeignTerms(
+        expected=expected_of(attestation, nonce=sent.nonce),
+        context=f"{CONTEXT}/{OLDER}" if attestation.nonce is None else CONTEXT,
+        role=ROLE,
+        key=attestation.key.to_bytes(),
+    )
+    verified = verify_foreign(services, evidence, terms, nonce=nonce, at=at)
+    cpu = next((item for item in verified.items if item.name == "cpu"), None)
+    if cpu is None or cpu.kind != KINDS[sent.tee]:
+        raise BindingError(
+            f"the session is of a guest with {sent.tee}, and the evidence is of another kind",
+            code="kbs-tee-mismatch",
+            field="tee",
+            expected=KINDS[sent.tee],
+            got="none" if cpu is None else cpu.kind,
+            clause="specs/kbs-protocol.md, section 6",
+        )
+    init_data: Mapping[str, JsonValue] = {}
+    if attestation.init_data is not None:
+        from attest.evidence import init_data_claims, require_init_data
+
+        init_data = init_data_claims(require_init_data(cpu, attestation.init_data))
+    return Judged(attestation=attestation, evidence=evidence, verified=verified, terms=terms, init_data=dict(init_data))
