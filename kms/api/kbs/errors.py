@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from starlette.responses import Response
 
-from attest.errors import AttestError
+from attest.errors import AttestError, ConfigurationError
 from kms.api.problems import status_of
 from kms.domain.errors import KeyUnknownError, RateLimitedError, ReleaseDeniedError, UnavailableError
 
@@ -77,7 +77,9 @@ def refusal_of(error: AttestError, *, variant: Variant, unauthorized: bool = Fal
         return KbsRefusal(HTTPStatus.NOT_FOUND, "PluginInternalError", detail)
     if isinstance(error, ReleaseDeniedError):
         return KbsRefusal(HTTPStatus.FORBIDDEN, "PolicyDeny", detail)
-    status = status_of(error)
+    if isinstance(error, ConfigurationError) and not unauthorized:
+        return KbsRefusal(HTTPStatus.BAD_REQUEST, variant, detail)
+    status = HTTPStatus.FORBIDDEN if isinstance(error, ConfigurationError) else status_of(error)
     if status is HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.error("internal: %s: %s", error.code, error.message)
         return KbsRefusal(status, "HTTPFailed", f"the service's own data is damaged [{error.code}]")

@@ -12,8 +12,9 @@ from datetime import datetime
 from typing import Final
 
 from attest import Evidence, VerifiedEvidence
+from attest.clock import Clock
 from attest.encoding import JsonValue, rfc3339_text
-from attest.errors import AttestError, BindingError
+from attest.errors import AttestError, BindingError, EndorsementError
 from kms.api.kbs.appraisal import submodules_of
 from kms.api.kbs.documents import read_documents
 from kms.api.kbs.evidence import KINDS, evidence_of
@@ -21,11 +22,9 @@ from kms.api.kbs.messages import OLDER, Attestation, AuthRequest, parse_attestat
 from kms.api.kbs.runtime_data import device_claims, expected_of, primary_claims
 from kms.api.kbs.sessions import begun_cookie, read_begun
 from kms.api.kbs.tokens import SentAttestation, Submodule, TokenIssuer
-from kms.domain.decide import ReleaseOutcome
-from kms.release.challenges import OpenedChallenge
-from kms.release.foreign import ForeignTerms, verify_foreign
-from kms.release.services import Services
-from kms.store import WriteTransaction
+from kms.domain.errors import UnavailableError
+from kms.release.foreign import AttestationRecord, ForeignReleases, ForeignTerms
+from kms.store import Store
 
 ATTESTED: Final = "kbs-attested"
 CONTEXT: Final = "kbs/v0"
@@ -60,9 +59,13 @@ class Judged:
 class Handshake:
     """The two steps of the handshake."""
 
-    def __init__(self, services: Services, tokens: TokenIssuer, *, older_clients: bool) -> None:
-        self._services = services
+    def __init__(
+        self, releases: ForeignReleases, tokens: TokenIssuer, store: Store, *, clock: Clock, older_clients: bool
+    ) -> None:
+        self._releases = releases
         self._tokens = tokens
+        self._store = store
+        self._clock = clock
         self._older_clients = older_clients
 
     def begin(self, body: bytes) -> Answer:
@@ -72,7 +75,7 @@ class Handshake:
             EvidenceError: ``kbs-request-malformed`` or ``kbs-version-unsupported``.
         """
         request = parse_auth(body, older_clients=self._older_clients)
-        challenge = self._services.challenges.issue(at=self._services.clock())
+        challenge = self._releases.challenge()
         document: dict[str, JsonValue] = {"nonce": nonce_text(challenge.nonce), "extra-params": ""}
         cookie = begun_cookie(challenge.token, request)
         return Answer(document=document, cookie=cookie, expires_at=challenge.expires_at)
@@ -85,71 +88,60 @@ class Handshake:
             VerificationError: the session is unknown, or the evidence is not genuine, not of this session or simulated.
             EndorsementError: an endorsement is missing or stale; the session stays usable.
             ChallengeError: the nonce is not of this service, out of time, or was used before.
+            ConfigurationError: an uploaded attestation policy gives no vector.
         """
-        services = self._services
-        at = services.clock()
+        at = self._clock()
         # (1) The session is of this service and in time, and has not attested yet.
         begun = read_begun(cookie)
-        challenge = services.challenges.open(begun.challenge, at=at)
-        with services.store.reading() as tx:
-            tx.nonces.require_unused(challenge.nonce_digest)
+        challenge = self._releases.open(begun.challenge, at=at)
         sent = SentAttestation(
             tee=begun.request.tee, version=begun.request.version, nonce=nonce_text(challenge.nonce), body=body
         )
-        # (2) The evidence is genuine, and answers this nonce with this key.
         try:
-            judged = judge(services, sent, nonce=challenge.nonce, at=at)
+            # (2) The evidence is genuine, and answers this nonce with this key.
+            judged = judge(self._releases, sent, nonce=challenge.nonce, at=at)
+            # (3) The token. An uploaded policy that gives no vector refuses, too.
+            submodules = self._submodules(judged, sent.nonce)
+            token = self._tokens.issue(submodules, sent, simulated=judged.verified.simulated, at=at)
+        except (EndorsementError, UnavailableError):
+            raise  # nothing was decided, and the session stays usable
         except AttestError as exc:
-            if not exc.retryable:
-                self._conclude(challenge, begun.request, None, exc, at=at)
+            self._releases.conclude_attestation(challenge, _record(begun.request, None, (), exc, at=at), at=at)
             raise
-        # (3) The token; an error of an uploaded policy is a refusal.
-        submodules = tuple(self._submodules(judged, sent.nonce))
-        token = self._tokens.issue(submodules, sent, simulated=judged.verified.simulated, at=at)
         # (4) The nonce is used up and the attestation logged, before the token is sent.
-        self._conclude(challenge, begun.request, judged, None, at=at, submodules=submodules)
-        opened = self._tokens.open(token, at=at)
-        return Answer(document={"token": token}, cookie=token, expires_at=opened.expires_at)
+        record = _record(begun.request, judged, submodules, None, at=at)
+        self._releases.conclude_attestation(challenge, record, at=at)
+        return Answer(document={"token": token}, cookie=token, expires_at=self._tokens.open(token, at=at).expires_at)
 
     def _submodules(self, judged: Judged, nonce: str) -> tuple[Submodule, ...]:
         def claims_of(is_cpu: bool) -> Mapping[str, JsonValue]:  # noqa: FBT001  the one question
             whole = is_cpu and judged.attestation.nonce is not None
             return (primary_claims if whole else device_claims)(judged.attestation, nonce=nonce)
 
-        documents = read_documents(self._services.store)
+        documents = read_documents(self._store)
         return tuple(
             submodules_of(judged.verified, documents=documents, claims_of=claims_of, init_data=judged.init_data)
         )
 
-    def _conclude(
-        self,
-        challenge: OpenedChallenge,
-        request: AuthRequest,
-        judged: Judged | None,
-        refusal: AttestError | None,
-        *,
-        at: datetime,
-        submodules: tuple[Submodule, ...] = (),
-    ) -> None:
-        """Use up the nonce and log the attestation, or its refusal."""
-        evidence = None if judged is None else judged.evidence.digest.hex()
-        body: dict[str, JsonValue] = {
-            "at": rfc3339_text(at),
-            "nonce_sha256": challenge.nonce_digest.hex(),
-            "evidence_sha384": evidence,
-            "tee": request.tee,
-            "version": request.version,
-            "outcome": str(ReleaseOutcome.DENY if judged is None else ReleaseOutcome.ALLOW),
-            "simulated": None if judged is None else judged.verified.simulated,
-            "devices": {one.name: str(one.vector.tier) for one in submodules},
-            "reasons": [] if refusal is None else [{"code": refusal.code, "text": refusal.message}],
-        }
 
-        def write(tx: WriteTransaction) -> None:
-            tx.nonces.use(challenge.nonce_digest, expires_at=challenge.expires_at, at=at)
-            tx.log.add(kind=ATTESTED, at=at, body=body)
-
-        self._services.store.write(write)
+def _record(
+    request: AuthRequest,
+    judged: Judged | None,
+    submodules: tuple[Submodule, ...],
+    refusal: AttestError | None,
+    *,
+    at: datetime,
+) -> AttestationRecord:
+    """Return an attestation for the log: digests and outcomes, and never evidence or a token."""
+    members: dict[str, JsonValue] = {
+        "at": rfc3339_text(at),
+        "evidence_sha384": None if judged is None else judged.evidence.digest.hex(),
+        "tee": request.tee,
+        "version": request.version,
+        "simulated": None if judged is None else judged.verified.simulated,
+        "devices": {one.name: str(one.vector.tier) for one in submodules},
+    }
+    return AttestationRecord(kind=ATTESTED, members=members, refusal=refusal)
 
 
 def nonce_text(nonce: bytes) -> str:
@@ -157,7 +149,7 @@ def nonce_text(nonce: bytes) -> str:
     return b64encode(nonce).decode()
 
 
-def judge(services: Services, sent: SentAttestation, *, nonce: bytes, at: datetime) -> Judged:
+def judge(releases: ForeignReleases, sent: SentAttestation, *, nonce: bytes, at: datetime) -> Judged:
     """Verify what a guest sent, for this nonce.
 
     Raises:
@@ -180,9 +172,10 @@ def judge(services: Services, sent: SentAttestation, *, nonce: bytes, at: dateti
         expected=expected_of(attestation, nonce=sent.nonce),
         context=f"{CONTEXT}/{OLDER}" if attestation.nonce is None else CONTEXT,
         role=ROLE,
+        nonce=nonce,
         key=attestation.key.to_bytes(),
     )
-    verified = verify_foreign(services, evidence, terms, nonce=nonce, at=at)
+    verified = releases.verify(evidence, terms, at=at)
     cpu = next((item for item in verified.items if item.name == "cpu"), None)
     if cpu is None or cpu.kind != KINDS[sent.tee]:
         raise BindingError(

@@ -23,7 +23,9 @@ from kms.api.kbs.tokens import TokenIssuer
 from kms.api.kbs.uploads import Uploads
 from kms.api.limits import ForeignFace, Group
 from kms.config.kbs import read_kbs_settings
+from kms.domain.wires import Wire
 from kms.keys.token_key import open_token_key
+from kms.release.foreign import ForeignReleases
 
 HEADER_BYTES: Final = 128 * 1024
 """Total size of the headers of a request: a guest sends its token with every one."""
@@ -56,10 +58,11 @@ def open_kbs(context: Context, path: Path) -> KbsApp:
     )
     tokens = TokenIssuer(key, issuer=identity.text, lifetime_seconds=settings.token_seconds)
     delay = timedelta(seconds=context.settings.destroy_delay_seconds)
+    releases, store, clock = ForeignReleases(services, context.releases, via=Wire.KBS), services.store, services.clock
     found = KbsServices(
-        handshake=Handshake(services, tokens, older_clients=settings.older_clients),
+        handshake=Handshake(releases, tokens, store, clock=clock, older_clients=settings.older_clients),
         tokens=tokens,
-        resources=Resources(services, context.releases, random=secrets.token_bytes),
+        resources=Resources(releases, store, clock=clock, random=secrets.token_bytes),
         uploads=Uploads(services, settings, random=secrets.token_bytes, destroy_after=delay),
         policies=Policies(services),
         administrators=Administrators(settings),
