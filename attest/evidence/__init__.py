@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from attest.evidence.gpu.device_set import stated_devices
     from attest.evidence.gpu.verify import VerifiedGpu
+    from attest.evidence.init_data import InitData, parse_init_data, require_init_data
     from attest.evidence.intel.verify import VerifiedIntelQuote
     from attest.evidence.providers.connection import connection_of
     from attest.evidence.registry import FORMATS
@@ -70,6 +71,7 @@ __all__ = [
     "Evidence",
     "EvidenceItem",
     "GpuTolerances",
+    "InitData",
     "SnpProduct",
     "StatedClaims",
     "StatedItem",
@@ -78,6 +80,8 @@ __all__ = [
     "VerifiedSnpReport",
     "connection_of",
     "parse_binding",
+    "parse_init_data",
+    "require_init_data",
     "stated_devices",
 ]
 
@@ -113,6 +117,7 @@ __getattr__ = lazy_names(
             "NO_TOLERANCES",
         ),
         "attest.evidence.gpu.verify": ("VerifiedGpu",),
+        "attest.evidence.init_data": ("InitData", "parse_init_data", "require_init_data"),
         "attest.evidence.intel.verify": ("VerifiedIntelQuote",),
         "attest.evidence.providers.connection": ("connection_of",),
         "attest.evidence.registry": ("FORMATS",),

@@ -199,6 +199,10 @@ CONSTANTS: dict[str, dict[str, object]] = {
         "DEVICE_NONCE_BYTES": 32,
         "_DIGEST_BYTES": range(32, 65),
     },
+    "attest.evidence.init_data": {
+        "_PCR": 8,
+        "_PCR_DIGEST_BYTES": 32,
+    },
     "attest.evidence.input_files": {
         "_ENDORSEMENTS_INDICATOR": 2,
     },
