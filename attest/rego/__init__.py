@@ -8,7 +8,7 @@ from attest.rego.evaluation import RegoOutcome, also_refuses, resource_outcome
 from attest.rego.policy import RegoForm, RegoPolicy, read_rego_policy
 from attest.rego.trust_vector import RegoAppraisal, RegoExtension, rego_appraisal
 from attest.rego.trustee import rego_checks, with_rego
-from attest.rego.trustee_claims import TrusteeClaims, trustee_claims
+from attest.rego.trustee_names import TrusteeClaims, trustee_claims
 from attest.rego.uploaded_policy import uploaded_rego_policy
 from attest.rego.zygotes import RegoLimits
 
@@ -24,8 +24,8 @@ __all__ = [
     "read_rego_policy",
     "rego_appraisal",
     "rego_checks",
-    "trustee_claims",
     "resource_outcome",
+    "trustee_claims",
     "uploaded_rego_policy",
     "with_rego",
 ]

@@ -17,7 +17,7 @@ from attest.checks import Check
 from attest.encoding import JsonValue
 from attest.rego.evaluation import DEFAULT_LIMITS, RegoOutcome, also_refuses
 from attest.rego.policy import RegoForm, RegoPolicy
-from attest.rego.trustee_claims import device_class, trustee_claims
+from attest.rego.trustee_names import device_class, trustee_claims
 from attest.rego.zygotes import RegoLimits
 from attest.results.ear import VerifierId
 from attest.results.ear_build import build_ear

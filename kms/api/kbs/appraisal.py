@@ -44,8 +44,8 @@ def submodules_of(
         kind = found.device_class
         number = counts[kind] = counts.get(kind, -1) + 1
         runtime = claims_of(kind == "cpu")
-        claims: dict[str, JsonValue] = {**found.document, "runtime_data_claims": dict(runtime)}
-        claims |= init_data if kind == "cpu" else {}
+        beside = init_data if kind == "cpu" else {}
+        claims: dict[str, JsonValue] = {**beside, **found.document, "runtime_data_claims": dict(runtime)}
         policy = documents.attestation_policy(kind)
         extensions: Mapping[str, JsonValue] = {_EXTENSION: {"validated": {}}}
         if policy is None:

@@ -15,6 +15,7 @@ from attest import Evidence, VerifiedEvidence
 from attest.clock import Clock
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError, BindingError, EndorsementError
+from attest.evidence import parse_init_data, require_init_data
 from kms.api.kbs.appraisal import submodules_of
 from kms.api.kbs.documents import read_documents
 from kms.api.kbs.evidence import KINDS, evidence_of
@@ -188,7 +189,8 @@ def judge(releases: ForeignReleases, sent: SentAttestation, *, nonce: bytes, at:
         )
     init_data: Mapping[str, JsonValue] = {}
     if attestation.init_data is not None:
-        from attest.evidence import init_data_claims, require_init_data
-
-        init_data = init_data_claims(require_init_data(cpu, attestation.init_data))
+        given = parse_init_data(attestation.init_data)
+        require_init_data(cpu, given)
+        # Evidence with a field for the digest shows that field instead.
+        init_data = {"init_data": b64encode(given.digest).decode(), "init_data_claims": given.claims}
     return Judged(attestation=attestation, evidence=evidence, verified=verified, terms=terms, init_data=dict(init_data))
