@@ -50,7 +50,7 @@ class Exchange:
 
     @property
     def expected(self) -> ExpectedBinding | ExpectedRuntimeData:
-        """What the evidence must carry."""
+        """Required binding or runtime data of the evidence."""
         context, role = self.purpose
         return ExpectedBinding(context=context, role=role, audience=self.audience, nonce=self.challenge.nonce)
 

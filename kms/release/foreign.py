@@ -34,7 +34,7 @@ Encrypt = Callable[[bytes | memoryview], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignTerms:
-    """What evidence of a foreign protocol proves once it verifies.
+    """Statements that evidence of a foreign protocol proves once it verifies.
 
     Attributes:
         expected: what the evidence must carry.
@@ -86,7 +86,7 @@ class _ForeignExchange(Exchange):
 
     @property
     def expected(self) -> ExpectedRuntimeData:
-        """What the evidence must carry."""
+        """Required runtime data of the evidence."""
         return self.terms.expected
 
     @property

@@ -42,7 +42,7 @@ _log = logging.getLogger("kms")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KbsServices:
-    """What the endpoints call."""
+    """Services behind the endpoints."""
 
     handshake: Handshake
     tokens: TokenIssuer

@@ -68,7 +68,7 @@ def _bytes(document: JsonValue) -> bytes:
             field="tee-evidence",
             expected="an object",
             got=type(document).__name__,
-            clause="specs/kbs-protocol.md, section 10",
+            clause="docs/kbs.md",
         )
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
 
@@ -81,5 +81,5 @@ def _unsupported(name: str, known: object) -> UnsupportedError:
         field="tee",
         expected=f"one of {names}",
         got=name[:40],
-        clause="specs/kbs-protocol.md, section 6",
+        clause="docs/kbs.md",
     )

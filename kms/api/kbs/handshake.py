@@ -166,7 +166,7 @@ def judge(releases: ForeignReleases, sent: SentAttestation, *, nonce: bytes, at:
             field="runtime-data.nonce",
             expected=sent.nonce,
             got=attestation.nonce[:80],
-            clause="specs/kbs-protocol.md, section 5.3",
+            clause="docs/kbs.md",
         )
     evidence = evidence_of(attestation, tee=sent.tee)
     terms = ForeignTerms(
@@ -185,7 +185,7 @@ def judge(releases: ForeignReleases, sent: SentAttestation, *, nonce: bytes, at:
             field="tee",
             expected=KINDS[sent.tee],
             got="none" if cpu is None else cpu.kind,
-            clause="specs/kbs-protocol.md, section 6",
+            clause="docs/kbs.md",
         )
     init_data: Mapping[str, JsonValue] = {}
     if attestation.init_data is not None:

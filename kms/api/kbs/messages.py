@@ -170,5 +170,5 @@ def _malformed(problem: str, *, expected: str) -> EvidenceError:
         code="kbs-request-malformed",
         field="body",
         expected=expected,
-        clause="specs/kbs-protocol.md, section 5",
+        clause="docs/kbs.md",
     )

@@ -1,4 +1,4 @@
-"""What the guest's evidence commits to: digests over nonce, key and the evidence of devices.
+"""Digests to which a guest's evidence commits, over nonce, key and the evidence of devices.
 
 Spec: specs/kbs-protocol.md, section 8.
 """

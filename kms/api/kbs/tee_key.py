@@ -104,5 +104,5 @@ def _invalid(member: str, expected: str, got: object) -> VerificationError:
         field=f"tee-pubkey.{member}",
         expected=expected,
         got=str(got)[:80],
-        clause="specs/kbs-protocol.md, section 7",
+        clause="docs/kbs.md",
     )

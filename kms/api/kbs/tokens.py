@@ -54,7 +54,7 @@ class Submodule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentAttestation:
-    """What a guest sent to ``/attest``, as the token carries it.
+    """The body that a guest sent to ``/attest``, as the token carries it.
 
     Attributes:
         tee: the TEE's name.
