@@ -142,14 +142,14 @@ def requests_of(entry: BundleEntry) -> Iterator[EndorsementRequest]:
 
 
 def _chain_request(pem: bytes) -> AmdChainRequest:
-    label, der = pem_blocks(pem)[0]
-    name = parse_certificate(der).common_name
+    blocks = pem_blocks(pem)
+    name = parse_certificate(blocks[0][1]).common_name if blocks else None
     for product in SnpProduct:
         if name == LeafKind.VLEK.issuer_common_name(product):
             return AmdChainRequest(product=str(product), kind="vlek")
         if name == LeafKind.VCEK.issuer_common_name(product):
             return AmdChainRequest(product=str(product), kind="vcek")
-    raise ValueError(f"{label} of {name}")
+    raise ValueError(f"a chain of {name}")
 
 
 def _crl_request(issuer: str | None) -> IntelPckCrlRequest | IntelRootCrlRequest:
