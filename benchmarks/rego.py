@@ -6,7 +6,7 @@ import resource
 
 from attest.encoding import JsonValue
 from attest.rego import RegoPolicy, also_refuses, read_rego_policy
-from attest.rego.zygotes import POOL
+from attest.rego.zygote_pool import POOL
 from benchmarks.measure import Figure
 
 __all__ = ["warm"]

@@ -64,7 +64,7 @@ def fetch_missing(
         pcs_update=network.pcs_update,
         rims=network.rim_url or None,
         ocsp=network.ocsp_url or None,
-        service_key=_service_key(network),
+        service_key=service_key(network),
     ) as services:
         return gather_for_evidence(
             evidence,
@@ -97,7 +97,7 @@ def _nothing_known(evidence: Evidence) -> UnsupportedError:
     )
 
 
-def _service_key(network: Network) -> ApiKey | None:
+def service_key(network: Network) -> ApiKey | None:
     """Read the key of NVIDIA's services from its file; arguments and environment are seen by others."""
     if network.nvidia_service_key is None:
         return None

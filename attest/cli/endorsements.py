@@ -153,6 +153,35 @@ def check(file: str, bundle_keys: tuple[str, ...], moment: datetime | None, disp
     return 0
 
 
+@endorsements.command(
+    short_help="Serve bundles and the cache on the vendors' own paths.",
+    examples=(
+        "attest endorsements serve site.endorsements",
+        "attest endorsements serve ./bundles/*.endorsements --bind 10.0.0.5 --port 8081",
+        "attest endorsements serve --fetch --port 8081",
+    ),
+)
+@click.argument("bundles", metavar="[BUNDLE...]", nargs=-1)
+@click.option("--bind", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="IP address to listen on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8081, show_default=True, help="Port to listen on; 0 takes any."
+)
+@click.option("--fetch", is_flag=True, help="Fetch what is missing or out of date, and keep it in the cache.")
+@network_options
+@display_options
+def serve(*, bundles: tuple[str, ...], bind: str, port: int, fetch: bool, network: Network, display: Display) -> int:
+    """Serve the content of each BUNDLE and of the cache as the vendors' services do, read-only and without TLS.
+
+    AMD's KDS: /vcek/v1/, /vlek/v1/. Intel's PCS version 4, as a PCCS: /sgx/certification/v4/, /tdx/certification/v4/.
+    NVIDIA: /v1/rim/ and OCSP (POST /). Clients verify the vendors' signatures; nothing here is trusted. The options
+    of services and --product apply with --fetch alone.
+    """
+    from attest.cli.endorsement_mirror import serve_mirror
+
+    serve_mirror(bundles, bind=bind, port=port, fetch=fetch, network=network, display=display)
+    return 0
+
+
 def _usable(verified: VerifiedBundle, signed_by: list[str], at: datetime) -> dict[str, JsonValue]:
     from attest.encoding import rfc3339_text
 

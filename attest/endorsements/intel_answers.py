@@ -71,13 +71,23 @@ def parse_intel_crl(data: bytes) -> tuple[Crl, tuple[Certificate, ...]]:
 def _parts(data: bytes, *, limit: int) -> tuple[bytes, tuple[Certificate, ...]]:
     if len(data) > limit:
         raise malformed_collateral("answer", f"at most {limit} bytes", f"{len(data)} bytes")
+    body, chain = body_and_chain(data)
+    return body, _chain(chain) if chain else ()
+
+
+def body_and_chain(data: bytes) -> tuple[bytes, bytes]:
+    """Return the two parts as Intel's service sent them, without parsing them.
+
+    Raises:
+        EvidenceError: ``collateral-malformed``, or as the parser of CBOR.
+    """
     members = cbor_value(data, what="answer of Intel's service")
     if not isinstance(members, Mapping) or set(members) != {"answer", "issuer_chain"}:
         raise malformed_collateral("answer", "a map of answer, issuer_chain", "something else")
     body, chain = members["answer"], members["issuer_chain"]
     if not isinstance(body, bytes) or not isinstance(chain, bytes):
         raise malformed_collateral("answer", "two byte strings", "something else")
-    return body, _chain(chain) if chain else ()
+    return body, chain
 
 
 def _chain(pem: bytes) -> tuple[Certificate, ...]:

@@ -104,7 +104,7 @@ def resource_outcome(
     Spec: specs/kbs-protocol.md, section 13.
     """
     if policy.form is not RegoForm.RESOURCE:
-        raise ValueError("an attestation policy says nothing about resources")
+        raise ValueError("an attestation policy has no rule for resources")
     data: dict[str, JsonValue] = {"plugin": plugin, "resource-path": list(path), "query": dict(query)}
     return also_refuses(policy, without_nulls(claims), data=data, limits=limits)
 

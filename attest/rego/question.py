@@ -11,7 +11,8 @@ from types import MappingProxyType
 from attest.encoding import JsonValue
 from attest.rego.engine import PACKAGE
 from attest.rego.policy import REFERENCE_FUNCTION, RegoForm, RegoPolicy
-from attest.rego.zygotes import POOL, CompiledFor, RegoLimits
+from attest.rego.zygote_pool import POOL
+from attest.rego.zygotes import CompiledFor, RegoLimits
 
 REFERENCES = "attest_reference_values"
 MISSING_IS_UNDEFINED = f"package policy\n\n{REFERENCE_FUNCTION}(name) := data.{REFERENCES}[name]\n"

@@ -101,28 +101,26 @@ def _undefined() -> TrustVector:
 
 def _vector(found: JsonValue) -> TrustVector:
     if not isinstance(found, dict):
-        raise _claims_error("not-object", "trust_claims", "an object", _kind(found))
+        raise _claims_error("rego-claims-not-object", "trust_claims", "an object", _kind(found))
     if not found:
-        raise _claims_error("empty", "trust_claims", "at least one member", "none")
+        raise _claims_error("rego-claims-empty", "trust_claims", "at least one member", "none")
     return TrustVector.of({name: _value(name, value) for name, value in found.items()})
 
 
 def _value(name: str, value: JsonValue) -> int:
     field = f"trust_claims.{name[:40]}"
     if name not in VECTOR_LABELS:
-        raise _claims_error("unknown", field, f"one of {', '.join(VECTOR_LABELS)}", repr(name[:40]))
+        raise _claims_error("rego-claims-unknown", field, f"one of {', '.join(VECTOR_LABELS)}", repr(name[:40]))
     if isinstance(value, bool) or not isinstance(value, int):
-        raise _claims_error("not-integer", field, "an integer", _kind(value))
+        raise _claims_error("rego-claims-not-integer", field, "an integer", _kind(value))
     if not -128 <= value <= 127:
-        raise _claims_error("out-of-range", field, "-128 to 127", str(value)[:40])
+        raise _claims_error("rego-claims-out-of-range", field, "-128 to 127", str(value)[:40])
     return value
 
 
-def _claims_error(which: str, field: str, expected: str, got: str) -> ConfigurationError:
+def _claims_error(code: str, field: str, expected: str, got: str) -> ConfigurationError:
     message = f"{field} of the Rego policy: expected {expected}, got {got}"
-    return ConfigurationError(
-        message, code=f"rego-claims-{which}", field=field, expected=expected, got=got, clause=_CLAUSE
-    )
+    return ConfigurationError(message, code=code, field=field, expected=expected, got=got, clause=_CLAUSE)
 
 
 def _extensions(found: JsonValue) -> tuple[RegoExtension, ...]:

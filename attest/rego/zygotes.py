@@ -1,12 +1,10 @@
-"""The processes of the Rego engine, one for each policy, from the side that asks.
+"""The process of the Rego engine for one policy, from the side that asks.
 
 A process is started by exec at the first question, compiles its policy and forks for each question (``worker.py``).
-The pool holds a few; the least recently used one ends. A process that died is started again once for a question.
 """
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import select
@@ -15,11 +13,9 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
 import time
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -28,9 +24,8 @@ from tempfile import TemporaryDirectory, TemporaryFile
 
 from attest.encoding import JsonValue, json_value
 from attest.errors import EvidenceError
-from attest.rego.worker import EXIT_LATE, EXIT_MEMORY, MAX_ANSWER_BYTES, MAX_POLICY_BYTES, MAX_REQUEST_BYTES
+from attest.rego.worker import EXIT_LATE, EXIT_MEMORY, MAX_ANSWER_BYTES, MAX_POLICY_BYTES
 
-MAX_ZYGOTES = 8
 _PACKAGE = Path(__file__).parent
 START = """\
 import sys, types
@@ -73,7 +68,7 @@ class EngineFaultError(EngineRefusedError):
         self.function = function
 
 
-class _ZygoteLostError(Exception):
+class ZygoteLostError(Exception):
     """The process that should answer questions ended."""
 
 
@@ -146,11 +141,11 @@ class Zygote:
                 raise
 
     def _await_ready(self, deadline: float, limits: RegoLimits) -> None:
-        self._packets.settimeout(_left(deadline))
+        self._packets.settimeout(remaining(deadline))
         try:
             packet = self._packets.recv(MAX_ANSWER_BYTES)
         except TimeoutError:
-            raise _late(limits) from None
+            raise late(limits) from None
         except ConnectionError:
             packet = b""
         if not packet:
@@ -173,7 +168,7 @@ class Zygote:
 
         Raises:
             EngineRefusedError: no answer, or one that is none.
-            _ZygoteLostError: the process ended before it did.
+            ZygoteLostError: the process ended before it did.
         """
         ours, theirs = socket.socketpair()
         ended, code = os.pipe()
@@ -188,19 +183,19 @@ class Zygote:
                 raise EngineRefusedError("the answer is too long")
             found = _exit_code(codes.fileno(), deadline + _GRACE_SECONDS)
         if found == EXIT_LATE:
-            raise _late(limits)
+            raise late(limits)
         if found:
             raise _ended(found)
         return _results(out)
 
     def _send(self, limits: RegoLimits, deadline: float, question: int, code: int) -> None:
-        packet = f"{limits.memory} {limits.cpu_seconds} {int(_left(deadline) * 1000)}".encode()
+        packet = f"{limits.memory} {limits.cpu_seconds} {int(remaining(deadline) * 1000)}".encode()
         if not _is_ready(self._packets.fileno(), select.POLLOUT, deadline):
-            raise _late(limits)
+            raise late(limits)
         try:
             socket.send_fds(self._packets, [packet], [question, code])
         except (ConnectionError, TimeoutError) as exc:
-            raise _ZygoteLostError from exc
+            raise ZygoteLostError from exc
 
     @property
     def pid(self) -> int:
@@ -243,14 +238,15 @@ def _start(compiled: CompiledFor, limits: RegoLimits, folder: Path, packets: soc
         )
 
 
-def _left(deadline: float) -> float:
+def remaining(deadline: float) -> float:
+    """Return the seconds until a deadline, never none."""
     return max(deadline - time.monotonic(), 0.001)
 
 
 def _is_ready(descriptor: int, event: int, deadline: float) -> bool:
     poll = select.poll()
     poll.register(descriptor, event)
-    return bool(poll.poll(_left(deadline) * 1000))
+    return bool(poll.poll(remaining(deadline) * 1000))
 
 
 def _exchange(connection: socket.socket, request: bytes, deadline: float) -> bytes:
@@ -258,7 +254,7 @@ def _exchange(connection: socket.socket, request: bytes, deadline: float) -> byt
     parts: list[bytes] = []
     left = MAX_ANSWER_BYTES + 1
     try:
-        connection.settimeout(_left(deadline))
+        connection.settimeout(remaining(deadline))
         connection.sendall(request)
         connection.shutdown(socket.SHUT_WR)
         while left > 0 and (part := _received(connection, left, deadline)):
@@ -270,7 +266,7 @@ def _exchange(connection: socket.socket, request: bytes, deadline: float) -> byt
 
 
 def _received(connection: socket.socket, limit: int, deadline: float) -> bytes:
-    connection.settimeout(_left(deadline))
+    connection.settimeout(remaining(deadline))
     return connection.recv(limit)
 
 
@@ -278,15 +274,16 @@ def _exit_code(pipe: int, deadline: float) -> int:
     """Return the exit code of the process that answered a question.
 
     Raises:
-        _ZygoteLostError: its parent ended, or hangs.
+        ZygoteLostError: its parent ended, or hangs.
     """
     found = os.read(pipe, _CODE.size) if _is_ready(pipe, select.POLLIN, deadline) else b""
     if len(found) != _CODE.size:
-        raise _ZygoteLostError
+        raise ZygoteLostError
     return int(_CODE.unpack(found)[0])
 
 
-def _late(limits: RegoLimits) -> EngineRefusedError:
+def late(limits: RegoLimits) -> EngineRefusedError:
+    """Return the error of a question whose time is over."""
     return EngineRefusedError(f"the engine did not end within {limits.seconds:g} s")
 
 
@@ -308,123 +305,3 @@ def _results(answer: bytes) -> Mapping[str, JsonValue]:
         case {"results": dict(results), **rest} if not rest:
             return results
     raise EngineRefusedError("the engine's answer is none")
-
-
-class _Place:
-    """A place in the pool: a process, once it is started, and the number of threads that use it."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.zygote: Zygote | None = None
-        self.users = 0
-
-    def started(self, compiled: CompiledFor, limits: RegoLimits, deadline: float) -> Zygote:
-        """Return the process, started if there is none; other threads wait for it."""
-        if not self.lock.acquire(timeout=_left(deadline)):
-            raise _late(limits)
-        try:
-            if self.zygote is None:
-                self.zygote = Zygote(compiled, limits, deadline)
-            return self.zygote
-        finally:
-            self.lock.release()
-
-    def lose(self, zygote: Zygote) -> None:
-        """Give up a process that ended, so that the next question starts another."""
-        with self.lock:
-            if self.zygote is zygote:
-                self.zygote = None
-                zygote.end(kill=True)
-
-
-class ZygotePool:
-    """The processes of the policies that were used last.
-
-    Args:
-        limit: the most at a time.
-    """
-
-    def __init__(self, limit: int = MAX_ZYGOTES) -> None:
-        self._limit = limit
-        self._changed = threading.Condition()
-        self._places: OrderedDict[bytes, _Place] = OrderedDict()
-
-    def ask(
-        self, compiled: CompiledFor, question: Mapping[str, JsonValue], limits: RegoLimits
-    ) -> Mapping[str, JsonValue]:
-        """Return the values of the rules that are defined, from a process of the policy's own.
-
-        Raises:
-            EngineRefusedError: no answer in time, or one that is none.
-        """
-        request = json.dumps(question).encode()
-        if len(request) > MAX_REQUEST_BYTES:
-            raise EngineRefusedError(f"the request has more than {MAX_REQUEST_BYTES} bytes")
-        deadline = time.monotonic() + limits.seconds
-        with self.place(compiled.key, deadline) as place:
-            for _ in range(2):
-                zygote = place.started(compiled, limits, deadline)
-                try:
-                    return zygote.ask(request, limits, deadline)
-                except _ZygoteLostError:
-                    place.lose(zygote)
-        raise EngineRefusedError("the engine's process ended twice")
-
-    @contextmanager
-    def place(self, key: bytes, deadline: float) -> Iterator[_Place]:
-        """Hold a place for a policy, which no other policy takes meanwhile."""
-        place, ended = self._take(key, deadline)
-        if ended is not None and ended.zygote is not None:
-            ended.zygote.end()
-        try:
-            yield place
-        finally:
-            with self._changed:
-                place.users -= 1
-                self._changed.notify_all()
-
-    def _take(self, key: bytes, deadline: float) -> tuple[_Place, _Place | None]:
-        """Return the place of a policy, and the one that was given up for it."""
-        with self._changed:
-            if not self._changed.wait_for(lambda: key in self._places or self._has_room(), _left(deadline)):
-                raise EngineRefusedError("too many policies are evaluated at a time")
-            ended = None
-            if key not in self._places:
-                if len(self._places) >= self._limit:
-                    ended = self._places.pop(next(name for name, one in self._places.items() if not one.users))
-                self._places[key] = _Place()
-            self._places.move_to_end(key)
-            self._places[key].users += 1
-            return self._places[key], ended
-
-    def _has_room(self) -> bool:
-        return len(self._places) < self._limit or any(not place.users for place in self._places.values())
-
-    @property
-    def processes(self) -> tuple[int, ...]:
-        """The numbers of the processes."""
-        with self._changed:
-            return tuple(place.zygote.pid for place in self._places.values() if place.zygote is not None)
-
-    def close(self) -> None:
-        """End all processes."""
-        with self._changed:
-            places = list(self._places.values())
-            self._places.clear()
-        for place in places:
-            if place.zygote is not None:
-                place.zygote.end()
-
-    def forget(self) -> None:
-        """Let go of all processes in a forked copy of their owner."""
-        places = list(self._places.values())
-        self.__init__(self._limit)  # type: ignore[misc]  # a lock may be held by a thread that was not forked
-        for place in places:
-            if place.zygote is not None:
-                place.zygote.forget()
-
-
-POOL = ZygotePool()
-"""The pool of this process. A forked process has an empty one."""
-atexit.register(POOL.close)
-os.register_at_fork(after_in_child=POOL.forget)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from attest.rego.zygotes import POOL
+from attest.rego.zygote_pool import POOL
 
 _PYTHON = sys.executable
 _ZYGOTE = """#!{python} -S

@@ -247,7 +247,7 @@ def test_a_resource_policy_sees_the_resource_and_the_claims() -> None:
 
 def test_a_policy_of_the_other_form_is_a_mistake_of_the_caller() -> None:
     claims = read_rego_policy(b"package policy\nexecutables := 3")
-    with pytest.raises(ValueError, match="resources"):
+    with pytest.raises(ValueError, match="for resources"):
         resource_outcome(claims, CLAIMS, plugin="resource", path=())
     with pytest.raises(ValueError, match="trust claims"):
         rego_appraisal(read_rego_policy(RESOURCE), EVIDENCE)

@@ -18,7 +18,8 @@ import pytest
 
 from attest.rego import RegoLimits, RegoOutcome, also_refuses, read_rego_policy
 from attest.rego.compiled_form import CompiledForm
-from attest.rego.zygotes import MAX_ZYGOTES, POOL, CompiledFor, EngineRefusedError, Zygote, ZygotePool
+from attest.rego.zygote_pool import MAX_ZYGOTES, POOL, ZygotePool
+from attest.rego.zygotes import CompiledFor, EngineRefusedError, Zygote
 from tests.rego.fake_engines import answering, put, put_zygote
 
 pytest.importorskip("regopy", reason="needs the extra 'rego'")
@@ -366,7 +367,7 @@ import os, sys, threading
 from attest.rego import RegoLimits, also_refuses, read_rego_policy
 policy = read_rego_policy(b"package policy\\nallow { %s }")
 limits = RegoLimits(seconds=60, cpu_seconds=60, memory=1 << 30)
-from attest.rego.zygotes import POOL
+from attest.rego.zygote_pool import POOL
 threading.Thread(target=lambda: also_refuses(policy, {"a": 1}, limits=limits), daemon=True).start()
 import time
 while not POOL.processes: time.sleep(0.01)

@@ -52,16 +52,15 @@ class Administrators:
         """
         token = bearer_of(authorization)
         if token is None or len(token) > _MAX_CHARACTERS:
-            raise _refused(variant, "the request has no bearer token", "admin-token-missing")
+            raise _refused(variant, "the request has no bearer token", code="admin-token-missing")
         provider, claims = self._signed(token, variant)
         self._require_time(claims, variant, at)
         role = claims.get("role", provider.role)
         if not isinstance(role, str) or not role:
-            raise _refused(variant, f"{_WHAT} names no role", "admin-role-missing")
+            raise _refused(variant, f"{_WHAT} names no role", code="admin-role-missing")
         if not any(one.role == role and one.permits(address) for one in self._roles):
-            raise KbsRefusal(
-                HTTPStatus.FORBIDDEN, variant, f"the role {role[:40]!r} may not use this address [admin-role-refused]"
-            )
+            text = f"the role {role[:40]!r} may not use this address"
+            raise KbsRefusal(HTTPStatus.FORBIDDEN, variant, text, code="admin-role-refused")
         return _actor(claims, role)
 
     def _signed(self, token: str, variant: Variant) -> tuple[IdentityProvider, Mapping[str, JsonValue]]:
@@ -74,15 +73,15 @@ class Administrators:
                 if _is_for(provider, found.claims):
                     return provider, found.claims
         problem = f"{_WHAT} was signed by none of the configured keys, or is for another service"
-        raise _refused(variant, problem, "admin-token-unverified")
+        raise _refused(variant, problem, code="admin-token-unverified")
 
     def _require_time(self, claims: Mapping[str, JsonValue], variant: Variant, at: datetime) -> None:
         now = at.timestamp()
         expires, begins = _moment(claims.get("exp")), _moment(claims.get("nbf", 0))
         if expires is None or begins is None:
-            raise _refused(variant, f"{_WHAT} states no time in exp", "admin-token-unverified")
+            raise _refused(variant, f"{_WHAT} states no time in exp", code="admin-token-unverified")
         if not begins - _LEEWAY_SECONDS <= now < expires + _LEEWAY_SECONDS:
-            raise _refused(variant, f"{_WHAT} has expired, or is not valid yet", "admin-token-expired")
+            raise _refused(variant, f"{_WHAT} has expired, or is not valid yet", code="admin-token-expired")
 
 
 def _is_for(provider: IdentityProvider, claims: Mapping[str, JsonValue]) -> bool:
@@ -104,5 +103,5 @@ def _actor(claims: Mapping[str, JsonValue], role: str) -> Actor:
     return Actor(name=text[:_MAX_NAME], means=Means.KBS)
 
 
-def _refused(variant: Variant, problem: str, code: str) -> KbsRefusal:
-    return KbsRefusal(HTTPStatus.UNAUTHORIZED, variant, f"{problem} [{code}]")
+def _refused(variant: Variant, problem: str, *, code: str) -> KbsRefusal:
+    return KbsRefusal(HTTPStatus.UNAUTHORIZED, variant, problem, code)

@@ -23,7 +23,7 @@ from attest.errors import AttestError
 from kms.api.body import read_body
 from kms.api.context import Context
 from kms.api.kbs.administrators import Administrators, bearer_of
-from kms.api.kbs.errors import KbsRefusal, Variant, refusal_of, refusal_response
+from kms.api.kbs.errors import KbsRefusal, Variant, refusal_of
 from kms.api.kbs.handshake import Answer, Handshake
 from kms.api.kbs.policies import Policies
 from kms.api.kbs.resources import PLUGIN, Resources
@@ -99,8 +99,8 @@ class KbsApp:
         try:
             path = request.scope["path"].removeprefix(PATH)
             if request.method not in _METHODS:
-                text = f"{request.method} is not a method of this protocol [method-not-allowed]"
-                return refusal_response(HTTPStatus.METHOD_NOT_ALLOWED, "HTTPFailed", text)
+                text = f"{request.method} is not a method of this protocol"
+                raise KbsRefusal(HTTPStatus.METHOD_NOT_ALLOWED, "HTTPFailed", text, code="method-not-allowed")
             seconds = self._context.settings.request_seconds
             body = await read_body(request, limit=MAX_BODY_BYTES, seconds=seconds)
             asked = _asked(request, path, body)
@@ -109,16 +109,16 @@ class KbsApp:
         except KbsRefusal as exc:
             return exc.response()
         except BodyTooLargeError as exc:
-            text = f"payload reached size limit: {exc.message} [{exc.code}]"
-            return refusal_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "HTTPFailed", text)
+            text = f"payload reached size limit: {exc.message}"
+            return KbsRefusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "HTTPFailed", text, exc.code).response()
         except RequestError as exc:
-            return refusal_response(HTTPStatus.BAD_REQUEST, "HTTPFailed", f"{exc.message} [{exc.code}]")
+            return KbsRefusal(HTTPStatus.BAD_REQUEST, "HTTPFailed", exc.message, exc.code).response()
         except AttestError as exc:
             return refusal_of(exc, variant="HTTPFailed").response()
         except Exception as exc:  # noqa: BLE001  a bug is a refusal in the protocol's form; the log has the cause
             _log.error("internal error in %s %s", request.method, request.url.path, exc_info=exc)
-            text = "the service failed; nothing was released [internal-error]"
-            return refusal_response(HTTPStatus.INTERNAL_SERVER_ERROR, "HTTPFailed", text)
+            text = "the service failed; nothing was released"
+            return KbsRefusal(HTTPStatus.INTERNAL_SERVER_ERROR, "HTTPFailed", text, code="internal-error").response()
 
     # -- guests
 
@@ -165,10 +165,10 @@ class KbsApp:
             except AttestError as exc:
                 problem = exc if text is bearer or problem is None else problem
         if bearer is None or problem is None:
-            text = "Attestation Token not found: attest first [token-missing]"
-            raise KbsRefusal(HTTPStatus.UNAUTHORIZED, "TokenNotFound", text)
-        text = f"Token Verifier error: {problem.message} [{problem.code}]"
-        raise KbsRefusal(HTTPStatus.UNAUTHORIZED, "TokenVerifierError", text)
+            text = "Attestation Token not found: attest first"
+            raise KbsRefusal(HTTPStatus.UNAUTHORIZED, "TokenNotFound", text, code="token-missing")
+        text = f"Token Verifier error: {problem.message}"
+        raise KbsRefusal(HTTPStatus.UNAUTHORIZED, "TokenVerifierError", text, problem.code)
 
     # -- administrators
 
@@ -210,13 +210,16 @@ class KbsApp:
         return self._services.administrators.require(asked.authorization, asked.address, variant=variant, at=at)
 
     def _no_plugin(self, asked: _Asked) -> Response:
-        if not asked.segments[0]:
-            raise KbsRefusal(HTTPStatus.NOT_FOUND, "InvalidRequestPath", "the path names nothing [route-unknown]")
-        if asked.segments[0] == PLUGIN:
-            text = f"{asked.method} is not a method of resources [method-not-allowed]"
-            raise KbsRefusal(HTTPStatus.METHOD_NOT_ALLOWED, "PluginInternalError", text)
-        text = f"Plugin {asked.segments[0][:80]} not found [plugin-unknown]"
-        raise KbsRefusal(HTTPStatus.NOT_FOUND, "PluginNotFound", text)
+        first = asked.segments[0]
+        if not first:
+            text = "the path names nothing"
+            raise KbsRefusal(HTTPStatus.NOT_FOUND, "InvalidRequestPath", text, code="route-unknown")
+        if first == PLUGIN:
+            text = f"{asked.method} is not a method of resources"
+            raise KbsRefusal(HTTPStatus.METHOD_NOT_ALLOWED, "PluginInternalError", text, code="method-not-allowed")
+        raise KbsRefusal(
+            HTTPStatus.NOT_FOUND, "PluginNotFound", f"Plugin {first[:80]} not found", code="plugin-unknown"
+        )
 
 
 def _asked(request: Request, path: str, body: bytes) -> _Asked:
@@ -236,7 +239,7 @@ def _asked(request: Request, path: str, body: bytes) -> _Asked:
 def _handshake_refusal(step: str, error: AttestError) -> KbsRefusal:
     """Return the refusal of a step of the handshake, with the words by which clients recognise it."""
     refusal = refusal_of(error, variant="AttestationError", unauthorized=True)
-    refusal.detail = f"Attestation error: RCAR handshake {step} failed: {refusal.detail}"
+    refusal.text = f"Attestation error: RCAR handshake {step} failed: {refusal.text}"
     return refusal
 
 

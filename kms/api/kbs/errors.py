@@ -39,20 +39,21 @@ Variant = Literal[
 
 @dataclass(eq=False)
 class KbsRefusal(Exception):  # noqa: N818  the protocol's own word is error, which every variant's name has
-    """A refusal with its status, its name and a text, which clients print.
+    """A refusal with its status, its name in the protocol, a text, which clients print, and our code.
 
     401 makes a client attest again and repeat the request, so it is used only where that can help.
     """
 
     status: HTTPStatus
     variant: Variant
-    detail: str
+    text: str
+    code: str
     retry_seconds: int | None = None
 
     def response(self) -> Response:
         """Return the response."""
         retry = {} if self.retry_seconds is None else {"Retry-After": str(self.retry_seconds)}
-        return refusal_response(self.status, self.variant, self.detail, headers=retry)
+        return refusal_response(self.status, self.variant, f"{self.text} [{self.code}]", headers=retry)
 
 
 def refusal_response(
@@ -68,19 +69,19 @@ def refusal_of(error: AttestError, *, variant: Variant, unauthorized: bool = Fal
 
     ``unauthorized`` answers 401 where attesting again helps: for errors of the handshake itself.
     """
-    detail = f"{error.message} [{error.code}]"
+    text, code = error.message, error.code
     if isinstance(error, RateLimitedError):
-        return KbsRefusal(HTTPStatus.TOO_MANY_REQUESTS, "HTTPFailed", detail, retry_seconds=error.retry_seconds)
+        return KbsRefusal(HTTPStatus.TOO_MANY_REQUESTS, "HTTPFailed", text, code, error.retry_seconds)
     if isinstance(error, UnavailableError):
-        return KbsRefusal(HTTPStatus.SERVICE_UNAVAILABLE, "HTTPFailed", detail, retry_seconds=1)
+        return KbsRefusal(HTTPStatus.SERVICE_UNAVAILABLE, "HTTPFailed", text, code, 1)
     if isinstance(error, KeyUnknownError):
-        return KbsRefusal(HTTPStatus.NOT_FOUND, "PluginInternalError", detail)
+        return KbsRefusal(HTTPStatus.NOT_FOUND, "PluginInternalError", text, code)
     if isinstance(error, ReleaseDeniedError):
-        return KbsRefusal(HTTPStatus.FORBIDDEN, "PolicyDeny", detail)
+        return KbsRefusal(HTTPStatus.FORBIDDEN, "PolicyDeny", text, code)
     if isinstance(error, ConfigurationError) and not unauthorized:
-        return KbsRefusal(HTTPStatus.BAD_REQUEST, variant, detail)
+        return KbsRefusal(HTTPStatus.BAD_REQUEST, variant, text, code)
     status = HTTPStatus.FORBIDDEN if isinstance(error, ConfigurationError) else status_of(error)
     if status is HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.error("internal: %s: %s", error.code, error.message)
-        return KbsRefusal(status, "HTTPFailed", f"the service's own data is damaged [{error.code}]")
-    return KbsRefusal(HTTPStatus.UNAUTHORIZED if unauthorized else status, variant, detail)
+        return KbsRefusal(status, "HTTPFailed", "the service's own data is damaged", code)
+    return KbsRefusal(HTTPStatus.UNAUTHORIZED if unauthorized else status, variant, text, code)

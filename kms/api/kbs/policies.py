@@ -49,8 +49,8 @@ class Policies:
         try:
             require_resource_policy(policy)
         except ConfigurationError as exc:
-            text = f"Policy engine error: {exc.message} [{exc.code}]"
-            raise KbsRefusal(HTTPStatus.UNAUTHORIZED, "PolicyEngineError", text) from exc
+            text = f"Policy engine error: {exc.message}"
+            raise KbsRefusal(HTTPStatus.UNAUTHORIZED, "PolicyEngineError", text, exc.code) from exc
         self._set({RESOURCE_POLICY: policy}, actor)
 
     def resource_policies(self) -> bytes:
@@ -70,12 +70,12 @@ class Policies:
             text = (
                 "Set Attestation Policy failed: policy_id is default_CLASS, such as default_cpu [kbs-policy-id-invalid]"
             )
-            raise KbsRefusal(HTTPStatus.UNAUTHORIZED, "AttestationError", text)
+            raise KbsRefusal(HTTPStatus.UNAUTHORIZED, "AttestationError", text, code="kbs-policy-id-invalid")
         try:
             require_attestation_policy(policy)
         except ConfigurationError as exc:
-            text = f"{_NOT_SET}: {exc.message} [{exc.code}]"
-            raise KbsRefusal(HTTPStatus.UNAUTHORIZED, "AttestationError", text) from exc
+            text = f"{_NOT_SET}: {exc.message}"
+            raise KbsRefusal(HTTPStatus.UNAUTHORIZED, "AttestationError", text, exc.code) from exc
         self._set({attestation_policy_name(policy_id): policy}, actor)
 
     def set_reference_values(self, body: bytes, *, actor: Actor) -> None:
@@ -87,16 +87,18 @@ class Policies:
         members = _object(body, "RvpsError")
         version, kind, payload = (members.get(name) for name in ("version", "type", "payload"))
         if version != _VERSION or kind != _EXTRACTOR or not isinstance(payload, str):
-            raise _rvps(f"expected version {_VERSION}, the type {_EXTRACTOR!r} and a payload", "kbs-reference-invalid")
+            raise _rvps(
+                f"expected version {_VERSION}, the type {_EXTRACTOR!r} and a payload", code="kbs-reference-invalid"
+            )
         try:
             values = json_value(base64_bytes(payload, what="payload"), what="payload")
         except AttestError as exc:
-            raise _rvps(exc.message, exc.code) from exc
+            raise _rvps(exc.message, code=exc.code) from exc
         if not isinstance(values, dict) or not 0 < len(values) <= _MAX_VALUES:
-            raise _rvps(f"the payload is an object of 1 to {_MAX_VALUES} values", "kbs-reference-invalid")
+            raise _rvps(f"the payload is an object of 1 to {_MAX_VALUES} values", code="kbs-reference-invalid")
         if any(not 0 < len(name) <= _MAX_NAME or not name.isprintable() or one is None for name, one in values.items()):
             text = f"names have 1 to {_MAX_NAME} printable characters, and no value is null"
-            raise _rvps(text, "kbs-reference-invalid")
+            raise _rvps(text, code="kbs-reference-invalid")
         self._set({reference_name(name): reference_content(value) for name, value in values.items()}, actor)
 
     def reference_value(self, name: str) -> bytes:
@@ -107,7 +109,7 @@ class Policies:
         """
         content = read_documents(self._services.store).content(reference_name(name))
         if content is None:
-            raise _rvps(f"there is no reference value {name[:_MAX_NAME]!r}", "kbs-reference-unknown")
+            raise _rvps(f"there is no reference value {name[:_MAX_NAME]!r}", code="kbs-reference-unknown")
         return content
 
     def _set(self, contents: dict[str, bytes], actor: Actor) -> None:
@@ -118,9 +120,9 @@ def _object(body: bytes, variant: Variant) -> dict[str, JsonValue]:
     try:
         found = json_value(body, what="the request")
     except AttestError as exc:
-        raise KbsRefusal(HTTPStatus.UNAUTHORIZED, variant, f"{exc.message} [{exc.code}]") from exc
+        raise KbsRefusal(HTTPStatus.UNAUTHORIZED, variant, exc.message, exc.code) from exc
     if not isinstance(found, dict):
-        raise KbsRefusal(HTTPStatus.UNAUTHORIZED, variant, "the request is no object [kbs-request-malformed]")
+        raise KbsRefusal(HTTPStatus.UNAUTHORIZED, variant, "the request is no object", code="kbs-request-malformed")
     return found
 
 
@@ -129,8 +131,8 @@ def _policy(members: dict[str, JsonValue], variant: Variant) -> bytes:
     try:
         return base64url_bytes(text if isinstance(text, str) else "?", what="policy")
     except AttestError as exc:
-        raise KbsRefusal(HTTPStatus.UNAUTHORIZED, variant, f"{exc.message} [{exc.code}]") from exc
+        raise KbsRefusal(HTTPStatus.UNAUTHORIZED, variant, exc.message, exc.code) from exc
 
 
-def _rvps(text: str, code: str) -> KbsRefusal:
-    return KbsRefusal(HTTPStatus.UNAUTHORIZED, "RvpsError", f"{text} [{code}]")
+def _rvps(text: str, *, code: str) -> KbsRefusal:
+    return KbsRefusal(HTTPStatus.UNAUTHORIZED, "RvpsError", text, code)

@@ -78,5 +78,5 @@ class Resources:
 
 def no_resource(path: str) -> KbsRefusal:
     """Return the refusal for a resource that does not exist, or that discloses nothing."""
-    text = f"there is no resource {path[:200]!r} for this guest [kbs-resource-unknown]"
-    return KbsRefusal(HTTPStatus.NOT_FOUND, "PluginInternalError", text)
+    text = f"there is no resource {path[:200]!r} for this guest"
+    return KbsRefusal(HTTPStatus.NOT_FOUND, "PluginInternalError", text, code="kbs-resource-unknown")

@@ -68,8 +68,8 @@ class Uploads:
             rotate_key(rotator, record.name, overlap=timedelta(0), actor=actor, at=at, material=material)
             return
         if self._settings.policy is None:
-            text = "no policy is configured that could guard uploaded resources [kbs-policy-missing]"
-            raise KbsRefusal(HTTPStatus.CONFLICT, "PluginInternalError", text)
+            text = "no policy is configured that could guard uploaded resources"
+            raise KbsRefusal(HTTPStatus.CONFLICT, "PluginInternalError", text, code="kbs-policy-missing")
         name = KeyName(tenant=self._settings.tenant, key_id=self._key_id(path))
         alias = Alias(address=kbs_address(path), key=name)
         add_key(
@@ -114,8 +114,8 @@ class Uploads:
     def _find(self, path: str) -> KeyRecord | None:
         """Return the key that a path leads to, or None."""
         if not is_kbs_path(path):
-            text = f"{path[:200]!r} is no path REPOSITORY/TYPE/TAG [kbs-path-invalid]"
-            raise KbsRefusal(HTTPStatus.BAD_REQUEST, "PluginInternalError", text)
+            text = f"{path[:200]!r} is no path REPOSITORY/TYPE/TAG"
+            raise KbsRefusal(HTTPStatus.BAD_REQUEST, "PluginInternalError", text, code="kbs-path-invalid")
         with self._services.store.reading() as tx:
             name = key_of(tx, kbs_address(path))
             return None if name is None else require_key(tx, name)
@@ -134,4 +134,4 @@ def _require_uploaded(record: KeyRecord, path: str) -> None:
     """Refuse to replace a key that an administrator of the service gave this address."""
     if not _is_uploaded(record):
         text = f"{path} is an alias of the key {str(record.name)!r}, which 'kms key' changes"
-        raise KbsRefusal(HTTPStatus.CONFLICT, "PluginInternalError", f"{text} [kbs-resource-not-uploaded]")
+        raise KbsRefusal(HTTPStatus.CONFLICT, "PluginInternalError", text, code="kbs-resource-not-uploaded")
