@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import cast
 
 from attest.encoding import JsonValue, base64url_bytes, hex_bytes
 from attest.endorsements.malformed import malformed
@@ -90,6 +92,9 @@ class JsonForm:
             raise self.mistyped(path, "an array of bytes", value)
         if sizes is not None and len(value) not in sizes:
             raise self.malformed(path, f"{' or '.join(map(str, sizes))} bytes", f"{len(value)}")
+        with suppress(TypeError, ValueError):  # the common case, at once; other values are named below
+            if bool not in set(map(type, value)):
+                return bytes(cast("list[int]", value))
         return bytes(self.number_of(byte, f"{path}[{index}]", size=1) for index, byte in enumerate(value))
 
     def hex_of(self, value: JsonValue, path: str, *, sizes: tuple[int, ...] | None = None) -> bytes:

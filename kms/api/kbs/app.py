@@ -98,9 +98,7 @@ class KbsApp:
     async def _answered(self, request: Request) -> Response:
         try:
             path = request.scope["path"].removeprefix(PATH)
-            if request.method not in _METHODS:
-                text = f"{request.method} is not a method of this protocol"
-                raise KbsRefusal(HTTPStatus.METHOD_NOT_ALLOWED, "HTTPFailed", text, code="method-not-allowed")
+            _require_method(request.method)
             seconds = self._context.settings.request_seconds
             body = await read_body(request, limit=MAX_BODY_BYTES, seconds=seconds)
             asked = _asked(request, path, body)
@@ -220,6 +218,12 @@ class KbsApp:
         raise KbsRefusal(
             HTTPStatus.NOT_FOUND, "PluginNotFound", f"Plugin {first[:80]} not found", code="plugin-unknown"
         )
+
+
+def _require_method(method: str) -> None:
+    if method not in _METHODS:
+        text = f"{method} is not a method of this protocol"
+        raise KbsRefusal(HTTPStatus.METHOD_NOT_ALLOWED, "HTTPFailed", text, code="method-not-allowed")
 
 
 def _asked(request: Request, path: str, body: bytes) -> _Asked:

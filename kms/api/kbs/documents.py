@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from attest.encoding import JsonValue, json_value
-from kms.store import ReadTransaction, Store
+from kms.store import ReadTransaction
 
 RESOURCE_POLICY: Final = "resource-policy"
 _ATTESTATION: Final = "attestation-policy/"
@@ -28,14 +28,14 @@ def reference_name(name: str) -> str:
 
 
 class Documents:
-    """The documents in force, as one transaction sees them."""
+    """The documents in force, as one transaction sees them; each is read when it is asked for."""
 
     def __init__(self, tx: ReadTransaction) -> None:
-        self._contents = {name: tx.kbs_documents.newest(name) for name in tx.kbs_documents.names()}
+        self._tx = tx
 
     def content(self, name: str) -> bytes | None:
         """Return the content of a document, or None."""
-        found = self._contents.get(name)
+        found = self._tx.kbs_documents.newest(name)
         return None if found is None else found.content
 
     def attestation_policy(self, kind: str) -> bytes | None:
@@ -53,19 +53,9 @@ class Documents:
 
     def references(self) -> Mapping[str, JsonValue]:
         """Return all reference values by name."""
-        names = (name.removeprefix(_REFERENCE) for name in self._contents if name.startswith(_REFERENCE))
+        stored = (name for name in self._tx.kbs_documents.names() if name.startswith(_REFERENCE))
+        names = (name.removeprefix(_REFERENCE) for name in stored)
         return {name: value for name in names if (value := self.reference(name)) is not None}
-
-
-def read_documents(store: Store) -> Documents:
-    """Read the documents in force.
-
-    Raises:
-        UnavailableError: the database is in use.
-        IntegrityError: a stored document was altered.
-    """
-    with store.reading() as tx:
-        return Documents(tx)
 
 
 def reference_content(value: JsonValue) -> bytes:

@@ -17,19 +17,18 @@ from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError, BindingError, EndorsementError
 from attest.evidence import parse_init_data, require_init_data
 from kms.api.kbs.appraisal import submodules_of
-from kms.api.kbs.documents import read_documents
+from kms.api.kbs.documents import Documents
 from kms.api.kbs.evidence import KINDS, evidence_of
 from kms.api.kbs.messages import OLDER, Attestation, AuthRequest, parse_attestation, parse_auth
 from kms.api.kbs.runtime_data import device_claims, expected_of, primary_claims
 from kms.api.kbs.sessions import begun_cookie, read_begun
-from kms.api.kbs.tokens import SentAttestation, Submodule, TokenIssuer
+from kms.api.kbs.tokens import ROLE, Submodule, TokenEvidence, TokenIssuer
 from kms.domain.errors import UnavailableError
 from kms.release.foreign import AttestationRecord, ForeignReleases, ForeignTerms
 from kms.store import Store
 
 ATTESTED: Final = "kbs-attested"
 CONTEXT: Final = "kbs/v0"
-ROLE: Final = "guest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,15 +94,13 @@ class Handshake:
         # (1) The session is of this service and in time, and has not attested yet.
         begun = read_begun(cookie)
         challenge = self._releases.open(begun.challenge, at=at)
-        sent = SentAttestation(
-            tee=begun.request.tee, version=begun.request.version, nonce=nonce_text(challenge.nonce), body=body
-        )
         try:
             # (2) The evidence is genuine, and answers this nonce with this key.
-            judged = judge(self._releases, sent, nonce=challenge.nonce, at=at)
+            judged = judge(self._releases, begun.request, body, nonce=challenge.nonce, at=at)
             # (3) The token. An uploaded policy that gives no vector refuses, too.
-            submodules = self._submodules(judged, sent.nonce)
-            token = self._tokens.issue(submodules, sent, simulated=judged.verified.simulated, at=at)
+            submodules = self._submodules(judged)
+            carried = TokenEvidence(evidence=judged.evidence, terms=judged.terms, key=judged.attestation.key)
+            token = self._tokens.issue(submodules, carried, simulated=judged.verified.simulated, at=at)
         except (EndorsementError, UnavailableError):
             raise  # nothing was decided, and the session stays usable
         except AttestError as exc:
@@ -114,15 +111,19 @@ class Handshake:
         self._releases.conclude_attestation(challenge, record, at=at)
         return Answer(document={"token": token}, cookie=token, expires_at=self._tokens.open(token, at=at).expires_at)
 
-    def _submodules(self, judged: Judged, nonce: str) -> tuple[Submodule, ...]:
+    def _submodules(self, judged: Judged) -> tuple[Submodule, ...]:
+        nonce = nonce_text(judged.terms.nonce)
+
         def claims_of(is_cpu: bool) -> Mapping[str, JsonValue]:  # noqa: FBT001  the one question
             whole = is_cpu and judged.attestation.nonce is not None
             return (primary_claims if whole else device_claims)(judged.attestation, nonce=nonce)
 
-        documents = read_documents(self._store)
-        return tuple(
-            submodules_of(judged.verified, documents=documents, claims_of=claims_of, init_data=judged.init_data)
-        )
+        # The policies are evaluated in this transaction: they answer within milliseconds.
+        with self._store.reading() as tx:
+            found = submodules_of(
+                judged.verified, documents=Documents(tx), claims_of=claims_of, init_data=judged.init_data
+            )
+            return tuple(found)
 
 
 def _record(
@@ -150,7 +151,7 @@ def nonce_text(nonce: bytes) -> str:
     return b64encode(nonce).decode()
 
 
-def judge(releases: ForeignReleases, sent: SentAttestation, *, nonce: bytes, at: datetime) -> Judged:
+def judge(releases: ForeignReleases, request: AuthRequest, body: bytes, *, nonce: bytes, at: datetime) -> Judged:
     """Verify what a guest sent, for this nonce.
 
     Raises:
@@ -158,19 +159,20 @@ def judge(releases: ForeignReleases, sent: SentAttestation, *, nonce: bytes, at:
         VerificationError: it is not genuine, or does not answer this nonce with this key and this initialisation data.
         EndorsementError: an endorsement is missing or stale.
     """
-    attestation = parse_attestation(sent.body, version=sent.version)
-    if attestation.nonce is not None and attestation.nonce != sent.nonce:
+    attestation = parse_attestation(body, version=request.version)
+    text = nonce_text(nonce)
+    if attestation.nonce is not None and attestation.nonce != text:
         raise BindingError(
             "the attestation states another nonce than that of its session",
             code="nonce-mismatch",
             field="runtime-data.nonce",
-            expected=sent.nonce,
+            expected=text,
             got=attestation.nonce[:80],
             clause="docs/kbs.md",
         )
-    evidence = evidence_of(attestation, tee=sent.tee)
+    evidence = evidence_of(attestation, tee=request.tee)
     terms = ForeignTerms(
-        expected=expected_of(attestation, nonce=sent.nonce),
+        expected=expected_of(attestation, nonce=text),
         context=f"{CONTEXT}/{OLDER}" if attestation.nonce is None else CONTEXT,
         role=ROLE,
         nonce=nonce,
@@ -178,12 +180,12 @@ def judge(releases: ForeignReleases, sent: SentAttestation, *, nonce: bytes, at:
     )
     verified = releases.verify(evidence, terms, at=at)
     cpu = next((item for item in verified.items if item.name == "cpu"), None)
-    if cpu is None or cpu.kind != KINDS[sent.tee]:
+    if cpu is None or cpu.kind != KINDS[request.tee]:
         raise BindingError(
-            f"the session is of a guest with {sent.tee}, and the evidence is of another kind",
+            f"the session is of a guest with {request.tee}, and the evidence is of another kind",
             code="kbs-tee-mismatch",
             field="tee",
-            expected=KINDS[sent.tee],
+            expected=KINDS[request.tee],
             got="none" if cpu is None else cpu.kind,
             clause="docs/kbs.md",
         )

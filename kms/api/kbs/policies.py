@@ -14,8 +14,8 @@ from attest.encoding import JsonValue, base64_bytes, base64url_bytes, json_value
 from attest.errors import AttestError, ConfigurationError
 from kms.api.kbs.documents import (
     RESOURCE_POLICY,
+    Documents,
     attestation_policy_name,
-    read_documents,
     reference_content,
     reference_name,
 )
@@ -55,7 +55,8 @@ class Policies:
 
     def resource_policies(self) -> bytes:
         """Return the ids of the resource policies in force as JSON."""
-        there = read_documents(self._services.store).resource_policy() is not None
+        with self._services.store.reading() as tx:
+            there = Documents(tx).resource_policy() is not None
         return json.dumps([RESOURCE_POLICY] if there else []).encode()
 
     def set_attestation_policy(self, body: bytes, *, actor: Actor) -> None:
@@ -107,7 +108,8 @@ class Policies:
         Raises:
             KbsRefusal: there is none of this name.
         """
-        content = read_documents(self._services.store).content(reference_name(name))
+        with self._services.store.reading() as tx:
+            content = Documents(tx).content(reference_name(name))
         if content is None:
             raise _rvps(f"there is no reference value {name[:_MAX_NAME]!r}", code="kbs-reference-unknown")
         return content

@@ -13,10 +13,9 @@ from http import HTTPStatus
 from typing import Final
 
 from attest.clock import Clock
-from attest.encoding import base64_bytes
-from kms.api.kbs.documents import read_documents
+from attest.evidence import MEDIA_SAMPLE, MEDIA_SAMPLE_DEVICE
+from kms.api.kbs.documents import Documents
 from kms.api.kbs.errors import KbsRefusal
-from kms.api.kbs.handshake import Judged, judge
 from kms.api.kbs.jwe import RandomBytes, encrypt
 from kms.api.kbs.rego_policies import resource_denial
 from kms.api.kbs.tokens import OpenedToken
@@ -27,6 +26,7 @@ from kms.release.foreign import ForeignProof, ForeignReleases
 from kms.store import Store
 
 PLUGIN: Final = "resource"
+_SAMPLES: Final = frozenset({MEDIA_SAMPLE, MEDIA_SAMPLE_DEVICE})
 
 
 class Resources:
@@ -46,34 +46,32 @@ class Resources:
             ReleaseDeniedError: the release is denied.
             AttestError: as ``ReleaseService.release``.
         """
-        at = self._clock()
+        at, carried = self._clock(), token.carried
         # (1) The address leads to a key; one that discloses nothing is refused with the same words below.
         with self._store.reading() as tx:
             name = key_of(tx, kbs_address(path)) if is_kbs_path(path) else None
+            policy = Documents(tx).resource_policy()
         if name is None:
             raise no_resource(path)
-        # (2) The evidence of the token, verified again at this moment.
-        nonce = base64_bytes(token.sent.nonce, what="nonce")
-        judged = judge(self._releases, token.sent, nonce=nonce, at=at)
-        # (3) The decision, as for every release; the resource policy can only refuse.
-        proof = ForeignProof(evidence=judged.evidence, terms=judged.terms, expires_at=token.expires_at)
-        denial = self._denial(path, token, judged, query)
-        to_guest = partial(encrypt, key=judged.attestation.key, random=self._random)
+        # (2) The decision on the evidence of the token, as for every release; the resource policy can only refuse.
+        proof = ForeignProof(evidence=carried.evidence, terms=carried.terms, expires_at=token.expires_at)
+        denial = _denial(path, token, policy, query)
+        to_guest = partial(encrypt, key=carried.key, random=self._random)
         try:
             return self._releases.release(name, proof, denial=denial, encrypt=to_guest, at=at)
         except KeyUnknownError as exc:
             raise no_resource(path) from exc
 
-    def _denial(self, path: str, token: OpenedToken, judged: Judged, query: Mapping[str, str]) -> str | None:
-        """Return the refusal of the resource policy, or None; without a policy, sample evidence is refused."""
-        policy = read_documents(self._store).resource_policy()
-        if policy is not None:
-            problem = resource_denial(policy, token.claims, plugin=PLUGIN, path=path.split("/"), query=query)
-        elif any(item.kind == "sample" for item in judged.verified.items):
-            problem = "there is none, and sample evidence proves nothing"
-        else:
-            problem = None
-        return None if problem is None else f"the resource policy refuses: {problem}"
+
+def _denial(path: str, token: OpenedToken, policy: bytes | None, query: Mapping[str, str]) -> str | None:
+    """Return the refusal of the resource policy, or None; without a policy, sample evidence is refused."""
+    if policy is not None:
+        problem = resource_denial(policy, token.claims, plugin=PLUGIN, path=path.split("/"), query=query)
+    elif any(item.essence in _SAMPLES for item in token.carried.evidence.items):
+        problem = "there is none, and sample evidence proves nothing"
+    else:
+        problem = None
+    return None if problem is None else f"the resource policy refuses: {problem}"
 
 
 def no_resource(path: str) -> KbsRefusal:

@@ -1,8 +1,8 @@
 """The token of ``/attest``: an EAR in the profile of Trustee, signed by this service.
 
-Beside the claims that clients and policies read, ``kms.attestation`` carries what the guest sent, compressed. The
-release of a resource verifies that evidence again, under the key's policy and at that moment: a token alone releases
-nothing.
+Beside the claims that clients and policies read, ``kms.attestation`` carries the evidence, compressed, and what it must
+commit to. The release of a resource verifies that evidence again, under the key's policy and at that moment: a token
+alone releases nothing.
 
 Spec: specs/kbs-protocol.md, section 11.
 """
@@ -16,18 +16,23 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from attest import __version__
+from attest import Evidence, ExpectedRuntimeData, __version__, parse_envelope
 from attest.encoding import JsonValue, base64url_bytes, base64url_text
 from attest.errors import AttestError, EvidenceError
 from attest.results import SigningKey, TokenKey, TrustVector, verify_token
+from kms.api.kbs.tee_key import TeeKey, read_tee_key
+from kms.release.foreign import ForeignTerms
 
 PROFILE: Final = "tag:github.com,2024:confidential-containers/Trustee"
 ALGORITHM: Final = "ES256"
 MAX_TOKEN_CHARACTERS: Final = 126 * 1024
 """Longest token: with the other headers it fits into the head of a request, see ``kms.api.limits``."""
-MAX_BODY_BYTES: Final = 2 * 1024 * 1024
+MAX_EVIDENCE_BYTES: Final = 2 * 1024 * 1024
+ROLE: Final = "guest"
 _WHAT: Final = "the attestation token"
 _MEMBER: Final = "kms.attestation"
+_LEVEL: Final = 1
+"""Of compression: certificates and signatures hardly shrink, and a higher level takes ten times as long."""
 _LONG_TEXT: Final = 1024
 """Evidence of devices that is longer than this is left out of the shown claims; it is in ``kms.attestation``."""
 
@@ -53,20 +58,17 @@ class Submodule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SentAttestation:
-    """The body that a guest sent to ``/attest``, as the token carries it.
+class TokenEvidence:
+    """The evidence that a token carries.
 
     Attributes:
-        tee: the TEE's name.
-        version: of the protocol.
-        nonce: of the challenge, as text.
-        body: the whole body.
+        terms: what it must carry, and proves.
+        key: the guest's key, to which resources are encrypted.
     """
 
-    tee: str
-    version: str
-    nonce: str
-    body: bytes
+    evidence: Evidence
+    terms: ForeignTerms
+    key: TeeKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,7 @@ class OpenedToken:
     """
 
     claims: Mapping[str, JsonValue]
-    sent: SentAttestation
+    carried: TokenEvidence
     expires_at: datetime
 
 
@@ -105,14 +107,13 @@ class TokenIssuer:
         """The key set by which others verify tokens."""
         return {"keys": [self._key.jwk]}
 
-    def issue(self, submodules: tuple[Submodule, ...], sent: SentAttestation, *, simulated: bool, at: datetime) -> str:
+    def issue(self, submodules: tuple[Submodule, ...], carried: TokenEvidence, *, simulated: bool, at: datetime) -> str:
         """Sign a token.
 
         Raises:
             EvidenceError: ``kbs-token-too-large``: the evidence does not fit into the head of a later request.
         """
         issued = int(at.timestamp())
-        compressed = zlib.compress(sent.body, level=9)
         claims: dict[str, JsonValue] = {
             "eat_profile": PROFILE,
             "iat": issued,
@@ -121,12 +122,7 @@ class TokenIssuer:
             "ear.verifier-id": {"developer": "attest", "build": f"kms {__version__}"},
             "submods": {one.name: one.members() for one in submodules},
             **({"simulated": True} if simulated else {}),
-            _MEMBER: {
-                "tee": sent.tee,
-                "version": sent.version,
-                "nonce": sent.nonce,
-                "body": base64url_text(compressed),
-            },
+            _MEMBER: _members(carried),
         }
         signed = f"{self._header}.{_encoded(claims)}"
         token = f"{signed}.{base64url_text(self._key.sign(signed.encode()))}"
@@ -165,25 +161,49 @@ class TokenIssuer:
             )
         return OpenedToken(
             claims={name: claim for name, claim in claims.items() if name != _MEMBER},
-            sent=_sent(claims.get(_MEMBER)),
+            carried=_carried(claims.get(_MEMBER)),
             expires_at=datetime.fromtimestamp(expires, tz=at.tzinfo),
         )
 
 
-def _sent(value: JsonValue) -> SentAttestation:
+def _members(carried: TokenEvidence) -> dict[str, JsonValue]:
+    terms = carried.terms
+    return {
+        "evidence": base64url_text(zlib.compress(carried.evidence.to_cbor(), level=_LEVEL)),
+        "digest": base64url_text(terms.expected.digest),
+        "device_digest": base64url_text(terms.expected.device_digest),
+        "context": terms.context,
+        "nonce": base64url_text(terms.nonce),
+        "key": {**carried.key.jwk},
+    }
+
+
+def _carried(value: JsonValue) -> TokenEvidence:
+    """Read what this service wrote; the token's signature was verified."""
     members = value if isinstance(value, dict) else {}
-    texts = {name: members.get(name) for name in ("tee", "version", "nonce", "body")}
-    given = {name: text for name, text in texts.items() if isinstance(text, str)}
-    if len(given) != len(texts):
-        raise _malformed("it carries no attestation")
-    unpacked = zlib.decompressobj()
+    texts = {name: text for name, text in members.items() if isinstance(text, str)}
     try:
-        body = unpacked.decompress(base64url_bytes(given["body"], what=_MEMBER), MAX_BODY_BYTES + 1)
-    except (zlib.error, AttestError) as exc:
-        raise _malformed("its attestation cannot be read") from exc
-    if len(body) > MAX_BODY_BYTES or not unpacked.eof:
-        raise _malformed("its attestation is too long, or cut")
-    return SentAttestation(tee=given["tee"], version=given["version"], nonce=given["nonce"], body=body)
+        raw = {name: base64url_bytes(texts[name], what=_MEMBER) for name in ("digest", "device_digest", "nonce")}
+        key = read_tee_key(members["key"])
+        terms = ForeignTerms(
+            expected=ExpectedRuntimeData(digest=raw["digest"], device_digest=raw["device_digest"]),
+            context=texts["context"],
+            role=ROLE,
+            nonce=raw["nonce"],
+            key=key.to_bytes(),
+        )
+        evidence = parse_envelope(_unpacked(base64url_bytes(texts["evidence"], what=_MEMBER)))
+    except (KeyError, ValueError, zlib.error, AttestError) as exc:
+        raise _malformed("it carries no evidence that can be read") from exc
+    return TokenEvidence(evidence=evidence, terms=terms, key=key)
+
+
+def _unpacked(compressed: bytes) -> bytes:
+    unpacker = zlib.decompressobj()
+    content = unpacker.decompress(compressed, MAX_EVIDENCE_BYTES + 1)
+    if len(content) > MAX_EVIDENCE_BYTES or not unpacker.eof:
+        raise ValueError("too long, or cut")
+    return content
 
 
 def shown_claims(claims: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
