@@ -18,25 +18,27 @@ REFUSED = key_for("tdx")
 
 @dataclass(frozen=True)
 class RealAgent:
-    """An agent, with its socket and the port of its interface of the Confidential Data Hub."""
+    """An agent, with its sockets, and the port of its interface of the Confidential Data Hub."""
 
     life: Life
     port: int
+    credentials: Path
 
 
 @contextmanager
 def real_agent(folder: Path, served: ServedProcess) -> Iterator[RealAgent]:
     """Start one with rules for this user."""
-    port, rules = free_port(), folder / "agent.toml"
+    port, rules, credentials = free_port(), folder / "agent.toml", folder / "credentials.sock"
     rules.write_text(
         f"[peers.me]\nuid = {os.geteuid()}\n"
         f'[keys."{KEY}@1"]\npeers = ["me"]\n[keys."{REFUSED}@1"]\npeers = ["me"]\n'
         f'[cdh]\nanyone_here = "a test"\nport = {port}\n[cdh.resources]\n'
         f'"default/model-key/llama" = "{KEY}"\n"default/model-key/refused" = "{REFUSED}"\n'
+        f'[systemd]\nsocket = "{credentials}"\n[systemd.units."app.service"]\ndatabase = "{KEY}"\n'
     )
     folder.chmod(0o700)
     life = Life.begin(folder, served, rules)
     try:
-        yield RealAgent(life=life, port=port)
+        yield RealAgent(life=life, port=port, credentials=credentials)
     finally:
         assert life.end() == 0
