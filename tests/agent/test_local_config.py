@@ -5,6 +5,8 @@ import pytest
 from attest.agent.toml_tables import MAX_ENTRIES
 from attest.release.names import KeyReference
 from tests.agent.test_config import BASE, parsed, rejected
+from tests.conftest import REPOSITORY
+from tests.documentation.blocks import blocks_of
 
 CDH = '[cdh]\nanyone_here = "one program"\n'
 RESOURCES = '[cdh.resources]\n"default/model-key/llama" = "llama@2"\n'
@@ -73,3 +75,13 @@ def test_what_is_wrong_in_a_table_is_named(text: str, field: str) -> None:
 
 def test_what_is_no_name_of_a_key_is_refused() -> None:
     assert rejected(CDH + '[cdh.resources]\n"a/b/c" = "A B"\n').code == "key-id-invalid"
+
+
+def test_the_examples_of_the_page_are_read() -> None:
+    page = REPOSITORY / "docs/agent-local-interfaces.md"
+    cdh, images, systemd = (parsed(block.text) for block in blocks_of(page) if block.language == "toml")
+    assert cdh.cdh is not None
+    assert cdh.cdh.resources["default/model-key/llama"] == KeyReference.parse("llama-70b")
+    assert [str(one.reference) for one in images.keys] == ["acme/images@1"]
+    assert systemd.systemd is not None
+    assert systemd.systemd.units["app.service"]["database"] == KeyReference.parse("acme/database")
