@@ -2,9 +2,10 @@
 
 ::
 
-    GET  /cdh/resource/REPO/TYPE/TAG     the key or secret that the configuration names so, raw bytes
-    GET  /info                           version and features
-    GET  /aa/token?token_type=kbs        a refusal: there is no issuer of tokens
+    GET  /cdh/resource/REPO/TYPE/TAG                    the key or secret that the configuration names so, raw bytes
+    GET  /info                                          version and features
+    GET  /aa/evidence?runtime_data=DATA&encoding=base64 evidence with this report data, if the configuration says so
+    GET  /aa/token?token_type=kbs                       a refusal: there is no issuer of tokens
 
 A peer has no credentials, so each process that can connect may have what the table of resources names. Requests that a
 browser makes for a page are refused: by the name of the host, which a page can let point here, and by their marks.
@@ -23,6 +24,7 @@ from urllib.parse import parse_qs
 from attest import __version__
 from attest.agent.answers import AgentAnswer, AgentRequest, json_answer
 from attest.agent.cdh_config import CdhConfig
+from attest.agent.coco_evidence import Collecting, coco_evidence, runtime_data_of
 from attest.agent.keys import AgentKeys
 from attest.agent.peers import ANYONE, Peer
 from attest.errors import AgentRefusedError, AttestError
@@ -78,6 +80,7 @@ class CdhRoutes:
 
     config: CdhConfig
     keyring: AgentKeys
+    collecting: Collecting
 
     def answer(self, peer: Peer, request: AgentRequest) -> AgentAnswer:
         """Answer a request; errors of this package become text."""
@@ -95,12 +98,18 @@ class CdhRoutes:
         if path.startswith(_RESOURCES) and not query:
             return self._resource(path.removeprefix(_RESOURCES))
         if path == "/info":
-            return json_answer({"version": __version__, "feature": "resource"})
+            return json_answer({"version": __version__, "feature": self._feature})
         if path == "/aa/token":
             return self._token(query)
+        if path == "/aa/evidence" and self.config.evidence is not None:
+            return json_answer(coco_evidence(self.collecting(runtime_data_of(parse_qs(query)))))
         if path.startswith("/aa/"):
             raise _refused(HTTPStatus.NOT_FOUND, _NO_EVIDENCE)
         raise _refused(HTTPStatus.NOT_FOUND, "no such address")
+
+    @property
+    def _feature(self) -> str:
+        return "resource" if self.config.evidence is None else "all"
 
     def _resource(self, name: str) -> AgentAnswer:
         reference = self.config.resources.get(name)

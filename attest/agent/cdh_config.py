@@ -5,6 +5,7 @@
     [cdh]
     anyone_here = "one program runs in this pod"   # a TCP peer has no credentials
     port = 8006                                    # unless given
+    evidence = "the programs are those of the image"   # gives evidence too; off unless given
 
     [cdh.resources]                                # REPO/TYPE/TAG, and the key or secret that it names
     "default/model-key/llama" = "llama-70b"
@@ -33,11 +34,13 @@ class CdhConfig:
     Attributes:
         anyone_here: the reason why any of them may have these keys.
         resources: keys and secrets by REPO/TYPE/TAG.
+        evidence: the reason why any of them may have evidence with report data of its own choice; None: it may not.
     """
 
     anyone_here: str
     resources: Mapping[str, KeyReference]
     port: int = DEFAULT_PORT
+    evidence: str | None = None
 
 
 def cdh_of(document: Table) -> CdhConfig | None:
@@ -49,12 +52,14 @@ def cdh_of(document: Table) -> CdhConfig | None:
     if "cdh" not in document:
         return None
     table = table_of(document, "cdh")
-    require_known(table, {"anyone_here", "port", "resources"}, "cdh.")
+    require_known(table, {"anyone_here", "evidence", "port", "resources"}, "cdh.")
     reason = text_of(table, "anyone_here", "cdh.")
     port = table.get("port", DEFAULT_PORT)
     if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= _MAX_PORT:
         raise config_invalid("cdh.port", f"a number from 1 to {_MAX_PORT}", repr(port)[:80])
-    return CdhConfig(anyone_here=reason, port=port, resources=references_of(table, "resources", "cdh.", _RESOURCE))
+    evidence = text_of(table, "evidence", "cdh.") if "evidence" in table else None
+    resources = references_of(table, "resources", "cdh.", _RESOURCE)
+    return CdhConfig(anyone_here=reason, evidence=evidence, port=port, resources=resources)
 
 
 def references_of(table: Table, name: str, where: str, form: re.Pattern[str]) -> dict[str, KeyReference]:

@@ -15,6 +15,7 @@ from typing import Final
 
 from attest.agent.answers import AgentAnswer, AgentRequest, problem
 from attest.agent.cdh import CdhRoutes, anyone, foreign, text_answer
+from attest.agent.coco_evidence import Collecting, no_evidence
 from attest.agent.config import AgentConfig
 from attest.agent.face import Face
 from attest.agent.http import Answering, Conversation
@@ -93,12 +94,14 @@ class Agent:
         ready: Callable[[], None] = lambda: None,
         cdh: socket.socket | None = None,
         credentials: socket.socket | None = None,
+        collecting: Collecting = no_evidence,
     ) -> None:
         """Serve until ``stop``, then wait a limited time for answers under way.
 
         The caller closes the listening sockets and the session. ``service`` is the verifier key of the session's
         service, compared with the one in each model's manifest; ``ready`` is called once connections are accepted.
         ``cdh`` listens for what the configuration's table of this name grants, ``credentials`` for systemd.
+        ``collecting`` returns the machine's evidence with given report data.
 
         Raises:
             ConfigurationError: as ``RenderedFiles.prepare``.
@@ -121,7 +124,8 @@ class Agent:
         threading.Thread(target=self._obtain_all, args=(routes, self._keyring), name="agent-start", daemon=True).start()
         try:
             ready()
-            self._accept_all(self._faces(listener, routes, self._keyring, cdh, credentials))
+            hub = None if cdh is None else self._hub(cdh, self._keyring, collecting)
+            self._accept_all(self._faces(listener, routes, self._keyring, hub, credentials))
         finally:
             rendered.close()
             self._end()
@@ -131,7 +135,7 @@ class Agent:
         listener: socket.socket,
         routes: Routes,
         keyring: AgentKeys,
-        cdh: socket.socket | None,
+        hub: Face | None,
         credentials: socket.socket | None,
     ) -> Iterator[Face]:
         """Yield the entrances that are open."""
@@ -142,21 +146,27 @@ class Agent:
             refused=problem,
             talk=partial(self._converse, partial(self._answer, routes), problem),
         )
-        if cdh is not None and self._config.cdh is not None:
-            answering = CdhRoutes(config=self._config.cdh, keyring=keyring).answer
-            yield Face(
-                sock=cdh,
-                identify=anyone,
-                refusal=lambda sock, _: foreign(sock),
-                refused=text_answer,
-                talk=partial(self._converse, answering, text_answer),
-            )
+        if hub is not None:
+            yield hub
         if credentials is not None and self._config.systemd is not None:
             seconds = self._config.limits.stall_seconds
             given = SystemdCredentials(config=self._config.systemd, keyring=keyring, seconds=seconds)
             yield Face(
                 sock=credentials, identify=peer_of, refusal=given.refusal, refused=given.refused, talk=given.talk
             )
+
+    def _hub(self, sock: socket.socket, keyring: AgentKeys, collecting: Collecting) -> Face | None:
+        """Return the interface of the Confidential Data Hub, if the configuration has one."""
+        if self._config.cdh is None:
+            return None
+        answering = CdhRoutes(config=self._config.cdh, keyring=keyring, collecting=collecting).answer
+        return Face(
+            sock=sock,
+            identify=anyone,
+            refusal=lambda sock, _: foreign(sock),
+            refused=text_answer,
+            talk=partial(self._converse, answering, text_answer),
+        )
 
     def _made_files(self, keyring: AgentKeys) -> RenderedFiles:
         program = self._config.program

@@ -85,6 +85,8 @@ def _serve(config: AgentConfig, path: Path, service: SessionOptions, *, display:
     from attest.agent.config import SocketConfig
     from attest.agent.server import Agent
     from attest.agent.unix_socket import AgentSocket
+    from attest.cli.machine import machine_of
+    from attest.collect.machine import collect_machine
     from attest.terminal.signals import handled_signals
 
     settings = service.settings()
@@ -107,6 +109,7 @@ def _serve(config: AgentConfig, path: Path, service: SessionOptions, *, display:
             ready=partial(log.info, "listening at %s", place.path),
             cdh=cdh,
             credentials=None if systemd is None else systemd.sock,
+            collecting=partial(collect_machine, access=machine_of(settings.tcti), with_gpus=False),
         )
     log.info("ended")
     return serving.exit_code
@@ -128,6 +131,8 @@ def _log(config: AgentConfig, display: Display) -> Logger:
     if config.cdh is not None:
         text = "every program that reaches port %d of this loopback gets the keys of [cdh.resources]: %s"
         log.warning(text, config.cdh.port, config.cdh.anyone_here)
+        if config.cdh.evidence is not None:
+            log.warning("each of them gets evidence with report data of its choice: %s", config.cdh.evidence)
     for one in config.files:
         for what, reason in (("folder", one.unchecked_folder), ("disk", one.unchecked_disk)):
             if reason is not None:
@@ -167,7 +172,7 @@ def _cdh(config: CdhConfig | None) -> JsonValue:
     if config is None:
         return None
     resources: JsonValue = {name: str(reference) for name, reference in config.resources.items()}
-    return {"port": config.port, "anyone_here": config.anyone_here, "resources": resources}
+    return {"port": config.port, "anyone_here": config.anyone_here, "evidence": config.evidence, "resources": resources}
 
 
 def _systemd(config: SystemdConfig | None) -> JsonValue:

@@ -41,6 +41,8 @@ def test_units_and_volumes_are_enough_by_themselves() -> None:
         ('[cdh]\nanyone_here = " "\n' + RESOURCES, "cdh.anyone_here"),
         ("[cdh]\nanyone_here = true\n" + RESOURCES, "cdh.anyone_here"),
         ("cdh = 1\n", "cdh"),
+        (CDH + "evidence = true\n" + RESOURCES, "cdh.evidence"),
+        (CDH + 'evidence = ""\n' + RESOURCES, "cdh.evidence"),
         (CDH, "cdh.resources"),
         (CDH + "[cdh.resources]\n", "cdh.resources"),
         (CDH + "port = 0\n" + RESOURCES, "cdh.port"),
