@@ -54,11 +54,11 @@ class SystemdCredentials:
 
     def talk(self, sock: socket.socket, peer: Peer) -> None:
         """Send the key of a connection, and close it."""
-        asked = shown_name(sock.getpeername())
-        extra: dict[str, object] = {"uid": peer.uid, "gid": peer.gid, "pid": peer.pid, "target": asked}
+        address = _address_of(sock)
+        extra: dict[str, object] = {"uid": peer.uid, "gid": peer.gid, "pid": peer.pid, "target": shown_name(address)}
         with sock:
             try:
-                key, material = self.keyring.copied(self._reference(sock.getpeername()))
+                key, material = self.keyring.copied(self._reference(address))
             except AttestError as exc:
                 _log.warning("a credential is refused: %s", exc.message, extra=extra | {"code": exc.code})
                 return
@@ -85,6 +85,13 @@ class SystemdCredentials:
         if reference is None:
             raise _refused("the configuration names no such credential", HTTPStatus.NOT_FOUND, "agent-unknown")
         return reference
+
+
+def _address_of(sock: socket.socket) -> object:
+    try:
+        return sock.getpeername()
+    except OSError:  # the peer is gone
+        return b""
 
 
 def shown_name(address: object) -> str:
