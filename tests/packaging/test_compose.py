@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,10 @@ pytestmark = [pytest.mark.registry, pytest.mark.timeout(600)]
 BASE = "localhost/python:bookworm"
 SERVICE = "localhost/kms:latest"
 """Images of `deploy/image/base` and `make image`."""
-DEBIAN = "localhost/postgres-debian:bookworm"
 IMAGE = Path(__file__).parent / "compose/image"
+_MADE_BY = sha256(IMAGE.read_bytes() + IMAGE.with_name("entrypoint").read_bytes()).hexdigest()
+DEBIAN = f"localhost/postgres-debian:{_MADE_BY[:12]}"
+"""PostgreSQL of Debian; made again when what makes it changes."""
 PODMAN_COMPOSE = "podman-compose==1.6.0"
 ULIMITS = {"nofile": 1024, "nproc": 1024}
 """Limits that every machine grants; Podman's own may be larger."""
