@@ -227,6 +227,21 @@ $(TRACES)/reaching.json: $(MUTATED_FILES) $(REACHING) $(DEV_STAMP)
 cluster: $(DEV_STAMP) ## apply the charts to an API server of Kubernetes, built here with Go and kept in ~/.cache (a quarter of an hour the first time)
 	ATTEST_REQUIRE_CLUSTER=1 $(BIN)/python -m pytest -m cluster --timeout=3600 tests/cluster
 
+# Clients that are not ours: from PyPI in an environment of its own, and from Go's module proxy.
+KSERVE := .venv/kserve
+OCICRYPT := .venv/ocicrypt/ocicrypt
+.PHONY: compat
+compat: $(DEV_STAMP) $(KSERVE)/bin/kserve-decrypt $(OCICRYPT) ## run other people's programs against this project, and print a table of their steps
+	ATTEST_REQUIRE_COMPAT=1 ATTEST_KSERVE_DECRYPT=$(CURDIR)/$(KSERVE)/bin/kserve-decrypt ATTEST_OCICRYPT=$(CURDIR)/$(OCICRYPT) \
+	    $(BIN)/python -m pytest tests/compat
+
+$(KSERVE)/bin/kserve-decrypt:
+	$(PYTHON) -m venv $(KSERVE)
+	$(KSERVE)/bin/python -m pip --disable-pip-version-check --quiet install 'kserve-storage[confidential]==0.21.0'
+
+$(OCICRYPT): $(wildcard tests/compat/agent/ocicrypt/*)
+	cd tests/compat/agent/ocicrypt && go build -o $(CURDIR)/$@ .
+
 mutants: $(MUTANTS_STAMP) $(TRACES)/core.json $(TRACES)/reaching.json ## mutation testing of the core, where it stopped before; SAMPLE=60 [SEED=n] for some, LIMIT=seconds
 	@$(BIN)/python -m tests.mutants.run --tool .venv/mutants/bin/python --jobs $(JOBS) \
 	    $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(LIMIT),--limit $(LIMIT)) $(if $(LEAST),--least $(LEAST)) $(MUTATED_FILES)

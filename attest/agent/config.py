@@ -17,7 +17,8 @@
     trust = ["owner.pem"]             # accepted signers; relative paths start at this file's folder
     peers = ["inference"]
 
-``files_config`` has the tables ``[files.NAME]`` and ``[program]``.
+``files_config`` has the tables ``[files.NAME]`` and ``[program]``, ``cdh_config`` has ``[cdh]``, and ``systemd_config``
+has ``[systemd]``.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from attest.agent.cdh_config import CdhConfig, cdh_of
 from attest.agent.files_config import ProgramConfig, RenderedFile, files_of, program_of
 from attest.agent.peers import Peer, PeerRule
+from attest.agent.systemd_config import SystemdConfig, systemd_of
 from attest.agent.toml_tables import (
     Table,
     config_invalid,
@@ -54,6 +57,8 @@ from attest.sealed.signing_keys import read_trusted_key
 MAX_CONFIG_BYTES: Final = 1024 * 1024
 MAX_PEM_BYTES: Final = 64 * 1024
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_GRANTS: Final = {"keys", "models", "files", "cdh", "systemd"}
+_TABLES: Final = _GRANTS | {"socket", "limits", "peers", "program"}
 _MODES: Final = {"0600": 0o600, "0660": 0o660, "0666": 0o666}
 
 
@@ -136,6 +141,16 @@ class AgentConfig:
     models: tuple[ServedModel, ...] = ()
     files: tuple[RenderedFile, ...] = ()
     program: ProgramConfig | None = None
+    cdh: CdhConfig | None = None
+    systemd: SystemdConfig | None = None
+
+    @property
+    def references(self) -> tuple[KeyReference, ...]:
+        """The keys and secrets to obtain at the start, each once."""
+        found = [one.reference for one in self.keys]
+        found += self.cdh.resources.values() if self.cdh is not None else ()
+        found += self.systemd.references if self.systemd is not None else ()
+        return tuple(dict.fromkeys(found))
 
     def knows(self, peer: Peer) -> bool:
         """Return whether any rule matches this peer."""
@@ -184,13 +199,14 @@ def parse_config(text: bytes, *, read: Callable[[str], bytes], folder: Path) -> 
         document: dict[str, Any] = tomllib.loads(text.decode())  # Any: TOML
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise config_invalid("the file", "TOML", str(exc)) from exc
-    require_known(document, {"socket", "limits", "peers", "keys", "models", "files", "program"}, "")
+    require_known(document, _TABLES, "")
     rules = {name: _rule(name, one) for name, one in entries_of(document, "peers").items()}
     keys = tuple(_key(name, one, rules) for name, one in entries_of(document, "keys").items())
     models = tuple(_model(name, one, rules, read, folder) for name, one in entries_of(document, "models").items())
     files = files_of(document, read=read)
-    if not keys and not models and not files:
-        raise config_invalid("the file", "a table [keys.NAME], [models.NAME] or [files.NAME]", "none")
+    if not any(document.get(name) for name in _GRANTS):
+        expected = "a table [keys.NAME], [models.NAME], [files.NAME], [cdh] or [systemd]"
+        raise config_invalid("the file", expected, "none")
     return AgentConfig(
         socket=_socket(table_of(document, "socket")),
         limits=_limits(table_of(document, "limits")),
@@ -199,6 +215,8 @@ def parse_config(text: bytes, *, read: Callable[[str], bytes], folder: Path) -> 
         models=models,
         files=files,
         program=program_of(document, files=files),
+        cdh=cdh_of(document),
+        systemd=systemd_of(document),
     )
 
 

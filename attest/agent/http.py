@@ -37,7 +37,8 @@ class Conversation:
     """One connection, from acceptance to close.
 
     ``answering`` answers a request; ``streams`` registers answers that depend on a lease; ``ticks`` returns seconds
-    that never run backwards; ``ending`` returns True during shutdown, when no further request is read.
+    that never run backwards; ``ending`` returns True during shutdown, when no further request is read. ``refused``
+    renders what is wrong with a request itself.
     """
 
     sock: socket.socket
@@ -47,6 +48,7 @@ class Conversation:
     limits: AgentLimits
     ticks: Callable[[], float]
     ending: Callable[[], bool]
+    refused: Callable[[AttestError], AgentAnswer] = problem
     _http: h11.Connection = field(
         default_factory=partial(h11.Connection, h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES), init=False
     )
@@ -78,7 +80,7 @@ class Conversation:
 
     def _reply(self, request: AgentRequest) -> bool:
         begun = self.ticks()
-        answer = problem(_has_body()) if _announces_body(request) else self.answering(self.peer, request)
+        answer = self.refused(_has_body()) if _announces_body(request) else self.answering(self.peer, request)
         try:
             sent, whole = self._send(request, answer)
         finally:
@@ -129,7 +131,7 @@ class Conversation:
     # -- sending
 
     def _refuse(self, error: AgentRefusedError) -> None:
-        answer = problem(error)
+        answer = self.refused(error)
         if self._http.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
             head = h11.Response(status_code=int(answer.status), headers=[*_headers(answer), ("Connection", "close")])
             self._write([self._http.send(head) or b"", bytes(answer.body)])

@@ -61,6 +61,13 @@ class AgentKeys:
             self._require_patience(reference)
             return self._request(reference)
 
+    def copied(self, reference: KeyReference) -> tuple[SessionKey, bytearray]:
+        """Return a currently usable key and a copy of its bytes; errors as ``get``."""
+        found = self.get(reference)
+        material = bytearray(found.material)
+        found.require()  # checked after the copy: a lease lost meanwhile means an overwritten key
+        return found, material
+
     def _valid(self, reference: KeyReference) -> SessionKey | None:
         with self._lock:
             found = self._found.get(reference)

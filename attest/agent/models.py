@@ -142,12 +142,10 @@ class Model:
     def _opened(self) -> OpenModel:
         verified = self.verify(self.config)
         _require_service(verified.manifest, self.service)
-        key = self.keyring.get(verified.manifest.key)
         connections = connections_of(verified.store)
-        require_model_key(str(key.reference), purpose=key.purpose)
-        material = bytearray(key.material)
-        key.require()  # checked after the copy: a lease lost meanwhile means an overwritten key
+        key, material = self.keyring.copied(verified.manifest.key)
         try:
+            require_model_key(str(key.reference), purpose=key.purpose)
             directory = verified.unlock(bytes(material), threads=connections or 1)
         finally:
             material[:] = bytes(len(material))

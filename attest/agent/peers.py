@@ -21,6 +21,7 @@ NOBODY_ID: Final = 65534
 """The kernel's substitute for users and groups without a number in this user namespace, see user_namespaces(7).
 A rule for it would match every foreign user."""
 _UCRED: Final = struct.Struct("=iII")
+ROOT_ID: Final = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,10 @@ class Peer:
     uid: int
     gid: int
     pid: int
+
+
+ANYONE: Final = Peer(uid=NOBODY_ID, gid=NOBODY_ID, pid=0)
+"""A process at the other end of a TCP connection, which has no credentials; no rule can name it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

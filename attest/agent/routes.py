@@ -104,9 +104,7 @@ class Routes:
             raise _unknown("no such key for this peer")
         _require_method(request, ("GET",))  # HEAD: no copy of the key is made
         try:
-            key = self.keyring.get(served.reference)
-            material = bytearray(key.material)
-            key.require()  # checked after the copy: a lease lost meanwhile means an overwritten key
+            key, material = self.keyring.copied(served.reference)
         except AttestError as exc:
             return problem(exc, retry_after=self.keyring.seconds_until_retry(served.reference))
         headers = (

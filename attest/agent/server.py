@@ -7,15 +7,18 @@ import os
 import selectors
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
 from http import HTTPStatus
 from typing import Final
 
 from attest.agent.answers import AgentAnswer, AgentRequest, problem
+from attest.agent.cdh import CdhRoutes, anyone, foreign, text_answer
+from attest.agent.coco_evidence import Collecting, no_evidence
 from attest.agent.config import AgentConfig
-from attest.agent.http import Conversation
+from attest.agent.face import Face
+from attest.agent.http import Answering, Conversation
 from attest.agent.keys import AgentKeys, KeyHolder
 from attest.agent.logs import RateLimitedLog
 from attest.agent.models import Model
@@ -24,6 +27,7 @@ from attest.agent.program import SupervisedProgram
 from attest.agent.rendered_files import RenderedFiles
 from attest.agent.routes import Routes
 from attest.agent.streams import Streams
+from attest.agent.systemd_credentials import SystemdCredentials
 from attest.clock import ticks
 from attest.concurrency import ConcurrencyLimit
 from attest.errors import AgentRefusedError, AttestError, LeaseLostError
@@ -88,11 +92,16 @@ class Agent:
         *,
         service: VerifierKey | None = None,
         ready: Callable[[], None] = lambda: None,
+        cdh: socket.socket | None = None,
+        credentials: socket.socket | None = None,
+        collecting: Collecting = no_evidence,
     ) -> None:
         """Serve until ``stop``, then wait a limited time for answers under way.
 
-        The caller closes the listening socket and the session. ``service`` is the verifier key of the session's
+        The caller closes the listening sockets and the session. ``service`` is the verifier key of the session's
         service, compared with the one in each model's manifest; ``ready`` is called once connections are accepted.
+        ``cdh`` listens for what the configuration's table of this name grants, ``credentials`` for systemd.
+        ``collecting`` returns the machine's evidence with given report data.
 
         Raises:
             ConfigurationError: as ``RenderedFiles.prepare``.
@@ -115,10 +124,49 @@ class Agent:
         threading.Thread(target=self._obtain_all, args=(routes, self._keyring), name="agent-start", daemon=True).start()
         try:
             ready()
-            self._accept_all(listener, routes)
+            hub = None if cdh is None else self._hub(cdh, self._keyring, collecting)
+            self._accept_all(self._faces(listener, routes, self._keyring, hub, credentials))
         finally:
             rendered.close()
             self._end()
+
+    def _faces(
+        self,
+        listener: socket.socket,
+        routes: Routes,
+        keyring: AgentKeys,
+        hub: Face | None,
+        credentials: socket.socket | None,
+    ) -> Iterator[Face]:
+        """Yield the entrances that are open."""
+        yield Face(
+            sock=listener,
+            identify=peer_of,
+            refusal=partial(_unnamed, routes),
+            refused=problem,
+            talk=partial(self._converse, partial(self._answer, routes), problem),
+        )
+        if hub is not None:
+            yield hub
+        if credentials is not None and self._config.systemd is not None:
+            seconds = self._config.limits.stall_seconds
+            given = SystemdCredentials(config=self._config.systemd, keyring=keyring, seconds=seconds)
+            yield Face(
+                sock=credentials, identify=peer_of, refusal=given.refusal, refused=given.refused, talk=given.talk
+            )
+
+    def _hub(self, sock: socket.socket, keyring: AgentKeys, collecting: Collecting) -> Face | None:
+        """Return the interface of the Confidential Data Hub, if the configuration has one."""
+        if self._config.cdh is None:
+            return None
+        answering = CdhRoutes(config=self._config.cdh, keyring=keyring, collecting=collecting).answer
+        return Face(
+            sock=sock,
+            identify=anyone,
+            refusal=lambda sock, _: foreign(sock),
+            refused=text_answer,
+            talk=partial(self._converse, answering, text_answer),
+        )
 
     def _made_files(self, keyring: AgentKeys) -> RenderedFiles:
         program = self._config.program
@@ -138,7 +186,7 @@ class Agent:
     def _obtain_all(self, routes: Routes, keyring: AgentKeys) -> None:
         """Obtain all keys and models in advance; failed ones are retried on demand."""
         steps: list[tuple[str, Callable[[], object]]] = [
-            (f"key {one.reference}", partial(keyring.get, one.reference)) for one in self._config.keys
+            (f"key {reference}", partial(keyring.get, reference)) for reference in self._config.references
         ]
         steps += [(f"model {name}", model.opened) for name, model in self._models.items()]
         for what, obtain in steps:
@@ -158,19 +206,20 @@ class Agent:
                 return
         routes.started = True
 
-    def _accept_all(self, listener: socket.socket, routes: Routes) -> None:
-        listener.settimeout(0)
+    def _accept_all(self, faces: Iterable[Face]) -> None:
         with selectors.DefaultSelector() as waiting:
-            waiting.register(listener, selectors.EVENT_READ)
+            for face in faces:
+                face.sock.settimeout(0)
+                waiting.register(face.sock, selectors.EVENT_READ, face)
             waiting.register(self._wake[0], selectors.EVENT_READ)
             while not self._ending.is_set():
-                waiting.select()
-                if not self._ending.is_set():
-                    self._accept(listener, routes)
+                for key, _ in waiting.select():
+                    if isinstance(key.data, Face) and not self._ending.is_set():
+                        self._accept(key.data)
 
-    def _accept(self, listener: socket.socket, routes: Routes) -> None:
+    def _accept(self, face: Face) -> None:
         try:
-            sock, _ = listener.accept()
+            sock, _ = face.sock.accept()
         except (BlockingIOError, ConnectionAbortedError, InterruptedError):
             return
         except OSError as exc:  # no descriptor or memory left: connections that end release some
@@ -178,51 +227,35 @@ class Agent:
             self._ending.wait(_RETRY)
             return
         try:
-            peer = peer_of(sock)
-            refusal = self._refusal(peer, routes)
+            peer = face.identify(sock)
+            refusal = face.refusal(sock, peer)
+            if refusal is None and not self._connections.acquire(peer.uid):
+                refusal = busy("connections")
             if refusal is not None:
-                self._turn_away(sock, peer, refusal)
+                self._turn_away(sock, peer, refusal, face.refused(refusal))
                 return
-            self._begin(sock, peer, routes)
+            self._begin(sock, peer, face)
         except OSError as exc:
             _log.error("a connection cannot be served: %s", exc)
             sock.close()
 
-    def _refusal(self, peer: Peer, routes: Routes) -> AgentRefusedError | None:
-        if not routes.admits(peer):
-            return AgentRefusedError(
-                f"user {peer.uid} and group {peer.gid} are not named in the agent's configuration",
-                code="agent-peer-refused",
-                status=HTTPStatus.FORBIDDEN,
-                hint="a table [peers.NAME] names users and groups, as this process's user namespace numbers them",
-            )
-        return None if self._connections.acquire(peer.uid) else busy("connections")
-
-    def _turn_away(self, sock: socket.socket, peer: Peer, error: AgentRefusedError) -> None:
-        """Send a refusal, without reading the request and without waiting."""
+    def _turn_away(self, sock: socket.socket, peer: Peer, error: AgentRefusedError, answer: AgentAnswer | None) -> None:
+        """Send a refusal, if there is one to send, without reading the request and without waiting."""
         times = self._turned_away.admits()
         if times:
             extra = {"uid": peer.uid, "gid": peer.gid, "pid": peer.pid, "code": error.code, "times": times}
             _log.warning("a connection was turned away", extra=extra)
-        answer = problem(error)
-        headers = (("Connection", "close"), ("Content-Length", str(answer.length)), *answer.headers)
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
         with sock, suppress(OSError):
+            if answer is None:
+                return
+            headers = (("Connection", "close"), ("Content-Length", str(answer.length)), *answer.headers)
+            lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
             sock.settimeout(0)
             sock.send(f"HTTP/1.1 {int(answer.status)} {answer.status.phrase}\r\n{lines}\r\n".encode() + answer.body)
             sock.shutdown(socket.SHUT_WR)
 
-    def _begin(self, sock: socket.socket, peer: Peer, routes: Routes) -> None:
-        talk = Conversation(
-            sock=sock,
-            peer=peer,
-            answering=partial(self._answer, routes),
-            streams=self._streams,
-            limits=self._config.limits,
-            ticks=self._ticks,
-            ending=self._ending.is_set,
-        )
-        thread = threading.Thread(target=self._talk, args=(talk, peer), name="agent-connection", daemon=True)
+    def _begin(self, sock: socket.socket, peer: Peer, face: Face) -> None:
+        thread = threading.Thread(target=self._talk, args=(face, sock, peer), name="agent-connection", daemon=True)
         with self._lock:
             self._threads[thread] = sock
         try:
@@ -231,13 +264,28 @@ class Agent:
             self._forget(thread, peer)
             raise OSError(str(exc)) from exc
 
-    def _talk(self, talk: Conversation, peer: Peer) -> None:
+    def _talk(self, face: Face, sock: socket.socket, peer: Peer) -> None:
         try:
-            talk.run()
+            face.talk(sock, peer)
         except Exception:  # noqa: BLE001  an internal error ends one connection, not the agent
             _log.exception("a connection of user %d ended with an internal error", peer.uid)
         finally:
             self._forget(threading.current_thread(), peer)
+
+    def _converse(
+        self, answering: Answering, refused: Callable[[AttestError], AgentAnswer], sock: socket.socket, peer: Peer
+    ) -> None:
+        """Answer the requests of a connection."""
+        Conversation(
+            sock=sock,
+            peer=peer,
+            answering=answering,
+            streams=self._streams,
+            limits=self._config.limits,
+            ticks=self._ticks,
+            ending=self._ending.is_set,
+            refused=refused,
+        ).run()
 
     def _forget(self, thread: threading.Thread, peer: Peer) -> None:
         with self._lock:
@@ -280,6 +328,19 @@ class Agent:
         wake, self._wake = self._wake, ()
         for descriptor in wake:
             os.close(descriptor)
+
+
+def _unnamed(routes: Routes, sock: socket.socket, peer: Peer) -> AgentRefusedError | None:
+    """Return the refusal of a peer that no rule names."""
+    del sock
+    if routes.admits(peer):
+        return None
+    return AgentRefusedError(
+        f"user {peer.uid} and group {peer.gid} are not named in the agent's configuration",
+        code="agent-peer-refused",
+        status=HTTPStatus.FORBIDDEN,
+        hint="a table [peers.NAME] names users and groups, as this process's user namespace numbers them",
+    )
 
 
 def busy(what: str) -> AgentRefusedError:

@@ -16,9 +16,11 @@ from attest.terminal.lazy_commands import ExampleCommand
 if TYPE_CHECKING:
     from logging import Logger
 
+    from attest.agent.cdh_config import CdhConfig
     from attest.agent.config import AgentConfig
     from attest.agent.files_config import RenderedFile
     from attest.agent.peers import PeerRule
+    from attest.agent.systemd_config import SystemdConfig
     from attest.encoding import JsonValue
 
 DRY_RUN_SCHEMA = "attest.agent-config/1"
@@ -76,11 +78,15 @@ def _required(value: str | None, option: str) -> str:
 
 def _serve(config: AgentConfig, path: Path, service: SessionOptions, *, display: Display) -> int:
     import signal
-    from contextlib import closing
+    from contextlib import ExitStack, closing
     from functools import partial
 
+    from attest.agent.cdh import listen_for_cdh
+    from attest.agent.config import SocketConfig
     from attest.agent.server import Agent
     from attest.agent.unix_socket import AgentSocket
+    from attest.cli.machine import machine_of
+    from attest.collect.machine import collect_machine
     from attest.terminal.signals import handled_signals
 
     settings = service.settings()
@@ -89,10 +95,22 @@ def _serve(config: AgentConfig, path: Path, service: SessionOptions, *, display:
         closing(Agent(config)) as serving,
         AgentSocket(path, config.socket) as place,
         service.session(display=display, on_lost=serving.lost, on_renewed=serving.renewed) as session,
+        ExitStack() as more,
         handled_signals(lambda *_: serving.stop(), signal.SIGINT, signal.SIGTERM),
     ):
-        ready = partial(log.info, "listening at %s", place.path)
-        serving.serve(place.sock, session, service=settings.service, ready=ready)
+        cdh = None if config.cdh is None else more.enter_context(listen_for_cdh(config.cdh))
+        systemd = None if config.systemd is None else AgentSocket(config.systemd.socket, SocketConfig())
+        if systemd is not None:
+            more.enter_context(systemd)
+        serving.serve(
+            place.sock,
+            session,
+            service=settings.service,
+            ready=partial(log.info, "listening at %s", place.path),
+            cdh=cdh,
+            credentials=None if systemd is None else systemd.sock,
+            collecting=partial(collect_machine, access=machine_of(settings.tcti), with_gpus=False),
+        )
     log.info("ended")
     return serving.exit_code
 
@@ -110,6 +128,11 @@ def _log(config: AgentConfig, display: Display) -> Logger:
         log.warning("this system does not keep other processes of the same user out of this one's memory")
     if config.socket.unchecked_directory is not None:
         log.warning("the directory of the socket is unchecked: %s", config.socket.unchecked_directory)
+    if config.cdh is not None:
+        text = "every program that reaches port %d of this loopback gets the keys of [cdh.resources]: %s"
+        log.warning(text, config.cdh.port, config.cdh.anyone_here)
+        if config.cdh.evidence is not None:
+            log.warning("each of them gets evidence with report data of its choice: %s", config.cdh.evidence)
     for one in config.files:
         for what, reason in (("folder", one.unchecked_folder), ("disk", one.unchecked_disk)):
             if reason is not None:
@@ -137,10 +160,29 @@ def _show(config: AgentConfig, service: SessionOptions, *, display: Display) -> 
         "models": models,
         "files": {one.name: _file(one) for one in config.files},
         "program": None if config.program is None else list(config.program.command),
+        "cdh": _cdh(config.cdh),
+        "systemd": _systemd(config.systemd),
         "socket": {"mode": f"{config.socket.mode:04o}", "group": config.socket.group},
         "settings": settings_document(service.settings()),
     }
     show_document(document, display=display)
+
+
+def _cdh(config: CdhConfig | None) -> JsonValue:
+    if config is None:
+        return None
+    resources: JsonValue = {name: str(reference) for name, reference in config.resources.items()}
+    return {"port": config.port, "anyone_here": config.anyone_here, "evidence": config.evidence, "resources": resources}
+
+
+def _systemd(config: SystemdConfig | None) -> JsonValue:
+    if config is None:
+        return None
+    units: JsonValue = {
+        unit: {name: str(reference) for name, reference in found.items()} for unit, found in config.units.items()
+    }
+    volumes: JsonValue = {name: str(reference) for name, reference in config.volumes.items()}
+    return {"socket": str(config.socket), "units": units, "volumes": volumes}
 
 
 def _file(one: RenderedFile) -> JsonValue:

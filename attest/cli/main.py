@@ -24,6 +24,9 @@ _COMMANDS = {
     "key": LazyEntry("attest.cli.key:key", "Get a key for this machine, with the settings of its image."),
     "run": LazyEntry("attest.cli.run:run", "Start a program with keys as inherited descriptors."),
     "agent": LazyEntry("attest.cli.agent:agent", "Serve keys and unsealed files to containers of the same pod."),
+    "keyprovider": LazyEntry(
+        "attest.cli.keyprovider:keyprovider", "Wrap and unwrap keys of encrypted container images (ocicrypt)."
+    ),
     "doctor": LazyEntry("attest.cli.doctor:doctor", "Check that this machine is ready to attest, with remedies."),
     "inspect": LazyEntry("attest.cli.inspect:inspect", "Show the content of a file, without verification."),
     "measure": LazyEntry("attest.cli.measure:measure", "Compute the measurement that a guest image will have."),
@@ -41,7 +44,7 @@ _COMMANDS = {
     "simulate": LazyEntry("simulate", "SIMULATED hardware for tests.", distribution="attest-simulator"),
     "completion": LazyEntry("attest.cli.completion:completion", "Print the completion script of a shell."),
 }
-_WITH_KEYS = frozenset({"key", "release", "run", "seal", "sealed", "unseal"})
+_WITH_KEYS = frozenset({"key", "keyprovider", "release", "run", "seal", "sealed", "unseal"})
 """Commands with keys or models in memory; 'agent' hardens itself."""
 _EXAMPLES = (
     "attest verify report.bin --nonce 00112233...        # is it genuine, and is it fresh?",

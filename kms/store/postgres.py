@@ -34,6 +34,8 @@ SERVING_LOCK: Final = 0x6B6D_7302
 IDLE_MILLISECONDS: Final = 15_000
 """The server disconnects an idle writer after this, so that a lost replica does not block the others."""
 CONNECT_SECONDS: Final = 5
+_CONNECT_ARGUMENTS: Final = {"client_encoding": "utf8", "connect_timeout": CONNECT_SECONDS}
+"""Unless the URL has others. A database in the C locale has no encoding, and would answer with bytes."""
 MAX_PASSWORD_BYTES: Final = 1024
 _BUSY_STATES = frozenset({"55P03", "40001", "40P01", "53300"})
 """Lock not available, serialisation failure, deadlock, too many connections: nothing was done; try again."""
@@ -54,7 +56,7 @@ def open_engine(url: URL, access: Access) -> Engine:
         engine = create_engine(
             _guarded(url),
             isolation_level="READ COMMITTED",
-            connect_args={"connect_timeout": CONNECT_SECONDS} if "connect_timeout" not in url.query else {},
+            connect_args={name: value for name, value in _CONNECT_ARGUMENTS.items() if name not in url.query},
             hide_parameters=True,
             pool_size=access.connections,
             max_overflow=0,

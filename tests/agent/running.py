@@ -5,9 +5,10 @@ import random
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -147,6 +148,8 @@ class Running:
     session: FakeSession
     ticks: Ticks
     thread: threading.Thread
+    cdh: int | None = None
+    credentials: Path | None = None
 
     @staticmethod
     @contextmanager
@@ -168,11 +171,21 @@ class Running:
         session.on_lost, session.on_renewed = agent.lost, agent.renewed
         session.materials |= materials or {}
         session.purposes |= dict.fromkeys(materials or {}, "secret")
-        with AgentSocket(path, SocketConfig()) as listening:
+        with (
+            AgentSocket(path, SocketConfig()) as listening,
+            AgentSocket(folder / "systemd.sock", SocketConfig()) as credentials,
+            ExitStack() as opened,
+        ):
             ready = threading.Event()
-            thread = threading.Thread(target=lambda: agent.serve(listening.sock, session, ready=ready.set))
+            cdh = None
+            if config is not None and config.cdh is not None:
+                cdh = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
+            serve = partial(agent.serve, ready=ready.set, cdh=cdh, credentials=credentials.sock)
+            thread = threading.Thread(target=serve, args=(listening.sock, session))
             thread.start()
             made = Running(path=path, agent=agent, session=session, ticks=ticks, thread=thread)
+            made.cdh = None if cdh is None else cdh.getsockname()[1]
+            made.credentials = credentials.path
             assert ready.wait(30)
             for one in threading.enumerate():
                 if wait and one.name == "agent-start":

@@ -11,15 +11,18 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from click.testing import CliRunner
 
 from attest.agent import AgentClient, AgentRefusedError, AgentUnavailableError
 from attest.cli.main import cli
+from attest.evidence.input_files import read_evidence
 from attest.release.names import KeyReference
 from attest.release.notes import VerifierKey
 from attest.sealed import SealingNames
+from tests.documentation.shell import free_port
 from tests.kms.leaks import found_in_texts
 from tests.kms.process import REPOSITORY, START_SECONDS, ServedProcess
 from tests.kms.support import MATERIAL
@@ -225,6 +228,43 @@ def test_a_dry_run_shows_what_would_be_given_to_whom(folder: Path, served: Serve
     text = CliRunner().invoke(cli, words)
     assert (text.exit_code, "10001" in text.stdout) == (0, True)
     assert list(folder.glob("*.sock")) == []
+
+
+def test_a_dry_run_shows_what_other_programs_would_get(folder: Path, served: ServedProcess) -> None:
+    path = folder / "agent.toml"
+    path.write_text(
+        '[cdh]\nanyone_here = "a test"\n[cdh.resources]\n"default/model-key/llama" = "llama@1"\n'
+        '[systemd]\nsocket = "/run/s"\n[systemd.units."app.service"]\ndb = "x"\n[systemd.volumes]\ndata = "y"\n'
+    )
+    words = ["agent", "--rules", str(path), "--dry-run", "--kms", "https://kms.example", "--identity", served.identity]
+    document = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
+    resources = {"default/model-key/llama": "llama@1"}
+    assert document["cdh"] == {"port": 8006, "anyone_here": "a test", "evidence": None, "resources": resources}
+    units = {"app.service": {"db": "x"}}
+    assert document["systemd"] == {"socket": "/run/s", "units": units, "volumes": {"data": "y"}}
+
+
+def test_interfaces_of_other_programs_begin_with_their_reasons_in_the_log(folder: Path, served: ServedProcess) -> None:
+    path, port = folder / "agent.toml", free_port()
+    path.write_text(
+        f'[cdh]\nanyone_here = "a test"\nevidence = "another reason"\nport = {port}\n'
+        f'[cdh.resources]\n"default/model-key/llama" = "{KEY}"\n'
+        f'[systemd]\nsocket = "{folder}/s"\n[systemd.volumes]\ndata = "{KEY}"\n'
+    )
+    life = Life.begin(folder, served, path)
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/cdh/resource/default/model-key/llama", timeout=30) as answer:
+            assert answer.read() == MATERIAL
+        with urlopen(f"http://127.0.0.1:{port}/aa/evidence?runtime_data=abc", timeout=30) as answer:
+            (item,) = read_evidence([("evidence.json", answer.read())]).evidence.items
+        assert item.value[0x50:0x90] == b"abc" + bytes(61)
+        assert (folder / "s").is_socket()
+    finally:
+        assert life.end() == 0
+    warnings = [str(line["message"]) for line in life.lines() if line["level"] == "warning"]
+    assert any(line.endswith("[cdh.resources]: a test") for line in warnings)
+    assert any(line.endswith("of its choice: another reason") for line in warnings)
+    assert not (folder / "s").exists()
 
 
 @pytest.mark.parametrize(

@@ -368,6 +368,16 @@ an_agent() { # which serves the key llama-70b and the model embedder
     attest simulate machine -- attest agent --socket "$PWD/agent.sock" --rules agent.toml > agent.log 2>&1 &
     ready curl --fail --silent --unix-socket agent.sock http://agent/healthz || { cat agent.log; exit 1; }
 }
+an_agent_with_a_resource() { # which serves the key llama-70b to the programs of the loopback
+    a_running_service
+    quietly kms key create llama-70b --policy policy.yaml
+    CDH_PORT=$(python3 -c 'import socket; print(socket.create_server(("127.0.0.1", 0)).getsockname()[1])')
+    printf '[cdh]\nanyone_here = "a test"\nport = %s\n' "$CDH_PORT" > agent.toml
+    printf '[cdh.resources]\n"default/model-key/llama" = "llama-70b"\n' >> agent.toml
+    chmod 700 .
+    attest simulate machine -- attest agent --socket "$PWD/agent.sock" --rules agent.toml > agent.log 2>&1 &
+    ready curl --fail --silent --unix-socket agent.sock http://agent/healthz || { cat agent.log; exit 1; }
+}
 an_older_envelope() {
     cp evidence.json recorded.cmw
     sed 's/^version: 1$/version: 2/' policy.yaml > policy-2.yaml

@@ -87,6 +87,12 @@ def test_mc_39_a_newer_database_is_refused_by_name(harness: Harness) -> None:
         assert (caught.value.code, caught.value.got) == ("database-newer", "9999")
 
 
+def test_a_database_without_an_encoding_is_usable(postgres: Server) -> None:
+    with postgres.connected() as connection:
+        connection.execute("CREATE DATABASE plain TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'")
+    opened_store(make_store(postgres.url("plain"))).close()
+
+
 def test_a_database_of_the_first_schema_is_migrated_with_what_is_in_it(postgres: Server) -> None:
     url = postgres.fresh()
     place = locate(url)

@@ -53,6 +53,7 @@ entered() { # COMMAND...: in a root that is this namespace's own, where user nam
     mkdir -p old
     pivot_root . old
     umount --lazy /old
+    mount --make-rshared / # as at a machine's start: systemd mounts credentials from a namespace of its own
     exec "$@"
 }
 if [ "${BOOTED-}" != 1 ]; then

@@ -33,14 +33,20 @@ def checkout() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def run_in_throwaway_root(script: str, *, folder: Path, booted: bool = False, timeout: float = 400) -> str:
-    """Run commands as root in a folder, with systemd if ``booted``, and return what they print."""
+def run_in_throwaway_root(
+    script: str, *, folder: Path, booted: bool = False, timeout: float = 400, shared: tuple[Path, ...] = ()
+) -> str:
+    """Run commands as root in a folder, with systemd if ``booted``, and return what they print.
+
+    Args:
+        shared: folders of this machine that are there, too.
+    """
     kept = {name: value for name, value in os.environ.items() if name.startswith(_KEPT)}
     known = {**kept, "PATH": PATH, "HOME": "/root", "LC_ALL": "C.UTF-8", "PIP_QUIET": "1"}
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in known.items())
     (folder / "script").write_text(exports + script, encoding="utf-8")
     done = subprocess.run(
-        [*UNSHARE, "bash", str(START), str(folder), "script"],
+        [*UNSHARE, "bash", str(START), str(folder), "script", *map(str, shared)],
         env=os.environ | {"BOOTED": str(int(booted))},
         stdin=subprocess.DEVNULL,
         capture_output=True,
