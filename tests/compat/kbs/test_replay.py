@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.keywrap import aes_key_unwrap
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from attest.encoding import json_value
+from tests.compat.conftest import Step
 from tests.conftest import vectors_root
 from tests.kms.kbs.face import Face, face_of, write_rules
 
@@ -160,7 +161,7 @@ def expected_of(one: Exchange) -> int:
     return BETTER.get(one["step"], status) if refused else status
 
 
-def test_every_recorded_request_gets_its_status_and_every_answer_opens(replay: Replay) -> None:
+def test_every_recorded_request_gets_its_status_and_every_answer_opens(replay: Replay, step: Step) -> None:
     wrong: list[str] = []
     tokens: dict[str, dict[str, Any]] = {}
     for number, one in enumerate(replay.exchanges):
@@ -181,6 +182,8 @@ def test_every_recorded_request_gets_its_status_and_every_answer_opens(replay: R
             assert answer.text == one["response"]["body"]
     assert wrong == []
     assert len(replay.exchanges) == 134
+    for name in dict.fromkeys(one["step"] for one in replay.exchanges):
+        step("kbs-client, recorded", name)
     assert replay.opened == [b"x"] * RECORDED_KEYS
     vectors = {step: claims["submods"]["cpu0"]["ear.trustworthiness-vector"] for step, claims in tokens.items()}
     assert {name: vectors["1 attest"][name] for name in ("executables", "hardware", "configuration")} == {
