@@ -1,6 +1,6 @@
-"""Recorded traffic of the real ``kbs-client``: every request, byte for byte, gets the recorded status or a better one.
+"""Recorded traffic of the real clients: every request, byte for byte, gets the recorded status or a better one.
 
-The traffic lies beside the repository (``compat/kbs-client.json``) and is used where it lies. Nonces, time and keys are
+The traffic lies beside the repository (``compat/``) and is used where it lies. Nonces, time and keys are
 the recorded ones; cookies and tokens that an earlier answer gave are replaced by ours.
 """
 
@@ -42,14 +42,14 @@ BETTER = {
 """Statuses of the step's refusals in place of 401, which would make the client attest again for nothing."""
 
 
-def recorded() -> dict[str, Any]:
+def recorded(name: str) -> dict[str, Any]:
     """Return the recorded traffic; skip without it, or fail where ATTEST_REQUIRE_VECTORS=1 promises it."""
     folder = vectors_root()
-    path = None if folder is None else folder.parent / "compat" / "kbs-client.json"
+    path = None if folder is None else folder.parent / "compat" / name
     if path is None or not path.is_file():
         if os.environ.get("ATTEST_REQUIRE_VECTORS") == "1":
             pytest.fail("ATTEST_REQUIRE_VECTORS=1, but there is no recorded traffic beside the vectors")
-        pytest.skip("no recorded traffic of kbs-client here; it lies in compat/ beside the vectors")
+        pytest.skip(f"no recorded traffic {name} here; it lies in compat/ beside the vectors")
     document: dict[str, Any] = json.loads(path.read_bytes())
     return document
 
@@ -59,7 +59,7 @@ class Replay:
 
     def __init__(self, face: Face, document: dict[str, Any]) -> None:
         self.face = face
-        private = (pem for name, pem in document["keys"].items() if "public" not in name)
+        private = (pem for name, pem in document.get("keys", {}).items() if "public" not in name)
         self.keys = [load_pem_private_key(pem.encode(), None) for pem in private]
         self.exchanges: list[Exchange] = document["exchanges"]
         self.nonces = (
@@ -90,7 +90,7 @@ class Replay:
         return value
 
     def _learn(self, one: Exchange, answer: Any) -> None:  # noqa: ANN401  a response
-        theirs = dict(one["response"]["headers"]).get("set-cookie")
+        theirs = {name.lower(): value for name, value in one["response"]["headers"]}.get("set-cookie")
         if theirs is not None and answer.status_code == 200:
             self.cookies[theirs.split(";")[0].partition("=")[2]] = re.split("[=;]", answer.headers["set-cookie"])[1]
             document = json.loads(one["response"]["body"])
@@ -146,7 +146,7 @@ def unwrapped(key: Any, header: dict[str, Any], encrypted: bytes) -> bytes | Non
 
 @pytest.fixture
 def replay(tmp_path: Path) -> Iterator[Replay]:
-    document = recorded()
+    document = recorded("kbs-client.json")
     provider = 'issuer = "issuer"\naudience = "kbs"'
     rules = write_rules(tmp_path, keys=document["keys"]["admin-public"].encode(), provider=provider)
     with face_of(tmp_path, rules=rules) as face:
@@ -196,3 +196,18 @@ def test_every_recorded_request_gets_its_status_and_every_answer_opens(replay: R
     assert statuses["12 attest affirming"] == "affirming"
     assert statuses["13 attest warning"] == "warning"
     assert set(tokens["11 device"]["submods"]) == {"cpu0", "gpu0"}
+
+
+def test_every_recorded_request_of_a_guests_own_programs_gets_its_status(tmp_path: Path, step: Step) -> None:
+    """The attestation agent makes the handshake; the confidential data hub reads resources with its token alone."""
+    document = recorded("guest-components.json")
+    with face_of(tmp_path) as face:
+        face.allow_all()
+        for path in ("default/test/dummy", "default/model-key/llama"):
+            assert face.admin("POST", f"resource/{path}", b"a value").status_code == 200
+        replay = Replay(face, document)
+        for one in replay.exchanges:
+            answer = replay.send(one)
+            line = one["request"]["line"]
+            step("AA and CDH, recorded", line.removesuffix(" HTTP/1.1"))
+            assert answer.status_code == int(one["response"]["line"].split(" ")[1]), (line, answer.text)
