@@ -235,6 +235,10 @@ compat: $(DEV_STAMP) $(KSERVE)/bin/kserve-decrypt $(OCICRYPT) ## run other peopl
 	ATTEST_REQUIRE_COMPAT=1 ATTEST_KSERVE_DECRYPT=$(CURDIR)/$(KSERVE)/bin/kserve-decrypt ATTEST_OCICRYPT=$(CURDIR)/$(OCICRYPT) \
 	    $(BIN)/python -m pytest tests/compat
 
+compat-real: $(DEV_STAMP) ## run the real kbs-client, which no registry has, against this service: KBS_CLIENT=PATH
+	@if [ -z "$(KBS_CLIENT)" ]; then echo 'skipped: no kbs-client; give KBS_CLIENT=PATH'; else \
+	    ATTEST_KBS_CLIENT=$(abspath $(KBS_CLIENT)) $(BIN)/python -m pytest tests/compat/kbs/test_real.py; fi
+
 $(KSERVE)/bin/kserve-decrypt:
 	$(PYTHON) -m venv $(KSERVE)
 	$(KSERVE)/bin/python -m pip --disable-pip-version-check --quiet install 'kserve-storage[confidential]==0.21.0'

@@ -1,8 +1,6 @@
 """A client written from the specification alone, against the running service over real connections."""
 
 import secrets
-import shutil
-from collections.abc import Iterator
 
 import httpx
 import jwt
@@ -10,15 +8,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from attest.clock import system_clock
-from attest.evidence.snp.tcb import SnpProduct
-from attest_simulator import simulated_crl
-from kms.config.settings import load_settings
-from kms.config.settings_file import prepare_directory
-from kms.operations.services import initialise
 from tests.compat.conftest import Step
 from tests.compat.kbs.client import Guest, PrivateKey, b64url
-from tests.kms.kbs.face import ADMINISTRATOR, write_rules
-from tests.kms.process import ServedProcess
+from tests.kms.kbs.face import ADMINISTRATOR
 
 pytestmark = pytest.mark.loopback
 CLIENT = "independent client"
@@ -29,28 +21,6 @@ KEYS = {
     "P-521": ec.generate_private_key(ec.SECP521R1()),
     "RSA": rsa.generate_private_key(public_exponent=65537, key_size=2048),
 }
-
-
-@pytest.fixture(scope="module")
-def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    """Serve the protocol, and give a client with one kept connection."""
-    folder, at = tmp_path_factory.mktemp("kbs") / "service", system_clock()
-    config = prepare_directory(folder, origin="kms.test/kbs", allow_simulated=True)
-    write_rules(folder, more='profile = "coco"')
-    (folder / "endorsements").mkdir()
-    (folder / "endorsements/crl.der").write_bytes(simulated_crl(SnpProduct.GENOA, at=at))
-    with config.open("a", encoding="utf-8") as file:
-        file.write('kbs_file = "kbs.toml"\nendorsements = ["endorsements"]\nclient_requests_per_second = 0\n')
-    initialise(
-        load_settings(flags={}, environ={}, config=config).settings, clock=system_clock, random=secrets.token_bytes
-    )
-    service = ServedProcess.start(config)
-    try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{service.port}", timeout=60) as client:
-            yield client
-        assert service.terminate() == 0
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def administer(http: httpx.Client, method: str, path: str, body: bytes) -> httpx.Response:
