@@ -214,6 +214,7 @@ class Server:
             self.owner = os.pidfd_open(owner)
             self.poll.register(self.owner, select.POLLIN)
         self.ended = os.getppid() != owner
+        self.looked = time.monotonic()
 
     def serve(self) -> None:
         """Serve until the owner ends or closes the socket."""
@@ -222,6 +223,8 @@ class Server:
             for descriptor, _ in self.poll.poll(WATCH_SECONDS * 1000 if self.forked else None):
                 self.handle(descriptor)
             self.reap()
+            if time.monotonic() - self.looked >= WATCH_SECONDS:
+                self.look()
 
     def handle(self, descriptor: int) -> None:
         """Take note of the end of a process, the end of the owner, or a question."""
@@ -256,15 +259,20 @@ class Server:
         os.close(question)
 
     def reap(self) -> None:
-        """Report the exit codes of processes that ended, and kill those that take too much."""
+        """Report the exit codes of processes that ended."""
         for pid, one in list(self.forked.items()):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
                 del self.forked[pid]
                 self.report(one.code, one.killed or os.waitstatus_to_exitcode(status))
-            elif not one.killed and (killed := self.too_much(pid, one)):
+
+    def look(self) -> None:
+        """Kill the processes that take too much."""
+        for pid, one in self.forked.items():
+            if not one.killed and (killed := self.too_much(pid, one)):
                 one.killed = killed
                 os.kill(pid, signal.SIGKILL)
+        self.looked = time.monotonic()
 
     @staticmethod
     def too_much(pid: int, one: Forked) -> int:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
@@ -111,8 +111,14 @@ class CompiledFor:
 
     @cached_property
     def key(self) -> bytes:
-        """SHA-256 of what the process reads."""
-        return sha256(self.written).digest()
+        """Digest of what the process reads; that of the texts is kept, as it is the same for many questions."""
+        texts = _digest_of((self.modules, self.rules, self.names))
+        return sha256(texts + json.dumps(dict(self.data), sort_keys=True).encode()).digest()
+
+
+@lru_cache(maxsize=16)
+def _digest_of(texts: tuple[tuple[str, ...], ...]) -> bytes:
+    return sha256(json.dumps(texts).encode()).digest()
 
 
 class Zygote:

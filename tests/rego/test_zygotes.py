@@ -143,7 +143,7 @@ def test_the_number_of_processes_is_bounded_and_the_least_recently_used_ends() -
 
     def ask(number: int) -> int:
         compiled = CompiledFor(modules=(f"package policy\nallow := {number}",), rules=("allow",), data={}, names=())
-        assert pool.ask(compiled, {"input": {"a": 1}, "data": {}}, LONG) == {"allow": number}
+        assert pool.ask(compiled, {"input": '{"a": 1}', "data": {}}, LONG) == {"allow": number}
         return pool.processes[-1]
 
     first, second = ask(1), ask(2)
@@ -163,8 +163,8 @@ def test_a_process_in_use_does_not_end_for_another_policy() -> None:
         for number in (1, 2)
     )
     with pool.place(one.key, time.monotonic() + 1), pytest.raises(EngineRefusedError, match="at a time"):
-        pool.ask(two, {"input": {"a": 1}, "data": {}}, limits)
-    assert pool.ask(two, {"input": {"a": 1}, "data": {}}, LONG) == {"allow": 2}
+        pool.ask(two, {"input": '{"a": 1}', "data": {}}, limits)
+    assert pool.ask(two, {"input": '{"a": 1}', "data": {}}, LONG) == {"allow": 2}
     pool.close()
 
 
@@ -271,14 +271,23 @@ def test_a_policy_document_that_is_none_is_a_refusal(written: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "question", [[], {}, {"input": {}}, {"data": {}}, {"input": 1, "data": {}}, {"input": "x" * (4 << 20)}]
+    "question",
+    [
+        [],
+        {},
+        {"input": "{}"},
+        {"data": {}},
+        {"input": 1, "data": {}},
+        {"input": "{", "data": {"n": 1}},
+        {"input": "x" * (4 << 20)},
+    ],
 )
 def test_a_question_that_is_none_is_a_refusal_and_the_next_is_answered(question: Any) -> None:  # noqa: ANN401
     pool = ZygotePool()
     compiled = CompiledFor(modules=("package policy\nallow := input.a",), rules=("allow",), data={}, names=("n",))
     with pytest.raises(EngineRefusedError):
         pool.ask(compiled, question, LONG)
-    assert pool.ask(compiled, {"input": {"a": 7}, "data": {"n": 1}}, LONG) == {"allow": 7}
+    assert pool.ask(compiled, {"input": '{"a": 7}', "data": {"n": 1}}, LONG) == {"allow": 7}
     pool.close()
 
 
@@ -335,7 +344,7 @@ def inside(code: str, monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401  
     POOL.close()
     compiled = CompiledFor(modules=("package policy\nallow := true",), rules=("allow",), data={}, names=())
     try:
-        return POOL.ask(compiled, {"input": {"a": 1}, "data": {}}, LONG)["allow"]
+        return POOL.ask(compiled, {"input": '{"a": 1}', "data": {}}, LONG)["allow"]
     finally:
         POOL.close()
 
