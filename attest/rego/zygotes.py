@@ -196,11 +196,11 @@ class Zygote:
 
     def _send(self, limits: RegoLimits, deadline: float, question: int, code: int) -> None:
         packet = f"{limits.memory} {limits.cpu_seconds} {int(remaining(deadline) * 1000)}".encode()
-        if not _is_ready(self._packets.fileno(), select.POLLOUT, deadline):
-            raise late(limits)
         try:
+            if not _is_ready(self._packets.fileno(), select.POLLOUT, deadline):
+                raise late(limits)
             socket.send_fds(self._packets, [packet], [question, code])
-        except (ConnectionError, TimeoutError) as exc:
+        except (OSError, ValueError) as exc:  # it ended, or another thread has ended it
             raise ZygoteLostError from exc
 
     @property

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from attest.encoding import JsonValue
 from attest.rego import RegoLimits, RegoOutcome, also_refuses, read_rego_policy
 from attest.rego.compiled_form import CompiledForm
 from attest.rego.zygote_pool import MAX_ZYGOTES, POOL, ZygotePool
@@ -184,6 +185,20 @@ def test_a_zygote_that_dies_is_started_again_for_its_question() -> None:
     os.kill(zygote, signal.SIGKILL)
     assert not judged("input.a == 5").refused
     assert zygotes() != [zygote]
+
+
+def test_a_zygote_that_another_thread_has_ended_is_started_again() -> None:
+    pool = ZygotePool()
+    compiled = CompiledFor(modules=("package policy\nallow := 1",), rules=("allow",), data={}, names=())
+    question: dict[str, JsonValue] = {"input": "{}", "data": {}}
+    assert pool.ask(compiled, question, LONG) == {"allow": 1}
+    first = pool.processes
+    with pool.place(compiled.key, time.monotonic() + 60) as place:
+        assert place.zygote is not None
+        place.zygote.end(kill=True)
+    assert pool.ask(compiled, question, LONG) == {"allow": 1}
+    assert pool.processes != first
+    pool.close()
 
 
 def test_a_zygote_that_dies_under_a_question_takes_its_process_along() -> None:
@@ -373,6 +388,7 @@ def test_the_process_of_a_question_is_confined(code: str, value: Any, monkeypatc
 
 OWNER = """
 import os, sys, threading
+from attest.encoding import JsonValue
 from attest.rego import RegoLimits, also_refuses, read_rego_policy
 policy = read_rego_policy(b"package policy\\nallow { %s }")
 limits = RegoLimits(seconds=60, cpu_seconds=60, memory=1 << 30)
