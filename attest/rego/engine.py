@@ -68,7 +68,7 @@ class CompiledPolicy:
         self.compile(unknown)
         require_harmless(self.engine, self.bundle)
         warm()
-        if canonical(self.ask("fixed", {})) != canonical([start["data"][name] for name in sorted(start["data"])]):
+        if canonical(self.ask("fixed", "{}")) != canonical([start["data"][name] for name in sorted(start["data"])]):
             raise ValueError("the engine reads other data than was sent")
         self.form = self.form_with(start["data"] | unknown) if self.names else None
 
@@ -109,23 +109,27 @@ class CompiledPolicy:
         self.bundle = self.engine.load_bundle(f"/proc/self/fd/{file}", BundleFormat.Binary)
 
     def results(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return the values of the rules that are defined."""
+        """Return the values of the rules that are defined.
+
+        Args:
+            request: ``input`` as the text of ``canonical``, and ``data``.
+        """
         data = {name: request["data"][name] for name in self.names}
         if data:
             self.take(data)
         values, *seen = self.ask("answer", request["input"])
         # As text: to Python, 1 equals true.
-        if canonical(seen) != canonical([request["input"], list(data.values())]):
+        if [canonical(one) for one in seen] != [request["input"], canonical(list(data.values()))]:
             raise ValueError("the engine reads another document than was sent")
         return {name: value[0] for name, value in zip(self.rules, values, strict=True) if value}
 
-    def ask(self, rule: str, document: dict[str, Any]) -> Any:
+    def ask(self, rule: str, document: str) -> Any:
         """Return the value of a rule of the question's module.
 
         Raises:
             FaultError: the engine gave an error.
         """
-        self.engine.set_input_term(json.dumps(document))
+        self.engine.set_input_term(document)
         try:
             output = self.engine.query_bundle_entrypoint(self.bundle, f"{PACKAGE}/{rule}")
         except ValueError:  # its text is no JSON

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from attest.encoding import JsonValue
-from attest.rego.engine import PACKAGE
+from attest.rego.engine import PACKAGE, canonical
 from attest.rego.policy import REFERENCE_FUNCTION, RegoForm, RegoPolicy
 from attest.rego.zygote_pool import POOL
 from attest.rego.zygotes import CompiledFor, RegoLimits
@@ -45,7 +45,7 @@ def asked(
         EngineRefusedError: no answer.
     """
     compiled, changing = compiled_for(policy, references, data, rules=rules, function=function)
-    return POOL.ask(compiled, {"input": dict(document), "data": changing}, limits)
+    return POOL.ask(compiled, {"input": canonical(dict(document)), "data": changing}, limits)
 
 
 def compiled_for(

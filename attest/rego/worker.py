@@ -163,16 +163,11 @@ class Watch:
 
     def run(self) -> None:
         """Look at the number of pages every few milliseconds."""
-        while resident("/proc/self/statm") <= self.pages:
-            if self.over.wait(WATCH_SECONDS):
-                return
+        with open("/proc/self/statm", "rb", buffering=0) as file:  # noqa: PTH123  few imports
+            while int(os.pread(file.fileno(), 200, 0).split()[1]) <= self.pages:
+                if self.over.wait(WATCH_SECONDS):
+                    return
         os._exit(EXIT_MEMORY)
-
-
-def resident(path: str) -> int:
-    """Return the number of resident pages of a process, by its file ``statm``."""
-    with open(path, "rb", buffering=0) as file:  # noqa: PTH123  few imports
-        return int(file.read(200).split()[1])
 
 
 # ---------------------------------------------------------------- processes
@@ -193,6 +188,23 @@ class Forked:
         self.code = code
         self.killed = 0
         """The code to report in the place of its own."""
+        self.statm: int | None = None
+        """Its file ``statm``, once it was looked at."""
+
+    def resident(self, pid: int) -> int:
+        """Return the number of resident pages; none once it ended."""
+        if self.statm is None:
+            self.statm = os.open(f"/proc/{pid}/statm", os.O_RDONLY)
+        try:
+            return int(os.pread(self.statm, 200, 0).split()[1])
+        except (OSError, IndexError):
+            return 0
+
+    def close(self) -> None:
+        """Close its files."""
+        os.close(self.code)
+        if self.statm is not None:
+            os.close(self.statm)
 
 
 class Server:
@@ -214,6 +226,7 @@ class Server:
             self.owner = os.pidfd_open(owner)
             self.poll.register(self.owner, select.POLLIN)
         self.ended = os.getppid() != owner
+        self.looked = time.monotonic()
 
     def serve(self) -> None:
         """Serve until the owner ends or closes the socket."""
@@ -221,13 +234,15 @@ class Server:
             self.poll.register(self.packets, select.POLLIN if len(self.forked) < MAX_AT_ONCE else 0)
             for descriptor, _ in self.poll.poll(WATCH_SECONDS * 1000 if self.forked else None):
                 self.handle(descriptor)
-            self.reap()
+            if time.monotonic() - self.looked >= WATCH_SECONDS:
+                self.look()
 
     def handle(self, descriptor: int) -> None:
         """Take note of the end of a process, the end of the owner, or a question."""
         if descriptor == self.wake:
             with suppress(BlockingIOError):
                 os.read(self.wake, 4096)
+            self.reap()
         elif descriptor == self.owner:
             self.ended = True
         else:
@@ -248,6 +263,7 @@ class Server:
             pid = -1
         if pid < 0:
             self.report(code, 1)
+            os.close(code)
         else:
             if not pid:
                 answer_and_exit(self.policy, question, parent, seconds)
@@ -256,29 +272,34 @@ class Server:
         os.close(question)
 
     def reap(self) -> None:
-        """Report the exit codes of processes that ended, and kill those that take too much."""
+        """Report the exit codes of processes that ended."""
         for pid, one in list(self.forked.items()):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
                 del self.forked[pid]
                 self.report(one.code, one.killed or os.waitstatus_to_exitcode(status))
-            elif not one.killed and (killed := self.too_much(pid, one)):
+                one.close()
+
+    def look(self) -> None:
+        """Kill the processes that take too much."""
+        for pid, one in self.forked.items():
+            if not one.killed and (killed := self.too_much(pid, one)):
                 one.killed = killed
                 os.kill(pid, signal.SIGKILL)
+        self.looked = time.monotonic()
 
     @staticmethod
     def too_much(pid: int, one: Forked) -> int:
         """Return the code to report for a process that takes too much, or zero."""
         if time.monotonic() >= one.end:
             return EXIT_LATE
-        return EXIT_MEMORY if resident(f"/proc/{pid}/statm") > one.pages else 0
+        return EXIT_MEMORY if one.resident(pid) > one.pages else 0
 
     @staticmethod
     def report(pipe: int, code: int) -> None:
         """Write an exit code for the owner, which may have stopped waiting."""
         with suppress(OSError):
             os.write(pipe, struct.pack("<i", code))
-        os.close(pipe)
 
 
 def answer_and_exit(policy: CompiledPolicy, question: int, parent: int, seconds: int) -> NoReturn:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
@@ -111,8 +111,14 @@ class CompiledFor:
 
     @cached_property
     def key(self) -> bytes:
-        """SHA-256 of what the process reads."""
-        return sha256(self.written).digest()
+        """Digest of what the process reads; that of the texts is kept, as it is the same for many questions."""
+        texts = _digest_of((self.modules, self.rules, self.names))
+        return sha256(texts + json.dumps(dict(self.data), sort_keys=True).encode()).digest()
+
+
+@lru_cache(maxsize=16)
+def _digest_of(texts: tuple[tuple[str, ...], ...]) -> bytes:
+    return sha256(json.dumps(texts).encode()).digest()
 
 
 class Zygote:
@@ -190,11 +196,11 @@ class Zygote:
 
     def _send(self, limits: RegoLimits, deadline: float, question: int, code: int) -> None:
         packet = f"{limits.memory} {limits.cpu_seconds} {int(remaining(deadline) * 1000)}".encode()
-        if not _is_ready(self._packets.fileno(), select.POLLOUT, deadline):
-            raise late(limits)
         try:
+            if not _is_ready(self._packets.fileno(), select.POLLOUT, deadline):
+                raise late(limits)
             socket.send_fds(self._packets, [packet], [question, code])
-        except (ConnectionError, TimeoutError) as exc:
+        except (OSError, ValueError) as exc:  # it ended, or another thread has ended it
             raise ZygoteLostError from exc
 
     @property

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from attest.encoding import JsonValue
 from attest.rego import RegoLimits, RegoOutcome, also_refuses, read_rego_policy
 from attest.rego.compiled_form import CompiledForm
 from attest.rego.zygote_pool import MAX_ZYGOTES, POOL, ZygotePool
@@ -143,7 +144,7 @@ def test_the_number_of_processes_is_bounded_and_the_least_recently_used_ends() -
 
     def ask(number: int) -> int:
         compiled = CompiledFor(modules=(f"package policy\nallow := {number}",), rules=("allow",), data={}, names=())
-        assert pool.ask(compiled, {"input": {"a": 1}, "data": {}}, LONG) == {"allow": number}
+        assert pool.ask(compiled, {"input": '{"a": 1}', "data": {}}, LONG) == {"allow": number}
         return pool.processes[-1]
 
     first, second = ask(1), ask(2)
@@ -163,8 +164,8 @@ def test_a_process_in_use_does_not_end_for_another_policy() -> None:
         for number in (1, 2)
     )
     with pool.place(one.key, time.monotonic() + 1), pytest.raises(EngineRefusedError, match="at a time"):
-        pool.ask(two, {"input": {"a": 1}, "data": {}}, limits)
-    assert pool.ask(two, {"input": {"a": 1}, "data": {}}, LONG) == {"allow": 2}
+        pool.ask(two, {"input": '{"a": 1}', "data": {}}, limits)
+    assert pool.ask(two, {"input": '{"a": 1}', "data": {}}, LONG) == {"allow": 2}
     pool.close()
 
 
@@ -184,6 +185,20 @@ def test_a_zygote_that_dies_is_started_again_for_its_question() -> None:
     os.kill(zygote, signal.SIGKILL)
     assert not judged("input.a == 5").refused
     assert zygotes() != [zygote]
+
+
+def test_a_zygote_that_another_thread_has_ended_is_started_again() -> None:
+    pool = ZygotePool()
+    compiled = CompiledFor(modules=("package policy\nallow := 1",), rules=("allow",), data={}, names=())
+    question: dict[str, JsonValue] = {"input": "{}", "data": {}}
+    assert pool.ask(compiled, question, LONG) == {"allow": 1}
+    first = pool.processes
+    with pool.place(compiled.key, time.monotonic() + 60) as place:
+        assert place.zygote is not None
+        place.zygote.end(kill=True)
+    assert pool.ask(compiled, question, LONG) == {"allow": 1}
+    assert pool.processes != first
+    pool.close()
 
 
 def test_a_zygote_that_dies_under_a_question_takes_its_process_along() -> None:
@@ -271,14 +286,23 @@ def test_a_policy_document_that_is_none_is_a_refusal(written: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "question", [[], {}, {"input": {}}, {"data": {}}, {"input": 1, "data": {}}, {"input": "x" * (4 << 20)}]
+    "question",
+    [
+        [],
+        {},
+        {"input": "{}"},
+        {"data": {}},
+        {"input": 1, "data": {}},
+        {"input": "{", "data": {"n": 1}},
+        {"input": "x" * (4 << 20)},
+    ],
 )
 def test_a_question_that_is_none_is_a_refusal_and_the_next_is_answered(question: Any) -> None:  # noqa: ANN401
     pool = ZygotePool()
     compiled = CompiledFor(modules=("package policy\nallow := input.a",), rules=("allow",), data={}, names=("n",))
     with pytest.raises(EngineRefusedError):
         pool.ask(compiled, question, LONG)
-    assert pool.ask(compiled, {"input": {"a": 7}, "data": {"n": 1}}, LONG) == {"allow": 7}
+    assert pool.ask(compiled, {"input": '{"a": 7}', "data": {"n": 1}}, LONG) == {"allow": 7}
     pool.close()
 
 
@@ -335,7 +359,7 @@ def inside(code: str, monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401  
     POOL.close()
     compiled = CompiledFor(modules=("package policy\nallow := true",), rules=("allow",), data={}, names=())
     try:
-        return POOL.ask(compiled, {"input": {"a": 1}, "data": {}}, LONG)["allow"]
+        return POOL.ask(compiled, {"input": '{"a": 1}', "data": {}}, LONG)["allow"]
     finally:
         POOL.close()
 
@@ -364,6 +388,7 @@ def test_the_process_of_a_question_is_confined(code: str, value: Any, monkeypatc
 
 OWNER = """
 import os, sys, threading
+from attest.encoding import JsonValue
 from attest.rego import RegoLimits, also_refuses, read_rego_policy
 policy = read_rego_policy(b"package policy\\nallow { %s }")
 limits = RegoLimits(seconds=60, cpu_seconds=60, memory=1 << 30)

@@ -19,6 +19,7 @@ from attest.endorsements.rims import parse_rim_answer
 from attest.nvsdk import find_environment
 from attest_simulator.nvidia import SimulatedGpu, SimulatedNvidiaService
 from tests.compat.endorsements.conftest import Mirror, absent
+from tests.conftest import vectors_root
 from tests.fetch.mirror_entries import VCEKS, amd_entries, rim_entries
 
 NOW = this_second()
@@ -45,13 +46,17 @@ def recorded_entries(collateral: Mapping[str, str]) -> list[BundleEntry]:
     return [BundleEntry(kind=kind, source="recorded", data=data) for kind, data in parts]  # type: ignore[arg-type]
 
 
-def test_dcap_qvl_verifies_a_recorded_quote_with_the_mirrors_collateral(mirror: Mirror, vectors_dir: Path) -> None:
+def test_dcap_qvl_verifies_a_recorded_quote_with_the_mirrors_collateral(mirror: Mirror) -> None:
     if find_spec("dcap_qvl") is None:
         absent("dcap-qvl is not installed: pip install dcap-qvl")
+    vectors = vectors_root()
+    if vectors is None:
+        absent("there is no recorded evidence here; set ATTEST_VECTORS to its folder")
+    assert vectors is not None
     import dcap_qvl  # type: ignore[import-untyped]  # its stubs are not marked as such
 
-    collateral = json.loads((vectors_dir / "collateral/tdx-b0c06f000000-2025-06.json").read_bytes())
-    quote = (vectors_dir / "tdx/v4-b0c06f000000-uptodate/quote.bin").read_bytes()
+    collateral = json.loads((vectors / "collateral/tdx-b0c06f000000-2025-06.json").read_bytes())
+    quote = (vectors / "tdx/v4-b0c06f000000-uptodate/quote.bin").read_bytes()
     address = mirror(recorded_entries(collateral))
 
     async def fetch() -> object:
