@@ -158,16 +158,16 @@ JSON_KINDS: tuple[FileKind[JsonValue], ...] = (
     ),
     *_NAMED,
     FileKind(
-        form="coco-json",
-        label="Trustee sample evidence (JSON)",
-        looks=_has("svn", "report_data"),
-        read=partial(as_item, MEDIA_SAMPLE),
-    ),
-    FileKind(
         form="snp-extended",
         label="Azure container group evidence (JSON)",
         looks=is_azure_container,
         read=partial(_quoted, read_azure_container),
+    ),
+    FileKind(
+        form="coco-json",
+        label="Trustee sample evidence (JSON)",
+        looks=_has("svn", "report_data"),
+        read=partial(as_item, MEDIA_SAMPLE),
     ),
     FileKind(
         form="coco-json",

@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-246MNIPP.js";import"./chunk-ENCGH2N2.js";import"./chunk-G3XGNPMI.js";import"./chunk-4EGT4SS7.js";import"./chunk-XYNVG5EV.js";import"./chunk-RTSRZ7JH.js";import"./chunk-3LD4OKO4.js";import"./chunk-C4DFJ47C.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-AR2R4VVH.js";import"./chunk-OKN7NX4Z.js";import"./chunk-G3XGNPMI.js";import"./chunk-FB333K53.js";import"./chunk-XYNVG5EV.js";import"./chunk-IVKBDFHA.js";import"./chunk-3LD4OKO4.js";import"./chunk-C4DFJ47C.js";export{r as verifyEvidence};

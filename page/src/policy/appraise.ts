@@ -77,7 +77,7 @@ function deviceSets({ items, checks }: Result): Walk["sets"] {
 function deviceSet(items: Result["items"], isBound: boolean): Claims {
   const gpus = items.filter(({ kind }) => kind === "nvidia-gpu");
   const switches = items.filter(({ kind }) => kind === "nvidia-switch");
-  const cpu = items.find(({ kind }) => !kind.startsWith("nvidia"));
+  const cpu = items.find(({ kind }) => !/^nvidia|-device$/.test(kind));
   const bound = cpu !== undefined && isBound;
   const different = (name: string): string[] => [
     ...new Set(gpus.map(({ claims }) => told(claims[name] ?? "not stated"))),

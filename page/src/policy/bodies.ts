@@ -31,6 +31,7 @@ import { LOADER } from "./eventlog";
 import { type Judge, all, choiceOf, leaf } from "./judge";
 import type { References } from "./references";
 import { type Claims, type Row, type Rule, optional } from "./rules";
+import { sampleRows } from "./sample";
 
 /** Sections, and the kinds of Attesters that they judge. */
 export const KINDS: Readonly<Record<string, string>> = {
@@ -39,6 +40,7 @@ export const KINDS: Readonly<Record<string, string>> = {
   sgx: "sgx",
   gpu: "nvidia-gpu",
   nvswitch: "nvidia-switch",
+  sample: "sample",
 };
 type Table = Readonly<Record<string, Reader<unknown>>>;
 export const unread = (keys: readonly string[]): Table => Object.fromEntries(keys.map((key) => [key, anything]));
@@ -132,6 +134,7 @@ export function readBodies(
     sgx: sgxRows(references),
     gpu: gpuRows(strict, tellGpus),
     nvswitch: switchRows(strict, tellSwitches),
+    sample: sampleRows,
   });
   const judge = bodies.read(top, { at: "", path: "", depth: 0, beside: unread(beside) });
   return { judge, tolerances };

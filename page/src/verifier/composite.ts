@@ -34,6 +34,8 @@ export interface Presented {
   /** Every item that a binding must list: all devices but the CPU, known or not. */
   readonly others: readonly Item[];
   readonly deviceNonces: readonly (readonly [name: string, nonce: Bytes])[];
+  /** A nonce of 32 bytes is the only one that some device can answer. */
+  readonly isNonceSized: boolean;
 }
 
 export interface Composite {
@@ -113,11 +115,11 @@ async function judgeBinding(
 /**
  * Refuse evidence that cannot answer what was asked: what the Attester sent decides, and never throws anything else.
  */
-function requireMeetable({ reportData, binding, deviceNonces }: Presented, expected: Expected): void {
+function requireMeetable({ reportData, binding, isNonceSized }: Presented, expected: Expected): void {
   const hasReportData = reportData !== undefined || expected.reportData === undefined;
   need(hasReportData, "binding", "option-not-applicable", "a CPU report", "none", { field: "reportData" });
   const size = expected.nonce?.length ?? DEVICE_NONCE_BYTES;
-  const fits = binding !== undefined || !deviceNonces.length || size === DEVICE_NONCE_BYTES;
+  const fits = binding !== undefined || !isNonceSized || size === DEVICE_NONCE_BYTES;
   need(fits, "binding", "nonce-length", DEVICE_NONCE_BYTES, size, { field: "nonce" });
 }
 

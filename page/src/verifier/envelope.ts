@@ -36,6 +36,8 @@ export const MEDIA = {
   dstackStatements: own("dstack-statements+json"),
   providerDocument: own("provider-document+json"),
   providerKeys: own("provider-keys+json"),
+  sample: own("sample+json"),
+  sampleDevice: own("sample-device+json"),
   binding: own("binding+cbor"),
   endorsements: own("endorsements+cbor"),
 } as const;

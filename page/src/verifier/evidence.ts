@@ -68,8 +68,9 @@ export interface ParsedCpu {
 
 /** Evidence of a device, in the same form. */
 export interface ParsedDevice {
-  /** The request nonce, 32 bytes. */
+  /** The request nonce: 32 bytes, unless any length is said to do. */
   readonly nonce: Bytes;
+  readonly hasNonceOfAnyLength?: boolean;
   /** SubjectPublicKeyInfo of the device's own certificate; absent where none came along. */
   readonly deviceKey?: Bytes | undefined;
   verify(given: Given): Promise<Verified>;

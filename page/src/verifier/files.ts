@@ -168,6 +168,7 @@ async function json(name: string, bytes: Bytes): Promise<Content> {
   if (isConfigfs(document)) return cpu(MEDIA.configfsTsm);
   const first = firstForms(document);
   if (first) return { form: "cpu", bytes, ...first };
+  if (isSample(document)) return cpu(MEDIA.sample);
   if (isAzureJson(document)) return cpu(MEDIA.azureCvm);
   const ofDstack = await dstackJson(document, name, bytes);
   if (ofDstack) return ofDstack;
@@ -175,6 +176,8 @@ async function json(name: string, bytes: Bytes): Promise<Content> {
   const last = await lastForms(document);
   return last ? { form: "cpu", bytes, ...last } : refuse("unrecognised", name, "evidence", "JSON");
 }
+
+const isSample = (document: JsonValue): boolean => isObject(document) && "svn" in document && "report_data" in document;
 
 const isConfigfs = (document: JsonValue): boolean =>
   isObject(document) && "provider" in document && "outblob" in document;

@@ -25,12 +25,14 @@ export const CPU_FORMATS: ReadonlyMap<string, Load<ParsedCpu>> = new Map<string,
   [MEDIA.configfsTsm, async () => (await part(import("./snp/configfs"))).readConfigfsTsm],
   [MEDIA.intelQuote, async () => (await part(import("./intel/intel"))).readIntelQuote],
   [MEDIA.azureCvm, async () => (await part(import("./azure/azure"))).readAzure],
+  [MEDIA.sample, async () => (await part(import("./sample/sample"))).readSample],
 ]);
 
 /** Evidence of devices, in the same form. */
 export const DEVICE_FORMATS: ReadonlyMap<string, Load<ParsedDevice>> = new Map<string, Load<ParsedDevice>>([
   [MEDIA.nvidiaReport, async () => (await part(import("./gpu/gpu"))).parseGpuReport],
   [MEDIA.nvidiaDevice, async () => (await part(import("./gpu/gpu"))).parseGpuDevice],
+  [MEDIA.sampleDevice, async () => (await part(import("./sample/sample"))).readSampleDevice],
 ]);
 
 /** Begin to fetch the code of these items' formats; a part that cannot be fetched is told when it is needed. */

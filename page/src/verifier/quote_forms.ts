@@ -3,9 +3,9 @@
  * attest.evidence.quote_forms.
  */
 
+import { anyBase64Bytes } from "./any_base64";
 import { part } from "./parts";
-import { type Bytes, hex, latin1, trimmedEnd, utf8 } from "./bytes";
-import { base64urlBytes } from "./encoding";
+import { type Bytes, hex, latin1, utf8 } from "./bytes";
 import { type Item, MEDIA, itemOf } from "./envelope";
 import { AttestError, demandsOf, type Demand, fail, need, refusalOf, refuse } from "./errors";
 import { type JsonObject, type JsonValue, isObject, jsonValue } from "./json";
@@ -41,11 +41,9 @@ function objectOf(value: JsonValue | undefined, field: string, ...permitted: rea
 function bytesOf(members: JsonObject, name: string): Bytes {
   const text = members[name];
   demand(typeof text === "string", name, "base64");
-  const body = trimmedEnd(text, "=");
-  const padding = text.length - body.length;
-  const isMixed = /[+/]/.test(body) && /[-_]/.test(body);
-  demand(!isMixed && padding < 3 && !(padding && text.length % 4), name, "base64");
-  return base64urlBytes(body.replaceAll("+", "-").replaceAll("/", "_"), name);
+  const found = anyBase64Bytes(text, name);
+  demand(found, name, "base64");
+  return found;
 }
 
 /** True if a member is not there; some write empty text for that. */
@@ -78,7 +76,6 @@ function isNamed(members: JsonObject): boolean {
     has("attestation_reports") ||
     has("ak_public", "tpm_quote") ||
     has("cuid", "encr_measurement_key") ||
-    has("svn", "report_data") ||
     Array.isArray(token) ||
     (Array.isArray(devices) && devices.some((one) => isObject(one) && "device_id_cert" in one))
   );

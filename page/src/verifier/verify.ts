@@ -160,7 +160,14 @@ async function readAll(evidence: Evidence): Promise<Read> {
   const binding = bound && parseBinding(bound.value);
   const unbound = evidence.filter((each) => each !== item && !ACCOMPANYING.includes(each.essence));
   const deviceNonces = devices.map(([name, { nonce }]) => [name, nonce] as const);
-  const presented = { reportData: cpu?.[1].reportData, nonce: cpu?.[1].nonce, binding, others: unbound, deviceNonces };
+  const presented = {
+    reportData: cpu?.[1].reportData,
+    nonce: cpu?.[1].nonce,
+    binding,
+    others: unbound,
+    deviceNonces,
+    isNonceSized: devices.some(([, { hasNonceOfAnyLength = false }]) => !hasNonceOfAnyLength),
+  };
   return { cpu, devices, ...logs, attached, presented };
 }
 
