@@ -1,3 +1,4 @@
+import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,10 @@ from sqlalchemy import Connection, event, inspect
 from kms.store import bootstrap
 from tests.kms.leaks import found_in_files, found_in_texts, secrets_below
 from tests.kms.postgres import Server, running_server
-from tests.kms.support import MATERIAL, Harness
+from tests.kms.support import MATERIAL, FakeClock, Harness, Initialised, settings_for, write_endorsements
 
+INITIALISED = "initialised"
+"""The database that services on PostgreSQL are copied from."""
 SEARCHED_ITSELF = "test_leaks.py"
 """It writes keys where they must not stand, to see them found."""
 
@@ -66,10 +69,25 @@ def kind() -> str:
     return "sqlite"
 
 
+@pytest.fixture(scope="session")
+def initialised_there(postgres: Server) -> tuple[Initialised, str]:
+    """A service that was initialised on PostgreSQL, and the name of its database."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, url = Path(name), postgres.fresh(INITIALISED)
+        return Initialised.make(folder, settings_for(folder, database=url)), INITIALISED
+
+
 @pytest.fixture
 def harness(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Harness]:
-    changes = {} if kind == "sqlite" else {"database": request.getfixturevalue("postgres").fresh()}
-    made = Harness.make(tmp_path, **changes)
+    if kind == "sqlite":
+        made = Harness.make(tmp_path)
+    else:
+        server: Server = request.getfixturevalue("postgres")
+        service, database = request.getfixturevalue("initialised_there")
+        clock = FakeClock()
+        write_endorsements(tmp_path, at=clock.at)
+        settings = settings_for(tmp_path, database=server.copied(database))
+        made = Harness.open(settings, folder=tmp_path, clock=clock, random=service.copy_into(tmp_path))
     yield made
     made.close()
 
