@@ -1,14 +1,13 @@
 import tempfile
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import Connection, event, inspect
 
 from kms.store import bootstrap
 from tests.kms.leaks import found_in_files, found_in_texts, secrets_below
 from tests.kms.postgres import Server, running_server
+from tests.kms.replayed import Replayed
 from tests.kms.support import MATERIAL, FakeClock, Harness, Initialised, settings_for, write_endorsements
 
 INITIALISED = "initialised"
@@ -34,33 +33,6 @@ def migrated_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bootstrap, "upgrade", Replayed(bootstrap.upgrade))
         yield
-
-
-class Replayed:
-    """An upgrade that remembers what it did to an empty database."""
-
-    def __init__(self, upgrade: Callable[[Connection], None]) -> None:
-        self._upgrade = upgrade
-        self._done: dict[str, list[tuple[str, Any]]] = {}
-
-    def __call__(self, connection: Connection) -> None:
-        kind = connection.dialect.name
-        if inspect(connection).get_table_names():
-            self._upgrade(connection)
-        elif kind in self._done:
-            for statement, parameters in self._done[kind]:
-                connection.exec_driver_sql(statement, parameters)
-        else:
-            statements: list[tuple[str, Any]] = []
-
-            def remember(_c: object, _u: object, statement: str, parameters: object, *_: object) -> None:
-                if not statement.lstrip().startswith(("SELECT", "PRAGMA")):
-                    statements.append((statement, parameters))
-
-            event.listen(connection, "before_cursor_execute", remember)
-            self._upgrade(connection)
-            event.remove(connection, "before_cursor_execute", remember)
-            self._done[kind] = statements
 
 
 @pytest.fixture
