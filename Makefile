@@ -60,7 +60,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # pyright would otherwise ask a registry whether it is the newest.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help install install-dev install-tpm demo test check lint prose docs format types mypy pyright imports traced reaching tests coverage drift installation image image-check image-sbom cluster test-fast slow mutants bench fuzz fuzz-bodies \
+.PHONY: help install install-dev install-tpm demo test check lint prose docs format types mypy pyright imports traced reaching tests coverage drift installation browsers packages demonstrations properties image image-check image-sbom cluster test-fast slow mutants bench fuzz fuzz-bodies \
         lock openapi generated page screenshots dist clean distclean
 
 help: ## list the targets
@@ -202,6 +202,18 @@ drift: $(DEV_STAMP) $(PAGE_STAMP)
 installation: $(DEV_STAMP) ## install wheel and source archive into empty environments, on each Python that is here
 	$(BIN)/python -m pytest -n $(JOBS) -m registry tests/packaging
 
+browsers: $(DEV_STAMP) $(PAGE_STAMP) ## the page and its verifier in Firefox and WebKit
+	$(BIN)/python -m pytest -n $(JOBS) -m apart tests/page
+
+packages: $(DEV_STAMP) ## what the wheels, the source archives and the bills of materials hold, and what runs from a wheel alone
+	$(BIN)/python -m pytest -n $(JOBS) -m apart tests/packaging
+
+demonstrations: $(DEV_STAMP) $(PAGE_STAMP) ## the demonstration as its pages show it, from `make demo` to its end
+	$(BIN)/python -m pytest -n $(JOBS) -m apart tests/rag_demo
+
+properties: $(DEV_STAMP) ## the property tests, with a hundred examples each
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-more} $(BIN)/python -m pytest -n $(JOBS) -m 'hypothesis and not slow'
+
 image: ## build the container image with buildah: TAG=localhost/kms:latest VARIANTS='s3 tpm'
 	deploy/image/build $(TAG) $(VARIANTS)
 
@@ -216,7 +228,7 @@ test-fast: $(DEV_STAMP) ## the tests alone, stopping at the first failure
 	$(BIN)/python -m pytest -n $(JOBS) -x -q
 
 slow: $(DEV_STAMP) ## every bit flipped, every length, long property runs
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-search} $(BIN)/python -m pytest -n $(JOBS) -m slow --timeout=1800
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-search} $(BIN)/python -m pytest -n $(JOBS) -m 'slow or hypothesis' --timeout=1800
 
 # Core and tests as they were traced: after a change of either, its lines are others.
 $(TRACES)/core.json: $(MUTATED_FILES) $(TRACED) $(DEV_STAMP)

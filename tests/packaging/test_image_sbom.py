@@ -11,6 +11,8 @@ from packageurl import PackageURL
 from distribution.image_sbom import write_image_sbom
 from distribution.sbom import write_sbom
 
+pytestmark = pytest.mark.apart
+
 ROOT = Path(__file__).resolve().parents[2]
 STATUS = """Package: libc6
 Status: install ok installed
