@@ -60,7 +60,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # pyright would otherwise ask a registry whether it is the newest.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help install install-dev install-tpm demo test check lint prose docs format types mypy pyright imports traced reaching tests coverage drift installation browsers packages demonstrations properties image image-check image-sbom cluster test-fast slow mutants bench fuzz fuzz-bodies \
+.PHONY: help install install-dev install-tpm demo test check static site lint prose docs format types mypy pyright imports traced reaching tests coverage drift installation browsers packages demonstrations properties image image-check image-sbom cluster test-fast slow mutants bench fuzz fuzz-bodies \
         lock openapi generated page screenshots dist clean distclean
 
 help: ## list the targets
@@ -133,7 +133,11 @@ demo: install $(MODEL_STAMP) ## two owners and a confidential service on simulat
 # --- checking -----------------------------------------------------------------------------------------------------------
 
 test: check ## everything that must hold before a change is merged
-check: lint prose docs types imports tests coverage drift ## the same
+check: static tests coverage ## the same
+
+# What runs no test. Each of them has one thread.
+static: $(DEV_STAMP) $(PAGE_STAMP) $(PROSE_STAMP) $(DOCS_STAMP)
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target mypy pyright lint prose docs imports drift
 
 lint: $(DEV_STAMP) $(PAGE_STAMP)
 	$(BIN)/ruff check $(CODE)
@@ -141,12 +145,14 @@ lint: $(DEV_STAMP) $(PAGE_STAMP)
 	cd page && node_modules/.bin/eslint --max-warnings 0 .
 	cd page && node_modules/.bin/prettier --check --log-level warn .
 
-prose: $(PROSE_STAMP) $(RUN_STAMP) ## check the style of the documentation and of the help texts (docs/style.md)
+# The pages that prose and docs read.
+site: $(RUN_STAMP)
 	$(BIN)/python -m documentation.site
+
+prose: $(PROSE_STAMP) site ## check the style of the documentation and of the help texts (docs/style.md)
 	prose/node_modules/.bin/textlint --config prose/.textlintrc.json --rulesdir prose/rules --ignore-path prose/.textlintignore -f unix $(PROSE)
 
-docs: $(RUN_STAMP) $(DOCS_STAMP) ## build the documentation site into build/site; a warning or a broken link fails
-	$(BIN)/python -m documentation.site
+docs: $(DOCS_STAMP) site ## build the documentation site into build/site; a warning or a broken link fails
 	NO_MKDOCS_2_WARNING=1 .venv/docs/bin/mkdocs build --strict --quiet
 
 format: $(DEV_STAMP) $(PAGE_STAMP) ## rewrite the code in the one format
@@ -155,7 +161,6 @@ format: $(DEV_STAMP) $(PAGE_STAMP) ## rewrite the code in the one format
 	cd page && node_modules/.bin/eslint --fix .
 	cd page && node_modules/.bin/prettier --write --log-level warn .
 
-# Each of the two has one thread.
 types: $(DEV_STAMP)
 	@$(MAKE) --no-print-directory --jobs=2 mypy pyright
 

@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
 from distribution.image_sbom import write_image_sbom
@@ -75,6 +73,9 @@ def install(root: Path, name: str, version: str) -> None:
 def bill_of(image: Path, service: Path, tmp_path: Path, name: str = "bill.json") -> dict[str, object]:
     write_image_sbom(image, tmp_path / name, bills=[service])
     text = (tmp_path / name).read_text(encoding="utf-8")
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator  # takes seconds, which all other tests would wait for
+
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
     found: dict[str, object] = json.loads(text)
     return found
