@@ -61,7 +61,7 @@ def _run(command: str, *arguments: list[str], module: str, packages: tuple[str, 
         code: int = main(*arguments)
         return code
     finally:
-        gc.freeze()  # Python would search all objects for garbage before it ends, for a third of a short command's time.
+        gc.freeze()  # or Python searches all objects for garbage before it ends, a fifth of a short command's time
 
 
 def _is_ours(package: str) -> bool:
