@@ -44,6 +44,9 @@ UNTRACED := tests/evidence/eventlog/test_tpm_replay_mutations.py tests/policy/te
 TRACED := $(filter-out $(UNTRACED),$(shell find tests/endorsements tests/evidence tests/policy -name 'test_*.py' 2>/dev/null)) \
           $(wildcard tests/test_appraisal*.py tests/test_limits.py tests/test_verification*.py tests/kms/test_decide.py tests/channel/test_bhttp.py)
 
+# A file's services are started in one process, and not again in each that gets some of its tests.
+BY_FILE := --dist loadfile
+
 # What is mutated. The traced run says which tests reach a line, and how long each takes.
 MUTATED := $(CORE),attest/channel/messages.py
 COMMA := ,
@@ -189,7 +192,7 @@ reaching: $(DEV_STAMP)
 
 tests: traced reaching $(PAGE_STAMP) $(PROSE_STAMP)
 	@echo 'pytest: everything else'
-	@$(BIN)/python -m pytest -n $(JOBS) $(TRACED:%=--ignore=%) $(REACHING:%=--ignore=%)
+	@$(BIN)/python -m pytest -n $(JOBS) $(BY_FILE) $(TRACED:%=--ignore=%) $(REACHING:%=--ignore=%)
 
 coverage: tests
 	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
@@ -210,13 +213,13 @@ installation: $(DEV_STAMP) ## install wheel and source archive into empty enviro
 	$(BIN)/python -m pytest -n $(JOBS) -m registry tests/packaging
 
 browsers: $(DEV_STAMP) $(PAGE_STAMP) ## the page and its verifier in Firefox and WebKit
-	$(BIN)/python -m pytest -n $(JOBS) -m apart tests/page
+	$(BIN)/python -m pytest -n $(JOBS) $(BY_FILE) -m apart tests/page
 
 packages: $(DEV_STAMP) ## what the wheels, the source archives and the bills of materials hold, and what runs from a wheel alone
-	$(BIN)/python -m pytest -n $(JOBS) -m apart tests/packaging
+	$(BIN)/python -m pytest -n $(JOBS) $(BY_FILE) -m apart tests/packaging
 
 demonstrations: $(DEV_STAMP) $(PAGE_STAMP) ## the demonstration as its pages show it, from `make demo` to its end
-	$(BIN)/python -m pytest -n $(JOBS) -m apart tests/rag_demo
+	$(BIN)/python -m pytest -n $(JOBS) $(BY_FILE) -m apart tests/rag_demo
 
 properties: $(DEV_STAMP) ## the property tests, with a hundred examples each
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-more} $(BIN)/python -m pytest -n $(JOBS) -m 'hypothesis and not slow'
