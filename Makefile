@@ -179,9 +179,10 @@ imports: $(DEV_STAMP) $(PAGE_STAMP)
 	$(BIN)/lint-imports
 	cd page && node tools/imports.mjs
 
+# With a hundred examples of each property, as the coverage was reached.
 traced: $(DEV_STAMP)
 	@echo 'pytest: what covers the core, traced'
-	@$(BIN)/python -m pytest -n $(JOBS) $(TRACING) \
+	@HYPOTHESIS_PROFILE=more $(BIN)/python -m pytest -n $(JOBS) $(TRACING) \
 	    -p tests.mutants.durations --durations-file $(TRACES)/core.json $(TRACED)
 	@cp .coverage $(TRACES)/core.coverage
 
