@@ -44,9 +44,14 @@ UNTRACED := tests/evidence/eventlog/test_tpm_replay_mutations.py tests/policy/te
 TRACED := $(filter-out $(UNTRACED),$(shell find tests/endorsements tests/evidence tests/policy -name 'test_*.py' 2>/dev/null)) \
           $(wildcard tests/test_appraisal*.py tests/test_limits.py tests/test_verification*.py tests/kms/test_decide.py tests/channel/test_bhttp.py)
 
+# A file's services are started in one process, and not again in each that gets some of its tests.
+BY_FILE := --dist loadfile
+
 # What is mutated. The traced run says which tests reach a line, and how long each takes.
 MUTATED := $(CORE),attest/channel/messages.py
 COMMA := ,
+# The packages that hold the core: the simulator would be traced half of the time, for nothing.
+TRACING := --cov=attest --cov=kms --cov-branch --cov-report= --cov-context=test
 MUTATED_FILES := $(sort $(shell find $(patsubst %/*,%,$(subst $(COMMA), ,$(MUTATED))) -name '*.py' 2>/dev/null))
 TRACES := .mutants/traced
 
@@ -60,7 +65,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # pyright would otherwise ask a registry whether it is the newest.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help install install-dev install-tpm demo test check lint prose docs format types mypy pyright imports traced reaching tests coverage drift installation image image-check image-sbom cluster test-fast slow mutants bench fuzz fuzz-bodies \
+.PHONY: help install install-dev install-tpm demo test check static site lint prose docs format types mypy pyright imports traced reaching tests coverage drift installation browsers packages demonstrations properties image image-check image-sbom cluster test-fast slow mutants bench fuzz fuzz-bodies \
         lock openapi generated page screenshots dist clean distclean
 
 help: ## list the targets
@@ -133,7 +138,11 @@ demo: install $(MODEL_STAMP) ## two owners and a confidential service on simulat
 # --- checking -----------------------------------------------------------------------------------------------------------
 
 test: check ## everything that must hold before a change is merged
-check: lint prose docs types imports tests coverage drift ## the same
+check: static tests coverage ## the same
+
+# What runs no test. Each of them has one thread.
+static: $(DEV_STAMP) $(PAGE_STAMP) $(PROSE_STAMP) $(DOCS_STAMP)
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target mypy pyright lint prose docs imports drift
 
 lint: $(DEV_STAMP) $(PAGE_STAMP)
 	$(BIN)/ruff check $(CODE)
@@ -141,12 +150,14 @@ lint: $(DEV_STAMP) $(PAGE_STAMP)
 	cd page && node_modules/.bin/eslint --max-warnings 0 .
 	cd page && node_modules/.bin/prettier --check --log-level warn .
 
-prose: $(PROSE_STAMP) $(RUN_STAMP) ## check the style of the documentation and of the help texts (docs/style.md)
+# The pages that prose and docs read.
+site: $(RUN_STAMP)
 	$(BIN)/python -m documentation.site
+
+prose: $(PROSE_STAMP) site ## check the style of the documentation and of the help texts (docs/style.md)
 	prose/node_modules/.bin/textlint --config prose/.textlintrc.json --rulesdir prose/rules --ignore-path prose/.textlintignore -f unix $(PROSE)
 
-docs: $(RUN_STAMP) $(DOCS_STAMP) ## build the documentation site into build/site; a warning or a broken link fails
-	$(BIN)/python -m documentation.site
+docs: $(DOCS_STAMP) site ## build the documentation site into build/site; a warning or a broken link fails
 	NO_MKDOCS_2_WARNING=1 .venv/docs/bin/mkdocs build --strict --quiet
 
 format: $(DEV_STAMP) $(PAGE_STAMP) ## rewrite the code in the one format
@@ -155,7 +166,6 @@ format: $(DEV_STAMP) $(PAGE_STAMP) ## rewrite the code in the one format
 	cd page && node_modules/.bin/eslint --fix .
 	cd page && node_modules/.bin/prettier --write --log-level warn .
 
-# Each of the two has one thread.
 types: $(DEV_STAMP)
 	@$(MAKE) --no-print-directory --jobs=2 mypy pyright
 
@@ -169,20 +179,21 @@ imports: $(DEV_STAMP) $(PAGE_STAMP)
 	$(BIN)/lint-imports
 	cd page && node tools/imports.mjs
 
+# With a hundred examples of each property, as the coverage was reached.
 traced: $(DEV_STAMP)
 	@echo 'pytest: what covers the core, traced'
-	@$(BIN)/python -m pytest -n $(JOBS) --cov --cov-branch --cov-report= --cov-context=test \
+	@HYPOTHESIS_PROFILE=more $(BIN)/python -m pytest -n $(JOBS) $(TRACING) \
 	    -p tests.mutants.durations --durations-file $(TRACES)/core.json $(TRACED)
 	@cp .coverage $(TRACES)/core.coverage
 
 reaching: $(DEV_STAMP)
 	@echo 'pytest: what reaches the core, traced'
-	@COVERAGE_FILE=$(TRACES)/reaching.coverage $(BIN)/python -m pytest -n $(JOBS) --cov --cov-branch --cov-report= --cov-context=test \
+	@COVERAGE_FILE=$(TRACES)/reaching.coverage $(BIN)/python -m pytest -n $(JOBS) $(TRACING) \
 	    -p tests.mutants.durations --durations-file $(TRACES)/reaching.json $(REACHING)
 
 tests: traced reaching $(PAGE_STAMP) $(PROSE_STAMP)
 	@echo 'pytest: everything else'
-	@$(BIN)/python -m pytest -n $(JOBS) $(TRACED:%=--ignore=%) $(REACHING:%=--ignore=%)
+	@$(BIN)/python -m pytest -n $(JOBS) $(BY_FILE) $(TRACED:%=--ignore=%) $(REACHING:%=--ignore=%)
 
 coverage: tests
 	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
@@ -202,6 +213,18 @@ drift: $(DEV_STAMP) $(PAGE_STAMP)
 installation: $(DEV_STAMP) ## install wheel and source archive into empty environments, on each Python that is here
 	$(BIN)/python -m pytest -n $(JOBS) -m registry tests/packaging
 
+browsers: $(DEV_STAMP) $(PAGE_STAMP) ## the page and its verifier in Firefox and WebKit
+	$(BIN)/python -m pytest -n $(JOBS) $(BY_FILE) -m apart tests/page
+
+packages: $(DEV_STAMP) ## what the wheels, the source archives and the bills of materials hold, and what runs from a wheel alone
+	$(BIN)/python -m pytest -n $(JOBS) $(BY_FILE) -m apart tests/packaging
+
+demonstrations: $(DEV_STAMP) $(PAGE_STAMP) ## the demonstration as its pages show it, from `make demo` to its end
+	$(BIN)/python -m pytest -n $(JOBS) $(BY_FILE) -m apart tests/rag_demo
+
+properties: $(DEV_STAMP) ## the property tests, with a hundred examples each
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-more} $(BIN)/python -m pytest -n $(JOBS) -m 'hypothesis and not slow'
+
 image: ## build the container image with buildah: TAG=localhost/kms:latest VARIANTS='s3 tpm'
 	deploy/image/build $(TAG) $(VARIANTS)
 
@@ -216,7 +239,7 @@ test-fast: $(DEV_STAMP) ## the tests alone, stopping at the first failure
 	$(BIN)/python -m pytest -n $(JOBS) -x -q
 
 slow: $(DEV_STAMP) ## every bit flipped, every length, long property runs
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-search} $(BIN)/python -m pytest -n $(JOBS) -m slow --timeout=1800
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-search} $(BIN)/python -m pytest -n $(JOBS) -m 'slow or hypothesis' --timeout=1800
 
 # Core and tests as they were traced: after a change of either, its lines are others.
 $(TRACES)/core.json: $(MUTATED_FILES) $(TRACED) $(DEV_STAMP)

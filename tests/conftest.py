@@ -1,5 +1,6 @@
 """What every test shares: where recorded evidence lies, which sockets are open, how hard hypothesis looks."""
 
+import gc
 import logging
 import os
 from collections.abc import Generator
@@ -11,13 +12,18 @@ from hypothesis import HealthCheck, settings
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 # Examples are derandomised: a change is judged by the same inputs on each run, and a failure can be repeated by
-# anybody. Looking for new inputs is the work of `make slow` (profile `search`) and `make fuzz`.
-settings.register_profile("default", deadline=None, derandomize=True, max_examples=100)
+# anybody. `make test` tries some, `make properties` more. Looking for new inputs is the work of `make slow` (profile
+# `search`) and `make fuzz`.
+_ON_A_BUSY_MACHINE = [HealthCheck.too_slow]
+settings.register_profile("default", deadline=None, derandomize=True, max_examples=30)
 settings.register_profile(
-    "ci", deadline=None, derandomize=True, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
+    "ci", deadline=None, derandomize=True, max_examples=30, suppress_health_check=_ON_A_BUSY_MACHINE
 )
 settings.register_profile(
-    "search", deadline=None, max_examples=2000, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+    "more", deadline=None, derandomize=True, max_examples=100, suppress_health_check=_ON_A_BUSY_MACHINE
+)
+settings.register_profile(
+    "search", deadline=None, max_examples=2000, print_blob=True, suppress_health_check=_ON_A_BUSY_MACHINE
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
@@ -42,6 +48,18 @@ def vectors_dir() -> Path:
     if os.environ.get("ATTEST_REQUIRE_VECTORS") == "1":
         pytest.fail("ATTEST_REQUIRE_VECTORS=1, but ATTEST_VECTORS names no folder of recorded evidence")
     pytest.skip("no recorded evidence here; set ATTEST_VECTORS to its folder")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the garbage collector away from what is collected, which stays to the end: a third of the time of it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -9,7 +9,7 @@ from tests.page.browser import browser_is_there
 @pytest.mark.loopback
 def test_the_benchmarks_of_the_page_print_lines_with_their_bars() -> None:
     if not browser_is_there():
-        pytest.skip("no Chromium here; on Debian: apt-get install chromium")
+        pytest.skip("no Chromium here; on Debian: apt-get install chromium-headless-shell")
     figures = (
         (verify_time(rounds=1), "page-verify-ms", 50),
         (bundle_size(), "bundle-gzip-kb", 60),

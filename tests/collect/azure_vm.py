@@ -64,7 +64,7 @@ class Backend(Protocol):
 class SoftwareTpm:
     """Keeps what it is given, and quotes truly, unless a test says otherwise."""
 
-    key: rsa.RSAPrivateKey = field(default_factory=lambda: tpm_key("collected", "AK"))
+    key: rsa.RSAPrivateKey = field(default_factory=lambda: tpm_key("VM 0", "AK"))
     nv: dict[int, NvIndex] = field(default_factory=dict)
     keys: dict[int, rsa.RSAPrivateKey] = field(default_factory=dict)
     pcrs: list[bytes] = field(default_factory=lambda: list(replayed_pcrs(())))
@@ -150,7 +150,7 @@ class SoftwareTpm:
     def swap_ak(self, *, there: bool) -> None:
         self.keys.pop(AK_HANDLE)
         if there:
-            self.keys[AK_HANDLE] = tpm_key("another", "AK")
+            self.keys[AK_HANDLE] = tpm_key("VM 1", "AK")
 
     def extend(self, index: int, digest: bytes = MORE) -> None:
         self.pcrs[index] = sha256(self.pcrs[index] + digest).digest()
@@ -223,7 +223,7 @@ class AzureMachine:
 
     def report(self, user_data: bytes = bytes(64)) -> bytes:
         """What the paravisor says of this TPM."""
-        ek = tpm_key("collected", "EK").public_key()
+        ek = tpm_key("VM 0", "EK").public_key()
         if self.report_bytes == HCL_BYTES:
             return self.host.hcl_report(self.tpm.ak, ek, user_data=user_data)
         return self.host.hcl_template(self.tpm.ak, None, user_data=user_data).to_bytes(size=self.report_bytes)

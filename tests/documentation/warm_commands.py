@@ -4,6 +4,7 @@ One interpreter has imported both. For each command it forks; the child gets the
 the shell, and runs the entry point. The shell calls `client.py` with the words of the command.
 """
 
+import gc
 import json
 import os
 import signal
@@ -18,7 +19,14 @@ from pathlib import Path
 from typing import NoReturn
 
 CLIENT = Path(__file__).with_name("warm_client.py")
-_IMPORTED = ("attest.cli.main", "attest.sealed", "attest_simulator.machines", "kms.cli.main", "kms.server")
+_IMPORTED = (
+    "attest.cli.main",
+    "attest.sealed",
+    "attest_simulator.machines",
+    "kms.cli.main",
+    "kms.server",
+    "alembic.command",
+)
 _MAX_REQUEST_BYTES = 256 << 10
 
 
@@ -46,6 +54,8 @@ def serve(descriptor: int) -> NoReturn:
     """Fork for each connection."""
     for name in _IMPORTED:
         import_module(name)
+    gc.collect()
+    gc.freeze()  # or a collection in a child would copy all of it
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     listener = socket.socket(fileno=descriptor)

@@ -1,15 +1,17 @@
-from collections.abc import Callable, Generator, Iterator
+import tempfile
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import Connection, event, inspect
 
 from kms.store import bootstrap
 from tests.kms.leaks import found_in_files, found_in_texts, secrets_below
 from tests.kms.postgres import Server, running_server
-from tests.kms.support import MATERIAL, Harness
+from tests.kms.replayed import Replayed
+from tests.kms.support import MATERIAL, FakeClock, Harness, Initialised, settings_for, write_endorsements
 
+INITIALISED = "initialised"
+"""The database that services on PostgreSQL are copied from."""
 SEARCHED_ITSELF = "test_leaks.py"
 """It writes keys where they must not stand, to see them found."""
 
@@ -33,43 +35,31 @@ def migrated_once() -> Iterator[None]:
         yield
 
 
-class Replayed:
-    """An upgrade that remembers what it did to an empty database."""
-
-    def __init__(self, upgrade: Callable[[Connection], None]) -> None:
-        self._upgrade = upgrade
-        self._done: dict[str, list[tuple[str, Any]]] = {}
-
-    def __call__(self, connection: Connection) -> None:
-        kind = connection.dialect.name
-        if inspect(connection).get_table_names():
-            self._upgrade(connection)
-        elif kind in self._done:
-            for statement, parameters in self._done[kind]:
-                connection.exec_driver_sql(statement, parameters)
-        else:
-            statements: list[tuple[str, Any]] = []
-
-            def remember(_c: object, _u: object, statement: str, parameters: object, *_: object) -> None:
-                if not statement.lstrip().startswith(("SELECT", "PRAGMA")):
-                    statements.append((statement, parameters))
-
-            event.listen(connection, "before_cursor_execute", remember)
-            self._upgrade(connection)
-            event.remove(connection, "before_cursor_execute", remember)
-            self._done[kind] = statements
-
-
 @pytest.fixture
 def kind() -> str:
     """Which database `harness` works on; files of tests that are to hold on both override it."""
     return "sqlite"
 
 
+@pytest.fixture(scope="session")
+def initialised_there(postgres: Server) -> tuple[Initialised, str]:
+    """A service that was initialised on PostgreSQL, and the name of its database."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, url = Path(name), postgres.fresh(INITIALISED)
+        return Initialised.make(folder, settings_for(folder, database=url)), INITIALISED
+
+
 @pytest.fixture
 def harness(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Harness]:
-    changes = {} if kind == "sqlite" else {"database": request.getfixturevalue("postgres").fresh()}
-    made = Harness.make(tmp_path, **changes)
+    if kind == "sqlite":
+        made = Harness.make(tmp_path)
+    else:
+        server: Server = request.getfixturevalue("postgres")
+        service, database = request.getfixturevalue("initialised_there")
+        clock = FakeClock()
+        write_endorsements(tmp_path, at=clock.at)
+        settings = settings_for(tmp_path, database=server.copied(database))
+        made = Harness.open(settings, folder=tmp_path, clock=clock, random=service.copy_into(tmp_path))
     yield made
     made.close()
 

@@ -3,9 +3,11 @@
 import itertools
 import re
 import sqlite3
+import tempfile
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from hashlib import sha256, shake_256
 from pathlib import Path
 
@@ -95,12 +97,15 @@ class FakeClock:
 class FakeRandom:
     """Bytes that differ on every call and are the same on every run."""
 
-    def __init__(self, seed: str = "random") -> None:
+    def __init__(self, seed: str = "random", *, calls: int = 0) -> None:
         self._seed = seed
-        self._calls = itertools.count()
+        self._numbers = itertools.count(calls)
+        self.calls = calls
 
     def __call__(self, size: int) -> bytes:
-        return shake_256(f"{self._seed} {next(self._calls)}".encode()).digest(size)
+        number = next(self._numbers)
+        self.calls = number + 1
+        return shake_256(f"{self._seed} {number}".encode()).digest(size)
 
 
 def settings_for(folder: Path, **changes: object) -> Settings:
@@ -131,6 +136,44 @@ def write_intel_collateral(folder: Path, platform: SimulatedPlatform = TD.platfo
     (directory / f"{platform.sgx.fmspc.hex()}.json").write_bytes(platform.collateral("tdx", at=at).to_json())
 
 
+@dataclass(frozen=True)
+class Initialised:
+    """What the initialisation of a service wrote, to be copied by the tests that are about what comes after it.
+
+    Attributes:
+        files: those with a database of SQLite, or all others, by their path.
+        seed: of the random bytes.
+        calls: how often it asked for some.
+    """
+
+    files: dict[Path, bytes]
+    seed: str
+    calls: int
+
+    @staticmethod
+    def make(folder: Path, settings: Settings, *, seed: str = "random") -> "Initialised":
+        random = FakeRandom(seed)
+        initialise(settings, clock=FakeClock(), random=random)
+        files = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        return Initialised(files=files, seed=seed, calls=random.calls)
+
+    def copy_into(self, folder: Path) -> FakeRandom:
+        """Write the files, which are the service's alone, and return the random bytes that come next."""
+        for path, content in self.files.items():
+            if path.parent != Path():
+                (folder / path.parent).mkdir(mode=0o700, exist_ok=True)
+            (folder / path).touch(mode=0o600, exist_ok=False)
+            (folder / path).write_bytes(content)
+        return FakeRandom(self.seed, calls=self.calls)
+
+
+@cache
+def initialised(seed: str) -> Initialised:
+    """Initialise one service on SQLite with the usual settings."""
+    with tempfile.TemporaryDirectory() as name:
+        return Initialised.make(Path(name), settings_for(Path(name)), seed=seed)
+
+
 @dataclass
 class Harness:
     """One service on a database of its own, with its clock."""
@@ -147,18 +190,26 @@ class Harness:
 
     @staticmethod
     def make(folder: Path, *, seed: str = "random", **changes: object) -> "Harness":
-        clock, random = FakeClock(), FakeRandom(seed)
+        """Initialise a service, or copy one of this seed if the settings are the usual ones."""
+        clock = FakeClock()
         settings = settings_for(folder, **changes)
         write_endorsements(folder, at=clock.at)
-        initialise(settings, clock=clock, random=random)
+        random = FakeRandom(seed)
+        if changes:
+            initialise(settings, clock=clock, random=random)
+        else:
+            random = initialised(seed).copy_into(folder)
+        return Harness.open(settings, folder=folder, clock=clock, random=random)
+
+    @staticmethod
+    def open(settings: Settings, *, folder: Path, clock: FakeClock, random: FakeRandom) -> "Harness":
         services = open_services(settings, clock=clock, random=random)
         return Harness(folder=folder, settings=settings, services=services, clock=clock, random=random)
 
     def reopened(self, **changes: object) -> "Harness":
         """The same database opened once more, perhaps with other settings."""
         settings = settings_for(self.folder, **({"database": self.settings.database} | changes))
-        services = open_services(settings, clock=self.clock, random=self.random)
-        return Harness(folder=self.folder, settings=settings, services=services, clock=self.clock, random=self.random)
+        return Harness.open(settings, folder=self.folder, clock=self.clock, random=self.random)
 
     @property
     def audience(self) -> str:

@@ -400,8 +400,11 @@ def ask(admin: AdminClient, route: tuple[str, str], row: Row, who: Who, tenant: 
     harness = admin.harness
     row.before(harness, tenant)
     with harness.services.store.reading() as tx:
-        last = max(grant.number for grant in tx.grants.all())
-        last = tx.break_glass.count() if route[1].startswith("/v1/break-glass/") else last
+        last = 0
+        if route[1].startswith("/v1/break-glass/"):
+            last = tx.break_glass.count()
+        elif "{number}" in route[1]:
+            last = max(grant.number for grant in tx.grants.all())
         proposals = route[1].startswith("/v1/proposals/")
         digest = tx.proposals.digests()[-1] if proposals else tx.policies.digests()[0].hex()
     path = route[1].format(tenant=tenant, key_id="model", digest=digest, number=last)

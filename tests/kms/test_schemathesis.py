@@ -27,7 +27,9 @@ from tests.kms.support import Harness
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 DOCUMENT: dict[str, Any] = json.loads((DOCS / "openapi.json").read_text(encoding="utf-8"))
 ADMIN: dict[str, Any] = json.loads((DOCS / "openapi-admin.json").read_text(encoding="utf-8"))
-EXAMPLES = 20
+EXAMPLES = settings().max_examples // 5
+MANY = 20
+pytestmark = pytest.mark.hypothesis
 
 
 def operations(document: dict[str, Any]) -> list[tuple[str, str]]:
@@ -42,7 +44,9 @@ def harness(tmp_path: Path) -> Iterator[Harness]:
     made.close()
 
 
-def explore(document: dict[str, Any], path: str, method: str, *, app: object, headers: dict[str, str]) -> set[int]:
+def explore(
+    document: dict[str, Any], path: str, method: str, *, app: object, headers: dict[str, str], examples: int = EXAMPLES
+) -> set[int]:
     """Ask for one operation in many ways and return the statuses that were seen."""
     schema = schemathesis.openapi.from_dict(document)
     schema.app = app
@@ -53,7 +57,7 @@ def explore(document: dict[str, Any], path: str, method: str, *, app: object, he
     seen: set[int] = set()
 
     @given(case=st.one_of(*ways))
-    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
     def ask(case: schemathesis.Case[Any]) -> None:
         answer = case.call(headers=headers)
         case.validate_response(answer, excluded_checks=[positive_data_acceptance])
@@ -99,5 +103,6 @@ def test_every_operation_of_administration_does_too_for_who_may_all_and_for_nobo
 def test_an_answer_that_the_document_leaves_out_is_found(harness: Harness) -> None:
     document = deepcopy(DOCUMENT)
     del document["paths"]["/v1/challenges"]["post"]["responses"]["422"]
+    app = create_app(harness.settings, harness.services)
     with pytest.raises(FailureGroup, match="Undocumented status code"):
-        explore(document, "/v1/challenges", "post", app=create_app(harness.settings, harness.services), headers={})
+        explore(document, "/v1/challenges", "post", app=app, headers={}, examples=MANY)

@@ -3,7 +3,7 @@
 import sqlite3
 import threading
 from contextlib import closing
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from kms.store import (
 from kms.store.schema import REVISIONS, metadata
 from kms.store.sqlite import open_engine
 from kms.store.timeouts import WRITING
+from tests.kms.replayed import Replayed
 from tests.kms.stores import establish, make_store, opened_store
 from tests.kms.support import AT, FakeClock, FakeRandom, Harness, Workload, settings_for
 
@@ -207,7 +208,12 @@ def test_a_database_that_needs_migration_is_refused_until_it_is_migrated(
     assert "kms migrate" in (caught.value.hint or "")
 
 
-def to_revision(connection: Connection, revision: str) -> None:
+@cache
+def to_revision(revision: str) -> Replayed:
+    return Replayed(partial(migrated, revision=revision))
+
+
+def migrated(connection: Connection, *, revision: str) -> None:
     config = Config()
     config.set_main_option("script_location", "kms.store:migrations")
     config.set_main_option("path_separator", "os")
@@ -224,7 +230,7 @@ def at_revision(place: str, revision: str) -> Engine:
     else:
         engine = postgres.open_engine(found, Access())
     with engine.connect().execution_options(**{WRITING: True}) as connection, connection.begin():
-        to_revision(connection, revision)
+        to_revision(revision)(connection)
     return engine
 
 

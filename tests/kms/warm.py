@@ -1,15 +1,18 @@
 """Processes that run `kms` without the second and more that each would need to import it.
 
-One interpreter per test process has imported what `kms serve` always imports, and nothing else: it has one thread and
-has opened no file, no database and no socket but the one it is asked through. For each start it forks; the child gets
-standard output and error, the environment, the working directory and the arguments of a process just started, a
-session of its own, and runs `kms.cli.main` to its end as one would. Its identifier and its exit code are the system's.
+One interpreter per test process has imported what `kms serve` always imports and what `kms init` does, and nothing
+else: it has one thread and has opened no file, no database and no socket but the one it is asked through. What it
+imported is frozen: a garbage collector that looked through it would copy it into each child. For each start it forks;
+the child gets standard output and error, the environment, the working directory and the arguments of a process just
+started, a session of its own, and runs `kms.cli.main` to its end as one would. Its identifier and its exit code are
+the system's.
 
 For tests in which a service has to be a process. Where the start itself is looked at, start one cold.
 """
 
 import atexit
 import contextlib
+import gc
 import json
 import os
 import random
@@ -156,10 +159,14 @@ def serve(control: int) -> NoReturn:
 
     Whoever comes out of the loop is a child, so that it ends as an interpreter does that ran `kms` alone.
     """
+    import alembic.command  # noqa: F401  `kms init` makes the schema by it
+
     import kms.cli.main
     import kms.server
 
     assert threading.active_count() == 1
+    gc.collect()
+    gc.freeze()
     _Forks(control).run()
     kms.cli.main.main()
 

@@ -16,6 +16,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+pytestmark = pytest.mark.apart
+
 ROOT = Path(__file__).resolve().parents[2]
 PROJECTS = {"attest-kms": ROOT, "attest-simulator": ROOT / "simulator"}
 ATTEST = "from attest.cli.main import main; raise SystemExit(main())"

@@ -11,6 +11,8 @@ import pytest
 from tests.policy.skr_documents import equals, skr
 from tests.results import services, tokens
 
+pytestmark = pytest.mark.apart
+
 ROOT = Path(__file__).resolve().parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 TOKENS_HINT = "hint: pip install 'attest-kms[tokens]'"

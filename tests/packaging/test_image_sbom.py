@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
 from distribution.image_sbom import write_image_sbom
 from distribution.sbom import write_sbom
+
+pytestmark = pytest.mark.apart
 
 ROOT = Path(__file__).resolve().parents[2]
 STATUS = """Package: libc6
@@ -73,6 +73,9 @@ def install(root: Path, name: str, version: str) -> None:
 def bill_of(image: Path, service: Path, tmp_path: Path, name: str = "bill.json") -> dict[str, object]:
     write_image_sbom(image, tmp_path / name, bills=[service])
     text = (tmp_path / name).read_text(encoding="utf-8")
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator  # takes seconds, which all other tests would wait for
+
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
     found: dict[str, object] = json.loads(text)
     return found

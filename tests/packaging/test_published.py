@@ -23,6 +23,8 @@ from tests.documentation.blocks import blocks_run_by
 from tests.documentation.shell import run_script
 from tests.test_house import locked, tracked_files
 
+pytestmark = pytest.mark.apart
+
 ROOT = Path(__file__).resolve().parents[2]
 EPOCH = 1_780_000_000
 DATE = "2026-05-28"

@@ -19,7 +19,8 @@ from tests.page.threaded import BrowserThread
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BUNDLE = REPOSITORY / "attest" / "page" / "bundle"
-CHROMIUM = "/usr/bin/chromium"
+CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") or "/usr/bin/chromium"
+"""The shell without windows, where there is one: the same engine, and a page takes a third of the time."""
 
 _TYPES = {".js": "text/javascript", ".html": "text/html", ".css": "text/css"}
 _TEST_PAGE = b"<!doctype html><meta charset=utf-8><title>verifier</title>"

@@ -27,7 +27,7 @@ def in_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Verifier]:
             yield other
         return
     if not browser_is_there():
-        pytest.skip("no Chromium here; on Debian: apt-get install chromium")
+        pytest.skip("no Chromium here; on Debian: apt-get install chromium-headless-shell")
     # A fixture of the session is made before the marker of its first test opens the loopback address.
     pytest_socket.enable_socket()
     with verifier() as found:

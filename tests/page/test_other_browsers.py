@@ -30,7 +30,7 @@ from tests.page.test_fixtures import CASES, held, question_of
 from tests.rag_demo.service.support import NAME, machine
 from tests.samples import AT
 
-pytestmark = pytest.mark.loopback
+pytestmark = [pytest.mark.loopback, pytest.mark.apart]
 WARD = "The ward has forty beds. The pharmacy opens at eight."
 REASON = "browsers without ML-KEM"
 _WATCH = b"""

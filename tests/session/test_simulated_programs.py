@@ -43,11 +43,18 @@ def simulate(
     )
 
 
-@pytest.mark.parametrize("gpus", GPUS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "gpus"),
+    [
+        pytest.param(kind, gpus, marks=[] if (index + number) % 2 == 0 else pytest.mark.slow)
+        for index, kind in enumerate(KINDS)
+        for number, gpus in enumerate(GPUS)
+    ],
+)
 def test_an_unchanged_program_gets_its_key_on_each_machine(
     served: ServedProcess, tmp_path: Path, kind: MachineKind, gpus: int
 ) -> None:
+    """Each kind of machine is tried each day, with GPUs or without; every combination by ``make slow``."""
     program = (sys.executable, "-c", PROGRAM, key_for(kind, gpus), MATERIAL[::-1].hex())
     ran = simulate("--kind", kind, "--gpus", gpus, "--", *program, served=served, folder=tmp_path)
     assert (ran.returncode, ran.stdout) == (0, "True\n"), ran.stderr

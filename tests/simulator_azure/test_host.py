@@ -31,6 +31,7 @@ from attest_simulator.azure import (
     SimulatedSnpHost,
     SimulatedTdxHost,
     VmConfiguration,
+    keys,
     runtime_claims,
     tpm_key,
 )
@@ -39,7 +40,7 @@ from attest_simulator.intel import SimulatedPlatform, SimulatedTd
 from attest_simulator.intel.td_report import quote_of_td_report, td_report
 from tests.samples import AT
 
-AK, EK = tpm_key("a test", "AK").public_key(), tpm_key("a test", "EK").public_key()
+AK, EK = tpm_key("VM 0", "AK").public_key(), tpm_key("VM 0", "EK").public_key()
 USER_DATA = bytes(range(100, 164))
 SNP, TDX = SimulatedSnpHost.of(), SimulatedTdxHost.of()
 HOSTS = pytest.mark.parametrize("host", [SNP, TDX], ids=["snp", "tdx"])
@@ -60,6 +61,12 @@ def test_a_key_is_rsa_of_2048_bits_and_the_same_whenever_it_is_made() -> None:
     tpm_key.cache_clear()
     assert tpm_key("a test", "AK").private_numbers() == key.private_numbers()
     assert tpm_key("a test", "EK").public_key() != key.public_key()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("labels", sorted(keys._COUNTERS), ids="-".join)  # noqa: SLF001  the table is what is tested
+def test_the_search_finds_the_counters_of_the_table_again(labels: tuple[str, ...]) -> None:
+    assert keys.search_counters(*labels) == keys._COUNTERS[labels]  # noqa: SLF001
 
 
 # -- the report

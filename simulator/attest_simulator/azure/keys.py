@@ -8,6 +8,7 @@ the verifier separates them by its root (``TrustAnchors.simulation()``).
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import shake_256
 from typing import Final
@@ -20,6 +21,16 @@ KEY_BITS: Final = 2048
 
 _DOMAIN: Final = "attest simulator v1, Azure"
 _PRIME_BYTES: Final = KEY_BITS // 16
+_COUNTERS: Final[Mapping[tuple[str, ...], tuple[int, int]]] = {
+    ("RSA-2048", "UVM", "root"): (198, 1205),
+    ("RSA-2048", "UVM", "issuer"): (500, 296),
+    ("RSA-2048", "UVM", "signer"): (657, 369),
+    ("RSA-2048 vTPM", "VM 0", "AK"): (1037, 494),
+    ("RSA-2048 vTPM", "VM 0", "EK"): (117, 323),
+    ("RSA-2048 vTPM", "VM 1", "AK"): (147, 190),
+    ("RSA-2048 vTPM", "VM 1", "EK"): (522, 507),
+}
+"""Counters of the primes p and q of the keys that most simulations use; others are searched for."""
 
 
 def derived_bytes(size: int, *labels: str) -> bytes:
@@ -39,8 +50,8 @@ def derived_uuid(*labels: str) -> str:
 
 @lru_cache(maxsize=64)
 def tpm_key(*labels: str) -> rsa.RSAPrivateKey:
-    """Return the RSA key of 2,048 bits for these public texts; generating it takes a quarter of a second."""
-    p, q = (_prime(f"RSA-{KEY_BITS} vTPM", *labels, half) for half in "pq")
+    """Return the RSA key of 2,048 bits for these public texts; a quarter of a second if it is not in the table."""
+    p, q = _primes(f"RSA-{KEY_BITS} vTPM", *labels)
     private = pow(PUBLIC_EXPONENT, -1, (p - 1) * (q - 1))
     return rsa.RSAPrivateNumbers(
         p=p,
@@ -56,10 +67,20 @@ def tpm_key(*labels: str) -> rsa.RSAPrivateKey:
 @lru_cache(maxsize=8)
 def rsa_key(*labels: str) -> SimulatedRsaKey:
     """Return such a key, which signs with RSASSA-PSS and SHA-384, deterministically."""
-    p, q = (_prime(f"RSA-{KEY_BITS}", *labels, half) for half in "pq")
+    p, q = _primes(f"RSA-{KEY_BITS}", *labels)
     return SimulatedRsaKey(label=" ".join(labels), p=p, q=q)
 
 
-def _prime(*labels: str) -> int:
-    label = "\0".join(labels)
-    return expand_prime_candidate(label, find_prime_counter(label, size=_PRIME_BYTES), size=_PRIME_BYTES)
+def _primes(*labels: str) -> tuple[int, int]:
+    names = ["\0".join((*labels, half)) for half in "pq"]
+    counters = _COUNTERS.get(labels) or search_counters(*labels)
+    p, q = (
+        expand_prime_candidate(name, counter, size=_PRIME_BYTES) for name, counter in zip(names, counters, strict=True)
+    )
+    return p, q
+
+
+def search_counters(*labels: str) -> tuple[int, int]:
+    """Return the counters of both primes of these labels."""
+    p, q = (find_prime_counter("\0".join((*labels, half)), size=_PRIME_BYTES) for half in "pq")
+    return p, q

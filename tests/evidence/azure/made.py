@@ -36,7 +36,7 @@ PLATFORM = SimulatedPlatform.of()
 
 def key(name: str = "AK") -> rsa.RSAPrivateKey:
     """Return the key of this name, the same in each run."""
-    return tpm_key("test", name)
+    return tpm_key("VM 0", name)
 
 
 def jwk(private: rsa.RSAPrivateKey, kid: str = "HCLAkPub") -> dict[str, Any]:

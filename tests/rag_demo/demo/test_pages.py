@@ -21,7 +21,7 @@ from tests.documentation.blocks import Block, blocks_run_by, command_lines
 from tests.documentation.shell import run_script, shell_environment
 from tests.rag_demo.documents.samples import pdf
 
-pytestmark = [pytest.mark.loopback, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.loopback, pytest.mark.timeout(300), pytest.mark.apart]
 BLOCKS = [(page.name, block) for page, block in blocks_run_by("tests/rag_demo/demo/test_pages.py")]
 MADE = [line for _, block in BLOCKS for line in command_lines(block) if line.startswith("make ")]
 INSTALLED = 'make() { command make --old-file=.venv/.installed-run --old-file=.venv/.installed-model "$@"; }'

@@ -101,6 +101,7 @@ def test_it_waits_until_it_is_ended_and_then_everything_is_gone(
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.apart
 def test_a_letter_turns_the_machine_red_and_another_takes_it_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
