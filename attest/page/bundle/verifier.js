@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-246MNIPP.js";import"./chunk-ENCGH2N2.js";import"./chunk-G3XGNPMI.js";import"./chunk-4EGT4SS7.js";import"./chunk-XYNVG5EV.js";import"./chunk-RTSRZ7JH.js";import"./chunk-3LD4OKO4.js";import"./chunk-C4DFJ47C.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-OO6PRZGS.js";import"./chunk-2PWEINEI.js";import"./chunk-G3XGNPMI.js";import"./chunk-AWN2YOND.js";import"./chunk-XYNVG5EV.js";import"./chunk-RTSRZ7JH.js";import"./chunk-DLXMUN4R.js";import"./chunk-C4DFJ47C.js";export{r as verifyEvidence};
