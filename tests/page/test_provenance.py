@@ -420,7 +420,8 @@ def test_every_bit_of_what_is_signed_counts_alike(in_browser: Verifier, path: st
     for step in path.split("."):
         value = value[int(step) if step.isdigit() else step]
     data = base64.b64decode(value)
-    bits = [(at, bit) for at in range(len(data)) for bit in range(8)]
+    # A certificate has thousands of bits: one of each byte, by turns.
+    bits = [(at, bit) for at in range(len(data)) for bit in (range(8) if len(data) < 200 else (at % 8,))]
     cases = [case(changed(BUNDLE, path, text64(flipped(data, *one)))) for one in bits]
     found = compare(in_browser, cases)
     assert set(found) <= {"provenance-not-verified", "provenance-malformed"}

@@ -1,1 +1,0 @@
-import{b as s,c as o}from"./chunk-XDSKUKJQ.js";import"./chunk-ATDPYW2D.js";import"./chunk-7FZ6CM4T.js";import"./chunk-4YHWUMLT.js";import"./chunk-Q6SQ3OCV.js";import"./chunk-OE4XUPDR.js";import"./chunk-G3XGNPMI.js";import"./chunk-RTSRZ7JH.js";import"./chunk-DLXMUN4R.js";import"./chunk-C4DFJ47C.js";export{o as propose,s as rows};

@@ -1,1 +1,0 @@
-import{a as r,b as m}from"./chunk-7WDDMDLV.js";import"./chunk-7FZ6CM4T.js";import"./chunk-4YHWUMLT.js";import"./chunk-Q6SQ3OCV.js";import"./chunk-DLXMUN4R.js";import"./chunk-C4DFJ47C.js";export{m as firmwareAges,r as oldFirmware};

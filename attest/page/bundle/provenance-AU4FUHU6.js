@@ -1,0 +1,1 @@
+import{a as r}from"./chunk-RLJZOTLC.js";import"./chunk-TEEJQXRD.js";import"./chunk-HURV4335.js";import"./chunk-N7SWMCKE.js";import"./chunk-UAP76FXK.js";import"./chunk-XYNVG5EV.js";import"./chunk-SBBV3W7R.js";import"./chunk-GBPCBLY2.js";import"./chunk-EV63VHVB.js";export{r as verifyProvenance};
