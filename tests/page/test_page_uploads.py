@@ -194,6 +194,28 @@ def test_a_document_whose_connection_breaks_is_kept_and_sent_again(broken_by: st
     is_stored(visit, "kept.txt")
 
 
+def test_a_document_whose_answer_is_lost_is_sent_again_and_stored_once(visit: Visit) -> None:
+    lost: list[int] = []
+
+    def once(route: Route) -> None:
+        if lost:
+            route.continue_()
+            return
+        # The service takes all of it and stores it; the connection ends before the page has the answer.
+        lost.append(route.fetch().status)
+        route.abort("connectionreset")
+
+    visit.page.route(GATEWAY, once)
+    choose(visit, text_file("once.txt"))
+    expect(row(visit, "once.txt")).to_contain_text("the document is kept here, next try in 1 s")
+    is_stored(visit, "once.txt")
+    assert lost == [200]
+    expect(visit.page.locator(".stock > li")).to_have_count(1)
+    visit.page.reload()
+    visit.is_in("trusted")
+    expect(visit.page.locator(".stock > li")).to_have_count(1)
+
+
 def test_a_document_waits_for_a_service_that_is_silent_or_has_stopped(visit: Visit) -> None:
     visit.page.route(OFFER, lambda route: route.abort("connectionrefused"))
     choose(visit, text_file("kept.txt"))

@@ -4,7 +4,7 @@ import { base64urlText } from "../verifier/bytes";
 import { base64urlBytes } from "../verifier/encoding";
 import { withoutProvenance } from "../policy/kept";
 import { byId, el, put } from "./dom";
-import { policyOf, readPolicy } from "./judge";
+import { policyOf } from "./judge";
 import { say } from "./strings";
 import type { Subject } from "./subject";
 
@@ -56,7 +56,7 @@ export async function offered(use: (name: string, text: string) => void): Promis
   const place = byId("offer");
   try {
     const text = withoutProvenance(await unpacked(packed));
-    const policy = await policyOf(await readPolicy([text]));
+    const policy = await policyOf(text);
     if (policy?.digest !== given.get("sha256")) throw new TypeError("another policy");
     const taken = (): void => {
       place.replaceChildren();
