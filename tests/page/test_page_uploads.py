@@ -2,10 +2,12 @@
 
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 from playwright.sync_api import BrowserContext, Route
 
+from rag_demo.enclave.interfaces import IndexedDocument
 from rag_demo.enclave.service.ingest import Ingest
 from tests.page.site import PagedSite
 from tests.page.test_page_states import GATEWAY, OFFER, STOPPED, state_is
@@ -78,7 +80,16 @@ def test_a_scan_without_text_is_told_what_it_needs(visit: Visit) -> None:
 
 
 def test_a_collection_that_is_full_says_what_to_do(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MemoryStore, "documents", lambda _store, _collection: (None,) * 500)
+    other = IndexedDocument(
+        id="0" * 32,
+        name="a",
+        media_type="text/plain",
+        size=1,
+        pages=1,
+        passages=1,
+        added=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+    monkeypatch.setattr(MemoryStore, "documents", lambda _store, _collection: (other,) * 500)
     choose(visit, text_file("one-more.txt"))
     expect(row(visit, "one-more.txt")).to_contain_text("The service keeps no more documents. Delete one")
 
