@@ -37,6 +37,8 @@ ON_DEMAND = {
     "configfs": "configfs-tsm",
     "roots": "AMD's root keys where no certificate brings them",
     "document": "policies",
+    "reference_documents": "documents of reference values",
+    "provenance": "their provenance",
     "draft": "policies and their drafts",
     "firmware": "the table of firmware floors",
     "view": "what shows a result",

@@ -5,13 +5,8 @@ Sigstore's own library verifies, so this stands beside the pure core. Nothing is
 
 from __future__ import annotations
 
-from attest.provenance.bundle import (
-    MAX_BUNDLE_BYTES,
-    MAX_TRUSTED_ROOT_BYTES,
-    LogEntry,
-    VerifiedProvenance,
-    verify_provenance,
-)
+from attest.provenance.bundle import LogEntry, VerifiedProvenance, verify_provenance
+from attest.provenance.forms import MAX_BUNDLE_BYTES, MAX_TRUSTED_ROOT_BYTES
 from attest.provenance.statement import Provenance, parse_statement
 
 __all__ = [

@@ -6,6 +6,7 @@ time of the log entry, so a signature under an abandoned key does not count.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -17,9 +18,8 @@ from sigstore.verify.policy import Identity, OIDCIssuerV2, VerificationPolicy
 from sigstore_models.bundle.v1 import Bundle as BundleModel
 from sigstore_models.common.v1 import TimeRange
 from sigstore_models.rekor.v1 import TransparencyLogEntry
-from sigstore_models.trustroot.v1 import TrustedRoot as TrustMaterial
 
-from attest.encoding import json_value, rfc3339_text
+from attest.encoding import base64_bytes, rfc3339_text
 from attest.errors import (
     BindingError,
     ConfigurationError,
@@ -29,15 +29,13 @@ from attest.errors import (
     UnsupportedError,
     VerificationError,
 )
+from attest.provenance.forms import ROOT_HINT, malformed, read_bundle, read_trusted_root, reason, root_invalid
 from attest.provenance.statement import STATEMENT_MEDIA_TYPE, Provenance, parse_statement
 
-MAX_BUNDLE_BYTES = 1 << 20
-MAX_TRUSTED_ROOT_BYTES = 1 << 20
-_MAX_VALUES = 20_000
-_MAX_REASON_CHARACTERS = 300
 _OLD_BUNDLE = "application/vnd.dev.sigstore.bundle+json;version=0.1"
 _SUPPORTED = "a bundle of version 0.2 or 0.3, with a DSSE envelope, and the time and the promise of a Rekor v1 log"
-_ROOT_HINT = "give the trusted root that the signer's Sigstore instance publishes (trusted_root.json)"
+_CHECKPOINT = re.compile(r"[^\n]+\n([0-9]+)\n([^\n]+)\n(?:[^\n]+\n)*\n((?:\u2014 [!-~]+ [!-~]+\n)+)")
+"""A note of a log with its size, its root hash and its signatures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,36 +85,35 @@ def verify_provenance(
             got="an empty text",
             hint="name the workflow or the person that signs, and the issuer of its tokens",
         )
-    bundle, logged = _parse_bundle(data)
+    model, logged = _supported(data)
     time = _time_of_log(logged)
     root = _root_at(trusted_root, time)
-    payload = _verify(bundle, root, _Signer(identity=identity, issuer=issuer))
-    _require_checkpoint_size(logged)
+    payload = _verify(model, root, _Signer(identity=identity, issuer=issuer))
+    _require_checkpoint(logged)
     provenance = parse_statement(payload)
     _require_subject(provenance, subject)
     entry = LogEntry(log=logged.log_id.key_id, index=logged.log_index, time=time)
     return VerifiedProvenance(provenance=provenance, identity=identity, issuer=issuer, entry=entry)
 
 
-def _parse_bundle(data: bytes) -> tuple[Bundle, TransparencyLogEntry]:
-    """Read a bundle for the library, which checks its parts, and its one log entry, which the library does not show."""
-    if len(data) > MAX_BUNDLE_BYTES:
-        raise _malformed(f"at most {MAX_BUNDLE_BYTES} bytes", "more")
-    json_value(data, what="the bundle", most=_MAX_VALUES)
-    try:
-        bundle, model = Bundle.from_json(data), BundleModel.from_json(data)
-    except Exception as exc:  # over bytes that it cannot read, the library raises errors of many others
-        raise _malformed("a bundle of Sigstore with one log entry, proof and checkpoint", _reason(exc)) from exc
-    envelope, entry = model.dsse_envelope, model.verification_material.tlog_entries[0]
+def _supported(data: bytes) -> tuple[BundleModel, TransparencyLogEntry]:
+    """Read a bundle of a kind that is verified, and its log entry.
+
+    Timestamps of other authorities are left out: the time that counts is that of the log.
+    """
+    model = read_bundle(data)
+    envelope, material = model.dsse_envelope, model.verification_material
+    entry = material.tlog_entries[0]
     if model.media_type == _OLD_BUNDLE:
         raise _unsupported(model.media_type)
     if envelope is None:
         raise _unsupported("a bundle without a DSSE envelope")
     if len(envelope.signatures) != 1:
-        raise _malformed("an envelope with one signature", f"{len(envelope.signatures)} signatures")
+        raise malformed("an envelope with one signature", f"{len(envelope.signatures)} signatures")
     if (kind := (entry.kind_version.kind, entry.kind_version.version)) != ("dsse", "0.0.1"):
         raise _unsupported(f"a log entry of kind {kind[0][:80]!r} {kind[1][:80]!r}")
-    return bundle, entry
+    bare = material.model_copy(update={"timestamp_verification_data": None})
+    return model.model_copy(update={"verification_material": bare}), entry
 
 
 def _time_of_log(entry: TransparencyLogEntry) -> datetime:
@@ -126,24 +123,21 @@ def _time_of_log(entry: TransparencyLogEntry) -> datetime:
     try:
         return datetime.fromtimestamp(entry.integrated_time, tz=UTC)
     except (ValueError, OverflowError, OSError) as exc:
-        raise _malformed("a time of the log", str(entry.integrated_time)) from exc
+        raise malformed("a time of the log", str(entry.integrated_time)) from exc
 
 
 def _root_at(data: bytes, time: datetime) -> TrustedRoot:
     """Read trust material, and keep what was valid at this time."""
+    material = read_trusted_root(data)
+    kept = {
+        "certificate_authorities": [x for x in material.certificate_authorities if _covers(x.valid_for, time)],
+        "tlogs": [x for x in material.tlogs if _covers(x.public_key.valid_for, time)],
+        "ctlogs": [x for x in material.ctlogs if _covers(x.public_key.valid_for, time)],
+    }
     try:
-        if len(data) > MAX_TRUSTED_ROOT_BYTES:
-            raise ValueError(f"more than {MAX_TRUSTED_ROOT_BYTES} bytes")  # noqa: TRY301  one translation for all
-        json_value(data, what="the trusted root", most=_MAX_VALUES)
-        material = TrustMaterial.from_json(data)
-        kept = {
-            "certificate_authorities": [x for x in material.certificate_authorities if _covers(x.valid_for, time)],
-            "tlogs": [x for x in material.tlogs if _covers(x.public_key.valid_for, time)],
-            "ctlogs": [x for x in material.ctlogs if _covers(x.public_key.valid_for, time)],
-        }
         root = TrustedRoot(material.model_copy(update=kept))
-    except (EvidenceError, SigstoreError, ValueError, TypeError) as exc:  # TypeError: a time without a zone
-        raise _root_invalid(exc) from exc
+    except SigstoreError as exc:
+        raise root_invalid(exc) from exc
     for name, found in kept.items():
         if not found:
             raise EndorsementError(
@@ -152,7 +146,7 @@ def _root_at(data: bytes, time: datetime) -> TrustedRoot:
                 field=name,
                 expected=f"material that is valid at {rfc3339_text(time)}",
                 got="none",
-                hint=_ROOT_HINT,
+                hint=ROOT_HINT,
             )
     return root
 
@@ -161,14 +155,14 @@ def _covers(period: TimeRange | None, time: datetime) -> bool:
     return period is None or (period.start <= time and (period.end is None or time <= period.end))
 
 
-def _verify(bundle: Bundle, root: TrustedRoot, signer: VerificationPolicy) -> bytes:
+def _verify(model: BundleModel, root: TrustedRoot, signer: VerificationPolicy) -> bytes:
     """Verify everything except the statement, and return its bytes."""
     try:
-        media_type, payload = Verifier(trusted_root=root).verify_dsse(bundle, signer)
+        media_type, payload = Verifier(trusted_root=root).verify_dsse(Bundle(model), signer)
     except VerificationError:
         raise
-    except Exception as exc:  # as above
-        raise _not_verified(_reason(exc)) from exc
+    except Exception as exc:  # over bytes that it cannot read, the library raises errors of many others
+        raise _not_verified(reason(exc)) from exc
     if media_type != STATEMENT_MEDIA_TYPE:
         raise UnsupportedError(
             "the envelope contains no in-toto statement",
@@ -181,13 +175,18 @@ def _verify(bundle: Bundle, root: TrustedRoot, signer: VerificationPolicy) -> by
     return payload
 
 
-def _require_checkpoint_size(entry: TransparencyLogEntry) -> None:
-    """Require the proof to be about a tree of the size that the log signed, which the library does not compare."""
+def _require_checkpoint(entry: TransparencyLogEntry) -> None:
+    """Require one spelling of the checkpoint, for a tree of the size of the proof. The library compares neither."""
     checkpoint = entry.inclusion_proof.checkpoint
-    lines = [] if checkpoint is None else checkpoint.envelope.split("\n")
+    found = _CHECKPOINT.fullmatch(checkpoint.envelope) if checkpoint else None
     size = str(entry.inclusion_proof.tree_size)
-    if lines[1:2] != [size]:
+    if not found or found[1] != size:
         raise _not_verified(f"the inclusion proof is for a tree of size {size}, the signed checkpoint is not")
+    try:
+        for text in (found[2], *(line.split(" ")[2] for line in found[3].splitlines())):
+            base64_bytes(text, what="checkpoint")
+    except EvidenceError as exc:
+        raise _not_verified("the checkpoint has a second spelling") from exc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +210,7 @@ class _Signer:
                     code=code,
                     field=name,
                     expected=expected,
-                    got=_reason(exc),
+                    got=reason(exc),
                     hint=f"correct the demanded {name}, or do not trust this document",
                 ) from exc
 
@@ -228,22 +227,6 @@ def _require_subject(provenance: Provenance, subject: bytes) -> None:
         )
 
 
-def _reason(exc: Exception) -> str:
-    """Return the library's words on one line, cut: they can quote the bundle."""
-    words = " ".join(str(exc).split()) or type(exc).__name__
-    return "".join(c if c.isprintable() else "?" for c in words[:_MAX_REASON_CHARACTERS])
-
-
-def _malformed(expected: str, got: str) -> EvidenceError:
-    return EvidenceError(
-        f"this is no bundle that can be read: {got}",
-        code="provenance-malformed",
-        expected=expected,
-        got=got,
-        hint="give the bundle as the builder published it",
-    )
-
-
 def _unsupported(got: str) -> UnsupportedError:
     return UnsupportedError(
         f"this kind of bundle is not verified: {got}",
@@ -251,16 +234,6 @@ def _unsupported(got: str) -> UnsupportedError:
         expected=_SUPPORTED,
         got=got,
         hint="give a bundle in this form, or sign the document with 'attest policy sign'",
-    )
-
-
-def _root_invalid(exc: Exception) -> ConfigurationError:
-    return ConfigurationError(
-        f"the trusted root cannot be read: {_reason(exc)}",
-        code="provenance-root-invalid",
-        expected="a TrustedRoot of Sigstore in JSON",
-        got=_reason(exc),
-        hint=_ROOT_HINT,
     )
 
 

@@ -2,10 +2,12 @@
 
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 from playwright.sync_api import BrowserContext, Route
 
+from rag_demo.enclave.interfaces import IndexedDocument
 from rag_demo.enclave.service.ingest import Ingest
 from tests.page.site import PagedSite
 from tests.page.test_page_states import GATEWAY, OFFER, STOPPED, state_is
@@ -78,7 +80,16 @@ def test_a_scan_without_text_is_told_what_it_needs(visit: Visit) -> None:
 
 
 def test_a_collection_that_is_full_says_what_to_do(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MemoryStore, "documents", lambda _store, _collection: (None,) * 500)
+    other = IndexedDocument(
+        id="0" * 32,
+        name="a",
+        media_type="text/plain",
+        size=1,
+        pages=1,
+        passages=1,
+        added=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+    monkeypatch.setattr(MemoryStore, "documents", lambda _store, _collection: (other,) * 500)
     choose(visit, text_file("one-more.txt"))
     expect(row(visit, "one-more.txt")).to_contain_text("The service keeps no more documents. Delete one")
 
@@ -192,6 +203,28 @@ def test_a_document_whose_connection_breaks_is_kept_and_sent_again(broken_by: st
     choose(visit, text_file("kept.txt"))
     expect(row(visit, "kept.txt")).to_contain_text("the document is kept here, next try in 1 s")
     is_stored(visit, "kept.txt")
+
+
+def test_a_document_whose_answer_is_lost_is_sent_again_and_stored_once(visit: Visit) -> None:
+    lost: list[int] = []
+
+    def once(route: Route) -> None:
+        if lost:
+            route.continue_()
+            return
+        # The service takes all of it and stores it; the connection ends before the page has the answer.
+        lost.append(route.fetch().status)
+        route.abort("connectionreset")
+
+    visit.page.route(GATEWAY, once)
+    choose(visit, text_file("once.txt"))
+    expect(row(visit, "once.txt")).to_contain_text("the document is kept here, next try in 1 s")
+    is_stored(visit, "once.txt")
+    assert lost == [200]
+    expect(visit.page.locator(".stock > li")).to_have_count(1)
+    visit.page.reload()
+    visit.is_in("trusted")
+    expect(visit.page.locator(".stock > li")).to_have_count(1)
 
 
 def test_a_document_waits_for_a_service_that_is_silent_or_has_stopped(visit: Visit) -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -102,7 +102,6 @@ def test_no_value_of_a_bundle_can_be_altered(path: str, text: str) -> None:
         ("verificationMaterial.tlogEntries", BUNDLE["verificationMaterial"]["tlogEntries"] * 2),
         (PROOF, ...),
         (f"{PROOF}.checkpoint", ...),
-        (f"{ENTRY}.inclusionPromise", ...),
         (f"{ENTRY}.integratedTime", str(1 << 63)),
         ("verificationMaterial.certificate", ...),
         ("verificationMaterial.certificate.rawBytes", text64(b"no certificate")),
@@ -117,12 +116,93 @@ def test_a_bundle_with_a_missing_or_second_part_is_malformed(path: str, value: o
     assert refusal(changed(BUNDLE, path, value)).code == "provenance-malformed"
 
 
+def respelled(text: str) -> str:
+    """Set a bit of base64 text that stands for nothing."""
+    body = text.rstrip("=")
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    return body[:-1] + alphabet[alphabet.index(body[-1]) + 1] + text[len(body) :]
+
+
+LOG_ID = text64(hashlib.sha256(spki(MADE.rekor)).digest())
+SECOND_SPELLINGS = [
+    (f"{ENTRY}.logIndex", "07003"),
+    (f"{ENTRY}.logIndex", " 7003"),
+    (f"{PROOF}.treeSize", "+5"),
+    (f"{ENTRY}.integratedTime", f"{int(LOGGED.timestamp()):_}"),
+    (f"{ENTRY}.logId.keyId", respelled(LOG_ID)),
+    (f"{ENTRY}.logId.keyId", f"{LOG_ID}\n"),
+    (f"{ENTRY}.logId", {"key_id": LOG_ID}),
+    ("messageSignature", None),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), SECOND_SPELLINGS, ids=map(str, range(len(SECOND_SPELLINGS))))
+def test_a_second_spelling_of_a_value_is_malformed(path: str, value: object) -> None:
+    assert refusal(changed(BUNDLE, path, value)).code == "provenance-malformed"
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("tlogs.0.logId.keyId", respelled(LOG_ID)),
+        ("tlogs.0.operator", None),
+        ("tlogs.0.publicKey.validFor.start", "1767225600"),
+        ("tlogs.0.publicKey.validFor.start", "2026-01-01 00:00:00Z"),
+    ],
+    ids=["base64", "null", "number", "blank"],
+)
+def test_a_second_spelling_in_a_trusted_root_is_refused(path: str, value: object) -> None:
+    assert refusal(BUNDLE, root=changed(ROOT, path, value)).code == "provenance-root-invalid"
+
+
+def test_one_moment_of_a_trusted_root_may_have_another_zone_and_fractions() -> None:
+    for start in ("2026-01-01T01:00:00+01:00", "2026-01-01T00:00:00.000Z"):
+        assert verify(BUNDLE, root=changed(ROOT, "tlogs.0.publicKey.validFor.start", start)).entry.time == LOGGED
+
+
+def respelled_signature(text: str) -> str:
+    """Write the signature of a checkpoint with characters that are not base64, which lenient readers leave out."""
+    return text[:-1] + "!!!!\n"
+
+
+def checkpoint_of(bundle: Json) -> str:
+    text: str = bundle["verificationMaterial"]["tlogEntries"][0]["inclusionProof"]["checkpoint"]["envelope"]
+    return text
+
+
+@pytest.mark.parametrize(
+    "envelope",
+    [
+        respelled_signature,
+        lambda text: text + "more\n",
+        lambda text: text.replace("\u2014 ", "x\n\u2014 "),
+    ],
+    ids=["signature", "a line behind", "a line before"],
+)
+def test_a_second_spelling_of_the_checkpoint_is_refused(envelope: Callable[[str], str]) -> None:
+    text = checkpoint_of(BUNDLE)
+    found = refusal(changed(BUNDLE, f"{PROOF}.checkpoint.envelope", envelope(text)))
+    assert found.code == "provenance-not-verified"
+
+
+def test_further_lines_and_signatures_of_a_checkpoint_are_accepted() -> None:
+    text = checkpoint_of(BUNDLE) + f"\u2014 witness.invalid {text64(b'abcdefgh')}\n"
+    assert verify(changed(BUNDLE, f"{PROOF}.checkpoint.envelope", text)).entry.time == LOGGED
+
+
+def test_timestamps_of_other_authorities_do_not_count() -> None:
+    stamps = {"rfc3161Timestamps": [{"signedTimestamp": text64(bytes.fromhex("3005 3003020100"))}]}
+    found = verify(changed(BUNDLE, "verificationMaterial.timestampVerificationData", stamps))
+    assert found.entry.time == LOGGED
+
+
 @pytest.mark.parametrize(
     "bundle",
     [
         changed(changed(BUNDLE, f"{ENTRY}.kindVersion.kind", "hashedrekord"), f"{ENTRY}.kindVersion.version", "0.0.2"),
         changed(BUNDLE, f"{ENTRY}.integratedTime", ...),
         changed(BUNDLE, f"{ENTRY}.integratedTime", "0"),
+        changed(BUNDLE, f"{ENTRY}.inclusionPromise", ...),
         changed(
             changed(BUNDLE, f"{ENTRY}.inclusionPromise", ...),
             "verificationMaterial.timestampVerificationData",
@@ -136,6 +216,7 @@ def test_a_bundle_with_a_missing_or_second_part_is_malformed(path: str, value: o
         "rekor v2",
         "no time",
         "time 0",
+        "no promise",
         "a time that the log did not sign",
         "bundle 0.1",
         "no envelope",

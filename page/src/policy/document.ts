@@ -4,6 +4,7 @@ import { hex, utf8 } from "../verifier/bytes";
 import { UNCHECKED_NAMES } from "../verifier/checks";
 import { sha256 } from "../verifier/crypto";
 import type { JsonObject } from "../verifier/json";
+import { part } from "../verifier/parts";
 import { KINDS, NAME, type ReadBodies, readBodies, unread } from "./bodies";
 import {
   type Reader,
@@ -22,7 +23,8 @@ import {
   text,
 } from "./decode";
 import { partsOf } from "./kept";
-import { acceptedDocuments, merged, ownValues } from "./references";
+import type { Merged, Voucher } from "./reference_documents";
+import { type Accepted, type References, acceptedDocuments, ownValues } from "./references";
 
 export interface Policy extends ReadBodies {
   readonly name: string;
@@ -37,6 +39,8 @@ export interface Policy extends ReadBodies {
   readonly document: JsonObject;
   /** Files that came with it: documents of reference values, their signatures, and keys. */
   readonly files: readonly string[];
+  /** The documents of reference values that it accepts. */
+  readonly vouchers: readonly Voucher[];
 }
 
 const exactInteger = integer(0, Number.MAX_SAFE_INTEGER);
@@ -93,12 +97,8 @@ export async function loadPolicy(kept: string): Promise<Policy> {
     "verifiers",
     ".issuer",
   );
-  const { judge, tolerances } = readBodies(
-    top,
-    Object.keys(HEAD),
-    references ? await merged(own, references, files) : own,
-    unchecked.rim,
-  );
+  const { values, vouchers } = await known(own, references, files);
+  const { judge, tolerances } = readBodies(top, Object.keys(HEAD), values, unchecked.rim);
   return {
     name,
     version,
@@ -109,5 +109,17 @@ export async function loadPolicy(kept: string): Promise<Policy> {
     judge,
     document: top as JsonObject,
     files,
+    vouchers,
   };
+}
+
+/** The policy's own values with those of the documents that it accepts, whose code is fetched when it names some. */
+async function known(
+  own: References,
+  rows: readonly Accepted[] | undefined,
+  files: readonly string[],
+): Promise<Merged> {
+  if (!rows) return { values: own, vouchers: [] };
+  const { merged } = await part(import("./reference_documents"));
+  return merged(own, rows, files);
 }

@@ -2,6 +2,8 @@
 
 import "../verifier/shared";
 import type { Result } from "../verifier/api";
+import type { Bytes } from "../verifier/bytes";
+import type { Demands, Provenance } from "../verifier/provenance/provenance";
 import type { FirmwareAge, OldFirmware } from "./firmware";
 
 export { appraise } from "./appraise";
@@ -17,3 +19,5 @@ export { loadPolicy } from "./document";
 export { filesOf, together } from "./kept";
 export type { Policy } from "./document";
 export type { PolicyCheck } from "./rules";
+export const verifyProvenance = async (data: Bytes, demands: Demands): Promise<Provenance> =>
+  (await import("../verifier/provenance/provenance")).verifyProvenance(data, demands);

@@ -6,7 +6,7 @@ import { type Claims, claimOf } from "../policy/rules";
 import type { ItemResult, Result } from "../verifier/api";
 import type { Problem } from "./problems";
 import { say } from "./strings";
-import type { State } from "./state";
+import type { PolicyInForce, State } from "./state";
 
 /** Established, not met, or not known. */
 export type Tone = "yes" | "no" | "open" | "simulated";
@@ -57,10 +57,12 @@ function findings(state: State): Readonly<Record<FactId, Finding>> {
 
 /** The one fact that does not hold; of what rests on the same proof nothing is known. */
 function refuted({ check, code }: Problem): Partial<Record<FactId, Finding>> {
+  const { facts } = say();
+  if (code.startsWith("provenance-")) return { software: ["no", facts.software.unproved] };
   const failed = check ?? /^(?:nonce|binding)/.exec(code)?.[0];
   if (failed === undefined) return {};
   const id = factOf(failed);
-  return { [id]: ["no", say().facts[id].no] };
+  return { [id]: ["no", facts[id].no] };
 }
 
 const failing = ({ rows }: State, id: FactId): Row[] =>
@@ -150,8 +152,18 @@ function software(state: State, claims: Claims): Finding {
   const measured = claims.measurement ?? claims.mr_td ?? claims.mr_enclave;
   const details: Fact["details"] = measured === undefined ? [] : [[factDetails.measurement, told(measured)]];
   if (failing(state, "software").length) return ["no", facts.software.no, details];
-  if (policy?.documents.length) return ["yes", facts.software.yes(policy.documents.join(", ")), details];
+  const known = policy && vouchedFor(policy, details);
+  if (known) return known;
   return ["open", phase === "trusted" ? facts.software.accepted : facts.software.unknown, details];
+}
+
+/** Software that signed documents vouch for, or documents whose build is proved. */
+function vouchedFor({ documents, built }: PolicyInForce, details: Fact["details"]): Finding | undefined {
+  const { yes } = say().facts.software;
+  const signed = documents.length ? [yes(documents.join(", "))] : [];
+  const sentences = [...signed, ...built.map(({ sentence }) => sentence)];
+  if (!sentences.length) return undefined;
+  return ["yes", sentences.join(" "), [...details, ...built.flatMap((one) => one.details)]];
 }
 
 function reader(state: State, result: Result): Finding {

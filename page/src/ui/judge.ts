@@ -1,12 +1,14 @@
 /** The person's policy: read, applied and written. */
 
 import type { Policy } from "../policy/document";
+import type { Voucher } from "../policy/reference_documents";
+import type { JsonObject } from "../verifier/json";
 import type { Choices, Row } from "../policy/draft";
 import { together } from "../policy/kept";
 import type { Result, UncheckedReason, VerifyOptions } from "../verifier/api";
 import { part } from "../verifier/parts";
 import { verifyEvidence } from "../verifier/verify_evidence";
-import type { State } from "./state";
+import type { PolicyInForce, State } from "./state";
 
 export interface Judgement {
   readonly affirmed: boolean;
@@ -22,17 +24,19 @@ export async function judge(result: Result, text: string | undefined, at: number
   return {
     affirmed: found.judged?.affirmed === true,
     rows: found.rows,
-    policy: policy && inForce(policy),
+    policy: policy && (await inForce(policy)),
   };
 }
 
 /** What a page shows of a policy. */
-export const inForce = (policy: Policy): NonNullable<State["policy"]> => ({
-  name: policy.name,
-  version: policy.version,
-  digest: policy.digest,
-  documents: documentsOf(policy),
-});
+export async function inForce(policy: Policy): Promise<PolicyInForce> {
+  const { name, version, digest } = policy;
+  const vouchers = vouchersOf(policy);
+  const documents = vouchers.filter(({ isSigned }) => isSigned).map(({ document }) => document);
+  const isBuilt = vouchers.some(({ built }) => built);
+  const built = isBuilt ? await (await part(import("./built"))).builtOf(vouchers) : [];
+  return { name, version, digest, documents, built };
+}
 
 /**
  * Verify under the vendors' roots. Only evidence that the simulator signed is verified under the simulator's root, and
@@ -78,20 +82,15 @@ export async function readPolicy(texts: readonly string[]): Promise<string> {
   return text;
 }
 
-interface Known {
-  readonly reference_values?: Readonly<Record<string, unknown>>;
-  readonly references?: readonly { readonly document: string; readonly signers?: readonly string[] }[];
-  readonly [section: string]: unknown;
-}
 const SOFTWARE = { snp: "measurement", tdx: "mr_td", sgx: "mr_enclave" };
 
-/** Names of the signed documents that a policy knows software by; none where its own values say what may run. */
-function documentsOf({ document }: Policy): readonly string[] {
-  const { reference_values: own = {}, references = [], ...sections } = document as unknown as Known;
+/** The documents with a signature or provenance that a policy knows software by; none if it knows any other value. */
+function vouchersOf({ document, vouchers }: Policy): readonly Voucher[] {
   const named = Object.entries(SOFTWARE).flatMap(([section, key]) => {
-    const names = (sections[section] as Readonly<Record<string, unknown>> | undefined)?.[key];
+    const names = (document[section] as JsonObject | undefined)?.[key];
     return Array.isArray(names) ? (names as string[]) : [];
   });
-  const isVouchedFor = named.length > 0 && named.every((name) => !Object.hasOwn(own, name));
-  return isVouchedFor ? references.filter(({ signers }) => signers?.length).map(({ document: name }) => name) : [];
+  const known = vouchers.filter(({ isSigned, built }) => isSigned || built !== undefined);
+  const isKnown = named.every((name) => known.some(({ names }) => names.includes(name)));
+  return isKnown ? known.filter(({ names }) => names.some((name) => named.includes(name))) : [];
 }

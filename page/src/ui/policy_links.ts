@@ -2,8 +2,9 @@
 
 import { base64urlText } from "../verifier/bytes";
 import { base64urlBytes } from "../verifier/encoding";
+import { withoutProvenance } from "../policy/kept";
 import { byId, el, put } from "./dom";
-import { policyOf, readPolicy } from "./judge";
+import { policyOf } from "./judge";
 import { say } from "./strings";
 import type { Subject } from "./subject";
 
@@ -19,7 +20,8 @@ async function through(
 /** A link to this page with the policy behind its `#`, which browsers send to nobody. */
 export async function share(subject: Subject): Promise<void> {
   const { shared } = say();
-  const text = subject.memory.get("policy");
+  const kept = subject.memory.get("policy");
+  const text = kept === undefined ? undefined : withoutProvenance(kept);
   const policy = await policyOf(text);
   if (text === undefined || !policy) return;
   const packed = await through(new Blob([text]), new CompressionStream("deflate-raw"));
@@ -53,8 +55,8 @@ export async function offered(use: (name: string, text: string) => void): Promis
   const { shared } = say();
   const place = byId("offer");
   try {
-    const text = await unpacked(packed);
-    const policy = await policyOf(await readPolicy([text]));
+    const text = withoutProvenance(await unpacked(packed));
+    const policy = await policyOf(text);
     if (policy?.digest !== given.get("sha256")) throw new TypeError("another policy");
     const taken = (): void => {
       place.replaceChildren();

@@ -1,6 +1,6 @@
 /** The policy in force: what it is called, who made it, its digest; saved, loaded and forgotten. */
 
-import { filesOf } from "../policy/kept";
+import { completed, filesOf } from "../policy/kept";
 import { consented } from "./confirm";
 import { byId, download, el, put } from "./dom";
 import { readPolicy } from "./judge";
@@ -60,7 +60,10 @@ const links = async (): Promise<typeof import("./policy_links")> => part(import(
 export function loadFrom(subject: Subject, chosen: readonly File[], done: () => void): void {
   const names = chosen.map(({ name }) => name).join(", ");
   if (!names) return;
-  const policy = async (): Promise<string> => readPolicy(await Promise.all(chosen.map((one) => one.text())));
+  const policy = async (): Promise<string> => {
+    const texts = await Promise.all(chosen.map((one) => one.text()));
+    return readPolicy(completed(subject.memory.get("policy"), texts));
+  };
   const kept = (): void => keepSource(subject.memory, { by: "file", at: Date.now(), names });
   consented(subject, names, () => void take(subject, policy, say().takenFrom(names), kept).finally(done));
 }

@@ -41,6 +41,7 @@ const FAMILIES: readonly (readonly [RegExp, ProblemKind])[] = [
   [/^rag-/, "request"],
   [/^policy-/, "policy"],
   [/^references-/, "references"],
+  [/^provenance-/, "provenance"],
   [/^channel-/, "cut"],
   [/nonce|freshness/, "stale"],
   [/^(?:binding|provider-gpus|attachment|report-data)/, "binding"],

@@ -39,6 +39,14 @@ export interface PolicyInForce {
   readonly digest: string;
   /** Names of the signed documents of reference values by which it knows software. */
   readonly documents: readonly string[];
+  /** The documents whose build is proved. */
+  readonly built: readonly BuiltDocument[];
+}
+
+/** A document in the words of the page: a sentence, and details by name. */
+export interface BuiltDocument {
+  readonly sentence: string;
+  readonly details: readonly (readonly [string, string])[];
 }
 
 export interface SealedTo {

@@ -1,5 +1,6 @@
 /** A queue of uploads: one after the other, kept over outages, and none sent to a machine that is not accepted now. */
 
+import { hex } from "../verifier/bytes";
 import { carrierOf } from "./carrier";
 import { type Data, deliver, post } from "./delivery";
 import { limitsOf, objection } from "./document_limits";
@@ -17,6 +18,8 @@ const FIRST_PAUSE_SECONDS = 1;
 const LONGEST_PAUSE_SECONDS = 30;
 
 interface Upload {
+  /** 16 random bytes in hex, the same at each try: the service stores a document once for each. */
+  readonly id: string;
   readonly file: File;
   readonly row: UploadRow;
   readonly cancelled: AbortController;
@@ -64,7 +67,8 @@ export class UploadQueue {
     for (const file of files) {
       const cancelled = new AbortController();
       const row: UploadRow = new UploadRow(file.name, file.size, () => this.cancel(upload));
-      const upload: Upload = { file, row, cancelled, wasSent: false };
+      const id = hex(crypto.getRandomValues(new Uint8Array(16)));
+      const upload: Upload = { id, file, row, cancelled, wasSent: false };
       byId("uploads").append(row.place);
       if (why === "unknown" || why === "refused") {
         row.ends({ code: "not-affirmed", message: `the machine is ${why}` }, "");
@@ -124,11 +128,11 @@ export class UploadQueue {
   }
 
   private async attempt(upload: Upload): Promise<Problem | undefined> {
-    const { file, row, cancelled } = upload;
+    const { id, file, row, cancelled } = upload;
     const carrier = carrierOf((sent, all) => row.sent(sent, all), cancelled.signal);
     const type = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+$/.test(file.type) ? file.type : "application/octet-stream";
     const request = {
-      ...post(`/v1/documents?name=${encodeURIComponent(file.name)}`, type, file),
+      ...post(`/v1/documents?name=${encodeURIComponent(file.name)}&id=${id}`, type, file),
       carrier: async (...given: Parameters<typeof fetch>) => {
         upload.wasSent = true;
         return carrier(...given);

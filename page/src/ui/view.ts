@@ -4,7 +4,7 @@ import { showComposer, startChat } from "./chat";
 import { showChecks } from "./checks";
 import { byId, download } from "./dom";
 import { startDropping } from "./dropping";
-import { filesOf } from "../policy/kept";
+import { optionsOf } from "../policy/kept";
 import { showPolicy, startPolicy } from "./policy_view";
 import type { Session } from "./session";
 import type { Phase, State } from "./state";
@@ -20,8 +20,7 @@ let shown: Phase | undefined;
 
 function commandOf({ nonce, memory, state }: Session): string {
   const kept = memory.get("policy");
-  const files = kept === undefined ? [] : filesOf(kept);
-  const options = files.map(({ option, name }) => `--${option} ${name}`);
+  const options = kept === undefined ? [] : optionsOf(kept);
   const moment = `--at ${state.result?.at ?? ""}`;
   const simulated = state.simulated ? ["--allow-simulated"] : [];
   return ["attest appraise evidence.json", ...options, `--nonce ${nonce}`, moment, "--offline", ...simulated].join(" ");

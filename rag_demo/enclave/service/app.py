@@ -3,7 +3,7 @@
 ::
 
     GET    /v1/state
-    POST   /v1/documents?name=…      a file → events: progress …, stored | refused
+    POST   /v1/documents?name=…&id=… a file → events: progress …, stored | refused
     GET    /v1/documents
     DELETE /v1/documents             all of them
     DELETE /v1/documents/{id}
@@ -164,9 +164,11 @@ class _Api:
     async def upload(self, request: Request) -> Response:
         """Take a document in, and report the progress."""
         life, user = self._user(request)
+        query = _require_query(request, {"name"}, optional=frozenset({"id"}))
+        upload_id = _upload_id(query.get("id"))
         document = IndexedDocument(
             id=secrets.token_hex(16),
-            name=_name(_require_query(request, {"name"})["name"]),
+            name=_name(query["name"]),
             media_type=_media_type(request),
             size=0,
             pages=0,
@@ -177,6 +179,8 @@ class _Api:
         if not data:
             raise invalid("the body", "a file", "nothing")
         upload = Upload(collection=user, document=replace(document, size=len(data)), data=data)
+        if upload_id is not None:
+            upload = upload.under(upload_id)
         return self._ingest(life, upload, take_turn(self._uploads, user, "uploads"))
 
     def _ingest(self, life: Life, upload: Upload, give_back: Callable[[], None]) -> Response:
@@ -268,11 +272,20 @@ class _Api:
 # -- decoding
 
 
-def _require_query(request: Request, names: set[str]) -> dict[str, str]:
+def _require_query(request: Request, names: set[str], optional: frozenset[str] = frozenset()) -> dict[str, str]:
     found = request.query_params.multi_items()
-    if {name for name, _ in found} != names or len(found) != len(names):
+    given = {name for name, _ in found}
+    if not names <= given <= names | optional or len(found) != len(given):
         raise invalid("the query", f"exactly {', '.join(sorted(names))}, once" if names else "none", "another one")
     return dict(found)
+
+
+def _upload_id(text: str | None) -> bytes | None:
+    if text is None:
+        return None
+    if not re.fullmatch("[0-9a-f]{32}", text):
+        raise invalid("id", "16 bytes in hexadecimal digits, lower case", f"{len(text)} characters")
+    return bytes.fromhex(text)
 
 
 def _name(text: str) -> str:

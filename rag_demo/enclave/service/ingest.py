@@ -13,15 +13,17 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
 from http import HTTPStatus
 from itertools import islice
 from typing import Final
 
 from attest.errors import AttestError
 from rag_demo.enclave.documents import ReadingProgress
-from rag_demo.enclave.errors import RefusedError
+from rag_demo.enclave.errors import RefusedError, StoreConflictError
 from rag_demo.enclave.interfaces import IndexedDocument, IndexedPassage, Page, Vectors
 from rag_demo.enclave.languages import language_of
+from rag_demo.enclave.service.concurrency import busy
 from rag_demo.enclave.service.events import event, refused_event
 from rag_demo.enclave.service.lifecycle import Life, stopped
 from rag_demo.enclave.service.models import DocumentModel, ProgressEvent, StoredEvent
@@ -33,16 +35,51 @@ BATCH: Final = 16
 SAMPLE_PASSAGES: Final = 20
 """Passages that show the language of a document."""
 PROGRESS_SECONDS: Final = 0.2
+_HALF_ID: Final = 8
+"""Bytes of a document's id that stand for the id of its upload; as many stand for its content."""
 _log = logging.getLogger("rag.enclave")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """An uploaded document."""
+    """An uploaded document.
+
+    Attributes:
+        is_named: the client gave the upload an id, with which it may be sent again.
+    """
 
     collection: bytes
     document: IndexedDocument
     data: bytes
+    is_named: bool = False
+
+    def under(self, upload_id: bytes) -> Upload:
+        """Return the same under an id of the client, which it sends again with the same bytes.
+
+        The id of the document is made of both, so that it shows a repetition for as long as the document is stored.
+        """
+        name = sha256(b"upload\0" + self.collection + upload_id).digest()[:_HALF_ID]
+        content = sha256(b"content\0" + upload_id + self.data).digest()[:_HALF_ID]
+        return replace(self, document=replace(self.document, id=(name + content).hex()), is_named=True)
+
+    def stored_before(self, documents: Sequence[IndexedDocument]) -> IndexedDocument | None:
+        """Return the document that an earlier try stored; None if there is none.
+
+        Raises:
+            RefusedError: ``rag-upload-id-reused``.
+        """
+        name = self.document.id[: 2 * _HALF_ID]
+        found = next((one for one in documents if self.is_named and one.id.startswith(name)), None)
+        if found is not None and found.id != self.document.id:
+            raise RefusedError(
+                "another document was uploaded under this id",
+                code="rag-upload-id-reused",
+                status=HTTPStatus.CONFLICT,
+                field="id",
+                expected="the same bytes as before",
+                hint="give each document an id of its own",
+            )
+        return found
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -95,16 +132,25 @@ class Ingest:
             self.send(None)
 
     def _stored(self) -> bytes:
-        self._require_room()
+        store = self.life.bench.store
+        documents = store.documents(self.upload.collection)
+        before = self.upload.stored_before(documents)
+        return event("stored", StoredEvent(document=DocumentModel.of(before or self._added(len(documents)))))
+
+    def _added(self, count: int) -> IndexedDocument:
+        self._require_room(count)
         store = self.life.bench.store
         passages = self._split()
         language = language_of(" ".join(one.text for one in passages[:SAMPLE_PASSAGES]))
         document = replace(self.upload.document, language=language)
-        stored = store.add(self.upload.collection, document, self._embedded(passages))
-        return event("stored", StoredEvent(document=DocumentModel.of(stored)))
+        try:
+            return store.add(self.upload.collection, document, self._embedded(passages))
+        except StoreConflictError as exc:
+            if exc.code != "rag-document-exists":
+                raise
+            raise busy("an earlier try of this upload is in progress") from exc
 
-    def _require_room(self) -> None:
-        count = len(self.life.bench.store.documents(self.upload.collection))
+    def _require_room(self, count: int) -> None:
         if count >= self.limits.documents_per_user:
             raise RefusedError(
                 f"{count} documents are stored, which is the maximum",

@@ -166,6 +166,66 @@ def test_a_collection_follows_from_the_token_alone_and_each_bit_of_it_counts() -
     assert first == sha256(b"rag collection v1\0" + raw).digest()
 
 
+# -- a document that is sent again
+
+
+def send(client: httpx.Client, data: bytes, upload_id: str, name: str = "lease.txt") -> dict[str, Any]:
+    answer = client.post("/v1/documents", params={"name": name, "id": upload_id}, content=data)
+    assert answer.status_code == 200, answer.text
+    kind, last = events(answer.text)[-1]
+    found: dict[str, Any] = last["document" if kind == "stored" else "problem"]
+    return found
+
+
+FIRST_ID, SECOND_ID = "0a" * 16, "0b" * 16
+
+
+def test_an_upload_that_is_repeated_under_its_id_is_stored_once(site: Site) -> None:
+    with site.client("anna") as client:
+        stored = send(client, LEASE, FIRST_ID)
+        assert re.fullmatch("[0-9a-f]{32}", stored["id"])
+        # The name is not part of what is compared: the first one stays.
+        assert send(client, LEASE, FIRST_ID, name="other.txt") == stored
+        assert client.get("/v1/documents").json()["documents"] == [stored]
+        other = send(client, LEASE, SECOND_ID)
+        assert other["id"] != stored["id"]
+    with site.client("bert") as client:
+        assert send(client, LEASE, FIRST_ID)["id"] not in {stored["id"], other["id"]}
+
+
+def test_an_id_of_an_upload_with_other_bytes_is_refused_while_the_document_is_stored(site: Site) -> None:
+    with site.client("anna") as client:
+        stored = send(client, LEASE, FIRST_ID)
+        refused = send(client, LEASE + b" More.", FIRST_ID)
+        assert (refused["code"], refused["status"]) == ("rag-upload-id-reused", 409)
+        assert client.get("/v1/documents").json()["documents"] == [stored]
+        assert client.delete(f"/v1/documents/{stored['id']}").status_code == 204
+        assert send(client, LEASE + b" More.", FIRST_ID)["name"] == "lease.txt"
+
+
+def test_an_upload_whose_connection_ends_after_the_body_is_stored_once(site: Site) -> None:
+    with site.client("anna") as client:
+        # The answer is not read: its reader leaves when the service may have stored the document.
+        with client.stream("POST", f"/v1/documents?name=lease.txt&id={FIRST_ID}", content=LEASE) as cut:
+            assert cut.status_code == 200
+        found: dict[str, Any] = {"code": "rag-too-busy"}
+        end = time.monotonic() + 30
+        while found.get("code") == "rag-too-busy":
+            assert time.monotonic() < end
+            found = repeated(client)
+        assert client.get("/v1/documents").json()["documents"] == [found]
+
+
+def repeated(client: httpx.Client) -> dict[str, Any]:
+    """Send it again; the turn of the first try may last a moment longer."""
+    answer = client.post("/v1/documents", params={"name": "lease.txt", "id": FIRST_ID}, content=LEASE)
+    if answer.status_code == 503:
+        return {"code": "rag-too-busy"}
+    kind, last = events(answer.text)[-1]
+    found: dict[str, Any] = last["document" if kind == "stored" else "problem"]
+    return found
+
+
 # -- what is sent
 
 
@@ -177,6 +237,11 @@ def test_a_collection_follows_from_the_token_alone_and_each_bit_of_it_counts() -
         ("?name=%20", {}, b"x", (422, "rag-request-invalid")),
         ("?name=a&name=b", {}, b"x", (422, "rag-request-invalid")),
         ("?name=a&more=b", {}, b"x", (422, "rag-request-invalid")),
+        ("?id=" + "0a" * 16, {}, b"x", (422, "rag-request-invalid")),
+        ("?name=a&id=", {}, b"x", (422, "rag-request-invalid")),
+        ("?name=a&id=" + "0A" * 16, {}, b"x", (422, "rag-request-invalid")),
+        ("?name=a&id=" + "0a" * 17, {}, b"x", (422, "rag-request-invalid")),
+        ("?name=a" + "&id=0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a" * 2, {}, b"x", (422, "rag-request-invalid")),
         ("?name=" + "a" * 256, {}, b"x", (422, "rag-request-invalid")),
         ("?name=a%00b", {}, b"x", (422, "rag-request-invalid")),
         ("?name=a%0Ab", {}, b"x", (422, "rag-request-invalid")),

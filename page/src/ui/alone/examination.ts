@@ -76,7 +76,7 @@ export class Examination implements Subject {
   private async found(): Promise<Partial<State>> {
     const text = this.memory.get("policy");
     const policy = await policyOf(text);
-    const known = { policy: policy && inForce(policy) };
+    const known = { policy: policy && (await inForce(policy)) };
     this.state = { ...this.state, ...known };
     if (!this.isReady) return known;
     const at = this.question.at ?? this.now();

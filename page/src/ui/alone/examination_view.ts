@@ -2,7 +2,7 @@
 
 import { rfc3339 } from "../../verifier/bytes";
 import { part } from "../../verifier/parts";
-import { filesOf as policyFiles } from "../../policy/kept";
+import { optionsOf } from "../../policy/kept";
 import { showChecks } from "../checks";
 import { byId, el, put } from "../dom";
 import { loadFrom, showPolicy, startPolicy } from "../policy_view";
@@ -44,8 +44,7 @@ export function show(examination: Examination): void {
   showWarnings(state);
   showProved(state);
   showTrust(examination);
-  const options = policyFiles(examination.memory.get("policy") ?? "").map(({ option, name }) => `--${option} ${name}`);
-  byId("command").textContent = commandOf(examination, options);
+  byId("command").textContent = commandOf(examination, optionsOf(examination.memory.get("policy") ?? ""));
   void part(import("./compare_view"))
     .then(async ({ showComparison }) => showComparison(examination))
     .catch(() => undefined);

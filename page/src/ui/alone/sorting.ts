@@ -19,8 +19,10 @@ export interface Chosen extends NamedBytes {
   readonly file: File;
 }
 
-/** A policy in JSON or YAML, a document of reference values, a signature, or a key. */
-const POLICY = /"?schema"?\s*:\s*"?attest\.(?:policy|references)|"attest\.policy-sig|-----BEGIN PUBLIC KEY-----/;
+/** A policy in JSON or YAML, a document of reference values, a signature, a key, or a demanded signer. */
+const POLICY =
+  /"?schema"?\s*:\s*"?attest\.(?:policy|references|provenance-signer)|"attest\.policy-sig|-----BEGIN PUBLIC KEY-----/;
+const SIGSTORE = "application/vnd.dev.sigstore.";
 const DSTACK_LOG = /^\s*\[\s*\{[^{}]*"imr"\s*:/;
 const HEAD_BYTES = 65_536;
 
@@ -38,13 +40,25 @@ export async function chosenOf(file: File): Promise<Chosen> {
 async function kindOf(file: NamedBytes): Promise<Kind> {
   const { formOf, isEventLog, readEndorsementFile } = await part(import("../../verifier/files"));
   const head = latin1(file.bytes.subarray(0, HEAD_BYTES));
-  if (POLICY.test(head)) return "policy";
+  if (POLICY.test(head) || isOfSigstore(file.bytes)) return "policy";
   if (isEventLog(file.bytes) || DSTACK_LOG.test(head)) return "log";
   const form = await refusalOf(() => formOf(file));
   if (!(form instanceof AttestError)) return /^(?:bundle|certificates)$/.test(form) ? "endorsement" : "evidence";
   if (await holds(file.bytes, readEndorsementFile)) return "endorsement";
   // Malformed evidence is refused. It is not ignored.
   return /-(?:unrecognised|empty)$/.test(form.code) ? "unknown" : "evidence";
+}
+
+/** True for a bundle or a trusted root. Documents of services have bundles inside. */
+function isOfSigstore(bytes: Bytes): boolean {
+  const text = latin1(bytes);
+  if (!text.includes(SIGSTORE)) return false;
+  try {
+    const { mediaType } = JSON.parse(text) as { readonly mediaType?: unknown };
+    return typeof mediaType === "string" && mediaType.startsWith(SIGSTORE);
+  } catch {
+    return false;
+  }
 }
 
 /** True if the bytes are an endorsement. */

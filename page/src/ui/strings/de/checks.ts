@@ -194,6 +194,10 @@ export const checks: Checks = {
       "Ein Dokument mit Referenzwerten fehlt, oder die Richtlinie nimmt es nicht an.",
       "Wählen Sie es zusammen mit der Richtlinie.",
     ],
+    provenance: [
+      "Der Herkunftsnachweis eines Dokuments mit Referenzwerten gilt nicht oder gehört zu einem anderen Dokument.",
+      "Beschaffen Sie Dokument, Bündel und Vertrauensanker neu, und vergleichen Sie den verlangten Unterzeichner.",
+    ],
     stale: [
       "Der Nachweis galt einer anderen Frage: Er ist vielleicht alt.",
       "Prüfen Sie neu; bleibt es so, nutzen Sie den Dienst nicht.",

@@ -101,6 +101,7 @@ export const view: View = {
       unknown: "Uns unbekannt: Kein unterschriebenes Dokument bürgt für sie.",
       simulated: "Von einem Simulator gemessen.",
       no: "Das ist nicht die Software, die Sie angenommen haben.",
+      unproved: "Was über ihren Bau vorliegt, hält der Prüfung nicht stand.",
     },
     reader: {
       title: "Nur diese Maschine liest, was Sie senden",

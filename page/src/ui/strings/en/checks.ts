@@ -204,6 +204,10 @@ export const checks = {
       "A document of reference values is missing, or is not the one that the policy accepts.",
       "Choose it together with the policy.",
     ],
+    provenance: [
+      "The provenance of a document of reference values does not hold, or belongs to another document.",
+      "Get the document, the bundle and the trusted root again, and compare the demanded signer.",
+    ],
     stale: [
       "The proof was made for another question: it may be an old one.",
       "Check again; if it stays, do not use the service.",

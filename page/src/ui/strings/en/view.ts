@@ -100,6 +100,7 @@ export const view = {
       unknown: "Unknown to us: no signed document vouches for it.",
       simulated: "Measured by a simulator.",
       no: "This is not the software that you accepted.",
+      unproved: "What was given of its build does not hold.",
     },
     reader: {
       title: "Only this machine can read what you send",

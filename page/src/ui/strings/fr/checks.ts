@@ -170,6 +170,10 @@ export const checks: Checks = {
       "Un document de référence manque, ou la politique ne l’accepte pas.",
       "Choisissez-le avec la politique.",
     ],
+    provenance: [
+      "La provenance d’un document de référence ne tient pas, ou appartient à un autre document.",
+      "Procurez-vous de nouveau le document, le paquet et la racine de confiance, et comparez le signataire exigé.",
+    ],
     stale: [
       "La preuve répond à une autre question : elle est peut-être ancienne.",
       "Vérifiez à nouveau ; sinon, n’utilisez pas le service.",

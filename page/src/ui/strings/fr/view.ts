@@ -101,6 +101,7 @@ export const view: View = {
       unknown: "Inconnu de nous : aucun document signé n’en répond.",
       simulated: "Mesuré par un simulateur.",
       no: "Ce n’est pas le logiciel que vous avez accepté.",
+      unproved: "Ce qui est donné de sa construction ne résiste pas à la vérification.",
     },
     reader: {
       title: "Seule cette machine lit ce que vous envoyez",

@@ -1,1 +1,0 @@
-import{e}from"./chunk-3LD4OKO4.js";import{q as t}from"./chunk-C4DFJ47C.js";function l(l,r){let n=t(l,"="),s=l.length-n.length;if(!(/[+/]/.test(n)&&/[-_]/.test(n)||s>2||s&&l.length%4))return e(n.replaceAll("+","-").replaceAll("/","_"),r)}export{l as a};

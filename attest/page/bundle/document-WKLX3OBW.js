@@ -1,1 +1,0 @@
-import{a as o}from"./chunk-IVO4VGGB.js";import"./chunk-NPN5FP2H.js";import"./chunk-KVPXLPCT.js";import"./chunk-TAI2PARU.js";import"./chunk-OE4XUPDR.js";import"./chunk-IVKBDFHA.js";import"./chunk-3LD4OKO4.js";import"./chunk-C4DFJ47C.js";export{o as loadPolicy};

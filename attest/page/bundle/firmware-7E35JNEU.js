@@ -1,1 +1,0 @@
-import{a as r,b as m}from"./chunk-U642GTZJ.js";import"./chunk-NPN5FP2H.js";import"./chunk-KVPXLPCT.js";import"./chunk-TAI2PARU.js";import"./chunk-3LD4OKO4.js";import"./chunk-C4DFJ47C.js";export{m as firmwareAges,r as oldFirmware};
