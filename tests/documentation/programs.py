@@ -50,6 +50,18 @@ def a_client() -> Names:
     }
 
 
+def a_policy_and_evidence_in_the_form_of_Trustee() -> Names:  # noqa: N802  as the page writes it
+    """Return an attestation policy, evidence for it and its reference values."""
+    text = b"""package policy
+import rego.v1
+default executables := 33
+executables := 3 if input.snp.measurement in query_reference_value("snp_launch_measurement")
+trust_claims := {"executables": executables}
+"""
+    evidence = {"snp": {"measurement": "ab" * 48}}
+    return {"text": text, "evidence": evidence, "reference_values": {"snp_launch_measurement": ["ab" * 48]}}
+
+
 def what_a_client_expects() -> Names:
     return {
         "TrustAnchors": TrustAnchors,

@@ -77,11 +77,11 @@ def test_a_guest_gets_what_an_administrator_uploaded(face: Face, key: PrivateKey
 
 def test_a_library_of_others_opens_the_answer(face: Face) -> None:
     upload(face)
-    for key, kind in ((ec.generate_private_key(ec.SECP256R1()), ECKey), (RSA, RSAKey)):
-        guest = Guest(face.http, key=key)
-        document = guest.get(PATH).json()
-        registry = jwe.JWERegistry(algorithms=["ECDH-ES+A256KW", "RSA-OAEP-256", "A256GCM"])
-        assert jwe.decrypt_json(document, kind.import_key(key), registry=registry).plaintext == SECRET
+    curve = ec.generate_private_key(ec.SECP256R1())
+    registry = jwe.JWERegistry(algorithms=["ECDH-ES+A256KW", "RSA-OAEP-256", "A256GCM"])
+    for key, theirs in ((curve, ECKey.import_key(curve)), (RSA, RSAKey.import_key(RSA))):
+        document = Guest(face.http, key=key).get(PATH).json()
+        assert jwe.decrypt_json(document, theirs, registry=registry).plaintext == SECRET
 
 
 def test_the_header_of_an_answer_is_written_as_clients_write_it(face: Face) -> None:
