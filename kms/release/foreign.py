@@ -123,15 +123,12 @@ class ForeignReleases:
         return self._services.challenges.issue(at=self._services.clock())
 
     def open(self, challenge: str, *, at: datetime) -> OpenedChallenge:
-        """Verify a challenge that was not used before.
+        """Verify a challenge; whether it was used before is found by ``conclude_attestation``.
 
         Raises:
-            ChallengeError: not of this service, out of time, or used before.
+            ChallengeError: not of this service, or out of time.
         """
-        opened = self._services.challenges.open(challenge, at=at)
-        with self._services.store.reading() as tx:
-            tx.nonces.require_unused(opened.nonce_digest)
-        return opened
+        return self._services.challenges.open(challenge, at=at)
 
     def verify(self, evidence: Evidence, terms: ForeignTerms, *, at: datetime) -> VerifiedEvidence:
         """Verify evidence for a token; no policy relaxes anything.
@@ -148,7 +145,7 @@ class ForeignReleases:
         """Use up the challenge and log the attestation, or its refusal.
 
         Raises:
-            ChallengeUsedError: another request has used it in between.
+            ChallengeUsedError: it was used before; the log then has no entry of this attestation.
             UnavailableError: the database is in use.
         """
         refusal = record.refusal

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Column, Integer, LargeBinary, String, Table, select
+from sqlalchemy import Column, Integer, LargeBinary, String, Table
 
 from attest.encoding import rfc3339_text
 from kms.store.repository import blob, readable, whole_number
@@ -53,12 +53,6 @@ class KbsDocumentReader(VersionReader):
         order = (kbs_documents.c.name, kbs_documents.c.version)
         rows = self._connection.execute(whole_rows(kbs_documents).order_by(*order)).all()
         return tuple(_document(self._genuine(kbs_documents, row)) for row in rows)
-
-    def names(self) -> tuple[str, ...]:
-        """Return the names of all documents, in their order."""
-        columns = kbs_documents.c
-        rows = self._connection.execute(select(columns.name).where(columns.version == 1).order_by(columns.name))
-        return tuple(rows.scalars())
 
 
 class KbsDocumentRepository(KbsDocumentReader):

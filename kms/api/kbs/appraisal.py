@@ -15,7 +15,6 @@ from attest.encoding import JsonValue
 from attest.rego import trustee_claims
 from attest.results import TrustVector
 from kms.api.kbs.default_appraisal import default_vector
-from kms.api.kbs.documents import Documents
 from kms.api.kbs.rego_policies import attestation_vector
 from kms.api.kbs.tokens import Submodule, shown_claims
 
@@ -25,20 +24,20 @@ _EXTENSION: Final = "ear.trustee.identifiers"
 def submodules_of(
     verified: VerifiedEvidence,
     *,
-    documents: Documents,
+    policies: Callable[[str], bytes | None],
+    references: Mapping[str, JsonValue],
     claims_of: Callable[[bool], Mapping[str, JsonValue]],
     init_data: Mapping[str, JsonValue],
 ) -> Iterator[Submodule]:
     """Yield a submodule for each device, in the order of the evidence.
 
-    ``claims_of`` returns the runtime data of the CPU, or of another device; ``init_data`` are the claims of the guest's
-    initialisation data, none without it.
+    ``policies`` returns the attestation policy for a class of devices, or None. ``claims_of`` returns the runtime data
+    of the CPU, or of another device. ``init_data`` are the claims of the guest's initialisation data, none without it.
 
     Raises:
         ConfigurationError: the attestation policy of a class does not give a vector.
     """
     counts: dict[str, int] = {}
-    references = documents.references()
     for item in verified.items:
         found = trustee_claims(item)
         kind = found.device_class
@@ -46,7 +45,7 @@ def submodules_of(
         runtime = claims_of(kind == "cpu")
         beside = init_data if kind == "cpu" else {}
         claims: dict[str, JsonValue] = {**beside, **found.document, "runtime_data_claims": dict(runtime)}
-        policy = documents.attestation_policy(kind)
+        policy = policies(kind)
         extensions: Mapping[str, JsonValue] = {_EXTENSION: {"validated": {}}}
         if policy is None:
             vector = TrustVector.of(default_vector(found.tee, found.claims, references))

@@ -1,4 +1,4 @@
-"""Documents in force: the resource policy, attestation policies by class of device, and reference values by name.
+"""Documents in force: the resource policy, attestation policies by class of device, and the reference values.
 
 Spec: specs/kbs-protocol.md, sections 16 and 17.
 """
@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from attest.encoding import JsonValue, json_value
 from kms.store import ReadTransaction
 
 RESOURCE_POLICY: Final = "resource-policy"
+REFERENCE_VALUES: Final = "reference-values"
+"""All of them in one object: a reader sees every value, or the change of one."""
 _ATTESTATION: Final = "attestation-policy/"
-_REFERENCE: Final = "reference-value/"
 
 
 def attestation_policy_name(policy_id: str) -> str:
@@ -22,42 +23,45 @@ def attestation_policy_name(policy_id: str) -> str:
     return _ATTESTATION + policy_id
 
 
-def reference_name(name: str) -> str:
-    """Return the document's name of a reference value."""
-    return _REFERENCE + name
+class _Known(NamedTuple):
+    content: bytes | None
+    noted: Mapping[bytes, bytes | None]
 
 
-class Documents:
-    """The documents in force, as one transaction sees them; each is read when it is asked for."""
+class DocumentCache:
+    """Documents that were read, kept as long as the authenticated state shows them unchanged."""
 
-    def __init__(self, tx: ReadTransaction) -> None:
-        self._tx = tx
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}
 
-    def content(self, name: str) -> bytes | None:
-        """Return the content of a document, or None."""
-        found = self._tx.kbs_documents.newest(name)
-        return None if found is None else found.content
+    def content(self, tx: ReadTransaction, name: str) -> bytes | None:
+        """Return the content of a document in force, or None."""
+        known = self._known.get(name)
+        if known is None or not tx.state.holds(known.noted):
+            with tx.state.noting() as noted:
+                found = tx.kbs_documents.newest(name)
+            known = self._known[name] = _Known(None if found is None else found.content, dict(noted))
+        return known.content
 
-    def attestation_policy(self, kind: str) -> bytes | None:
+    def attestation_policy(self, tx: ReadTransaction, kind: str) -> bytes | None:
         """Return the attestation policy for a class of devices (``cpu``), or None."""
-        return self.content(attestation_policy_name(f"default_{kind}"))
+        return self.content(tx, attestation_policy_name(f"default_{kind}"))
 
-    def resource_policy(self) -> bytes | None:
+    def resource_policy(self, tx: ReadTransaction) -> bytes | None:
         """Return the resource policy, or None."""
-        return self.content(RESOURCE_POLICY)
+        return self.content(tx, RESOURCE_POLICY)
 
-    def reference(self, name: str) -> JsonValue | None:
-        """Return a reference value, or None; a stored one is never null."""
-        content = self.content(reference_name(name))
-        return None if content is None else json_value(content, what="reference value")
-
-    def references(self) -> Mapping[str, JsonValue]:
+    def references(self, tx: ReadTransaction) -> Mapping[str, JsonValue]:
         """Return all reference values by name."""
-        stored = (name for name in self._tx.kbs_documents.names() if name.startswith(_REFERENCE))
-        names = (name.removeprefix(_REFERENCE) for name in stored)
-        return {name: value for name in names if (value := self.reference(name)) is not None}
+        return read_references(self.content(tx, REFERENCE_VALUES))
 
 
-def reference_content(value: JsonValue) -> bytes:
-    """Return a reference value in its stored form."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+def read_references(content: bytes | None) -> dict[str, JsonValue]:
+    """Return the reference values of a document."""
+    found = {} if content is None else json_value(content, what="reference values")
+    return found if isinstance(found, dict) else {}
+
+
+def references_content(values: Mapping[str, JsonValue]) -> bytes:
+    """Return reference values in their stored form."""
+    return json.dumps(dict(values), separators=(",", ":"), ensure_ascii=False, sort_keys=True).encode()

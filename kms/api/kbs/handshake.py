@@ -16,8 +16,9 @@ from attest.clock import Clock
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError, BindingError, EndorsementError
 from attest.evidence import parse_init_data, require_init_data
+from attest.rego import trustee_claims
 from kms.api.kbs.appraisal import submodules_of
-from kms.api.kbs.documents import Documents
+from kms.api.kbs.documents import DocumentCache
 from kms.api.kbs.evidence import KINDS, evidence_of
 from kms.api.kbs.messages import OLDER, Attestation, AuthRequest, parse_attestation, parse_auth
 from kms.api.kbs.runtime_data import device_claims, expected_of, primary_claims
@@ -67,6 +68,7 @@ class Handshake:
         self._store = store
         self._clock = clock
         self._older_clients = older_clients
+        self._documents = DocumentCache()
 
     def begin(self, body: bytes) -> Answer:
         """Answer ``/auth``: a nonce. Nothing is stored.
@@ -93,14 +95,14 @@ class Handshake:
         at = self._clock()
         # (1) The session is of this service and in time, and has not attested yet.
         begun = read_begun(cookie)
-        challenge = self._releases.open(begun.challenge, at=at)
+        challenge = self._releases.open(begun.challenge, at=at)  # (4) refuses one that was used
         try:
             # (2) The evidence is genuine, and answers this nonce with this key.
             judged = judge(self._releases, begun.request, body, nonce=challenge.nonce, at=at)
             # (3) The token. An uploaded policy that gives no vector refuses, too.
             submodules = self._submodules(judged)
             carried = TokenEvidence(evidence=judged.evidence, terms=judged.terms, key=judged.attestation.key)
-            token = self._tokens.issue(submodules, carried, simulated=judged.verified.simulated, at=at)
+            token, expires_at = self._tokens.issue(submodules, carried, simulated=judged.verified.simulated, at=at)
         except (EndorsementError, UnavailableError):
             raise  # nothing was decided, and the session stays usable
         except AttestError as exc:
@@ -109,7 +111,7 @@ class Handshake:
         # (4) The nonce is used up and the attestation logged, before the token is sent.
         record = _record(begun.request, judged, submodules, None, at=at)
         self._releases.conclude_attestation(challenge, record, at=at)
-        return Answer(document={"token": token}, cookie=token, expires_at=self._tokens.open(token, at=at).expires_at)
+        return Answer(document={"token": token}, cookie=token, expires_at=expires_at)
 
     def _submodules(self, judged: Judged) -> tuple[Submodule, ...]:
         nonce = nonce_text(judged.terms.nonce)
@@ -118,12 +120,19 @@ class Handshake:
             whole = is_cpu and judged.attestation.nonce is not None
             return (primary_claims if whole else device_claims)(judged.attestation, nonce=nonce)
 
-        # The policies are evaluated in this transaction: they answer within milliseconds.
+        kinds = {trustee_claims(item).device_class for item in judged.verified.items}
         with self._store.reading() as tx:
-            found = submodules_of(
-                judged.verified, documents=Documents(tx), claims_of=claims_of, init_data=judged.init_data
+            references = self._documents.references(tx)
+            policies = {kind: self._documents.attestation_policy(tx, kind) for kind in kinds}
+        return tuple(
+            submodules_of(
+                judged.verified,
+                policies=policies.get,
+                references=references,
+                claims_of=claims_of,
+                init_data=judged.init_data,
             )
-            return tuple(found)
+        )
 
 
 def _record(

@@ -13,16 +13,16 @@ from typing import Final
 from attest.encoding import JsonValue, base64_bytes, base64url_bytes, json_value
 from attest.errors import AttestError, ConfigurationError
 from kms.api.kbs.documents import (
+    REFERENCE_VALUES,
     RESOURCE_POLICY,
-    Documents,
     attestation_policy_name,
-    reference_content,
-    reference_name,
+    read_references,
+    references_content,
 )
 from kms.api.kbs.errors import KbsRefusal, Variant
 from kms.api.kbs.rego_policies import require_attestation_policy, require_resource_policy
 from kms.domain.actors import Actor
-from kms.keys.kbs_documents import set_documents
+from kms.keys.kbs_documents import update_document
 from kms.release.services import Services
 
 _POLICY_ID: Final = re.compile(r"default_[a-z][a-z0-9-]{0,31}", re.ASCII)
@@ -51,12 +51,12 @@ class Policies:
         except ConfigurationError as exc:
             text = f"Policy engine error: {exc.message}"
             raise KbsRefusal(HTTPStatus.UNAUTHORIZED, "PolicyEngineError", text, exc.code) from exc
-        self._set({RESOURCE_POLICY: policy}, actor)
+        self._set(RESOURCE_POLICY, policy, actor)
 
     def resource_policies(self) -> bytes:
         """Return the ids of the resource policies in force as JSON."""
         with self._services.store.reading() as tx:
-            there = Documents(tx).resource_policy() is not None
+            there = tx.kbs_documents.newest(RESOURCE_POLICY) is not None
         return json.dumps([RESOURCE_POLICY] if there else []).encode()
 
     def set_attestation_policy(self, body: bytes, *, actor: Actor) -> None:
@@ -77,7 +77,7 @@ class Policies:
         except ConfigurationError as exc:
             text = f"{_NOT_SET}: {exc.message}"
             raise KbsRefusal(HTTPStatus.UNAUTHORIZED, "AttestationError", text, exc.code) from exc
-        self._set({attestation_policy_name(policy_id): policy}, actor)
+        self._set(attestation_policy_name(policy_id), policy, actor)
 
     def set_reference_values(self, body: bytes, *, actor: Actor) -> None:
         """Put reference values into force, each in place of one of the same name.
@@ -100,7 +100,13 @@ class Policies:
         if any(not 0 < len(name) <= _MAX_NAME or not name.isprintable() or one is None for name, one in values.items()):
             text = f"names have 1 to {_MAX_NAME} printable characters, and no value is null"
             raise _rvps(text, code="kbs-reference-invalid")
-        self._set({reference_name(name): reference_content(value) for name, value in values.items()}, actor)
+        update_document(
+            self._services.store,
+            REFERENCE_VALUES,
+            lambda before: references_content({**read_references(before), **values}),
+            actor=actor,
+            at=self._services.clock(),
+        )
 
     def reference_value(self, name: str) -> bytes:
         """Return a reference value as JSON.
@@ -109,13 +115,15 @@ class Policies:
             KbsRefusal: there is none of this name.
         """
         with self._services.store.reading() as tx:
-            content = Documents(tx).content(reference_name(name))
-        if content is None:
+            document = tx.kbs_documents.newest(REFERENCE_VALUES)
+        values = read_references(None if document is None else document.content)
+        if name not in values:
             raise _rvps(f"there is no reference value {name[:_MAX_NAME]!r}", code="kbs-reference-unknown")
-        return content
+        return json.dumps(values[name], separators=(",", ":"), ensure_ascii=False).encode()
 
-    def _set(self, contents: dict[str, bytes], actor: Actor) -> None:
-        set_documents(self._services.store, contents, actor=actor, at=self._services.clock())
+    def _set(self, name: str, content: bytes, actor: Actor) -> None:
+        services = self._services
+        update_document(services.store, name, lambda _: content, actor=actor, at=services.clock())
 
 
 def _object(body: bytes, variant: Variant) -> dict[str, JsonValue]:

@@ -14,7 +14,7 @@ from typing import Final
 
 from attest.clock import Clock
 from attest.evidence import MEDIA_SAMPLE, MEDIA_SAMPLE_DEVICE
-from kms.api.kbs.documents import Documents
+from kms.api.kbs.documents import DocumentCache
 from kms.api.kbs.errors import KbsRefusal
 from kms.api.kbs.jwe import RandomBytes, encrypt
 from kms.api.kbs.rego_policies import resource_denial
@@ -37,6 +37,7 @@ class Resources:
         self._store = store
         self._clock = clock
         self._random = random
+        self._documents = DocumentCache()
 
     def read(self, path: str, token: OpenedToken, *, query: Mapping[str, str]) -> bytes:
         """Release the key of a resource, as a JWE to the key of the token's guest.
@@ -50,7 +51,7 @@ class Resources:
         # (1) The address leads to a key; one that discloses nothing is refused with the same words below.
         with self._store.reading() as tx:
             name = key_of(tx, kbs_address(path)) if is_kbs_path(path) else None
-            policy = Documents(tx).resource_policy()
+            policy = self._documents.resource_policy(tx)
         if name is None:
             raise no_resource(path)
         # (2) The decision on the evidence of the token, as for every release; the resource policy can only refuse.

@@ -107,8 +107,10 @@ class TokenIssuer:
         """The key set by which others verify tokens."""
         return {"keys": [self._key.jwk]}
 
-    def issue(self, submodules: tuple[Submodule, ...], carried: TokenEvidence, *, simulated: bool, at: datetime) -> str:
-        """Sign a token.
+    def issue(
+        self, submodules: tuple[Submodule, ...], carried: TokenEvidence, *, simulated: bool, at: datetime
+    ) -> tuple[str, datetime]:
+        """Sign a token; return it with the end of its validity, excluded.
 
         Raises:
             EvidenceError: ``kbs-token-too-large``: the evidence does not fit into the head of a later request.
@@ -135,7 +137,7 @@ class TokenIssuer:
                 got=f"{len(token)} characters",
                 hint="send fewer devices with one attestation",
             )
-        return token
+        return token, datetime.fromtimestamp(issued, tz=at.tzinfo) + self._lifetime
 
     def open(self, token: str, *, at: datetime) -> OpenedToken:
         """Verify a token: this service signed it, and ``iat <= at < exp``.
