@@ -92,6 +92,13 @@ LIMITS: dict[str, dict[str, object]] = {
         "MAX_LOG_BYTES": 16_777_216,
         "MAX_ALGORITHMS": 16,
     },
+    "attest.evidence.init_data": {
+        "MAX_INIT_DATA_BYTES": 524_288,
+        "MAX_ENTRIES": 64,
+        "MAX_NAME_CHARACTERS": 256,
+        "MAX_KEY_PARTS": 32,
+        "_LARGEST_INTEGER": 9_223_372_036_854_775_807,
+    },
     "attest.evidence.input_files": {
         "MAX_FILES": 64,
     },
@@ -180,6 +187,9 @@ LIMITS: dict[str, dict[str, object]] = {
     "attest.evidence.providers.values": {
         "MAX_CERTIFICATES": 8,
     },
+    "attest.evidence.sample.structure": {
+        "MAX_SVN_CHARACTERS": 64,
+    },
     "attest.evidence.snp.certificate_table": {
         "MAX_ENTRIES": 32,
         "MAX_TABLE_BYTES": 1_048_576,
@@ -208,7 +218,7 @@ LIMITS: dict[str, dict[str, object]] = {
     "attest.policy.authoring.compose_services": {
         "MAX_COMPOSE_BYTES": 1_048_576,
         "MAX_COMPOSE_EVENTS": 50_000,
-        "MAX_MERGES": 8,
+        "MAX_MERGES": 100,
     },
     "attest.policy.authoring.draft_sections": {
         "_LARGEST_EXACT": 9_007_199_254_740_991,

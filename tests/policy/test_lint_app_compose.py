@@ -6,7 +6,7 @@ from hashlib import sha256
 import pytest
 
 from attest.errors import ConfigurationError
-from attest.policy.authoring.compose_services import MAX_COMPOSE_BYTES, MAX_COMPOSE_EVENTS
+from attest.policy.authoring.compose_services import MAX_COMPOSE_BYTES, MAX_COMPOSE_EVENTS, MAX_MERGES
 from attest.policy.authoring.lint_app_compose import AppComposeFindings, lint_app_compose
 
 PINNED = f"repo/image@sha256:{'ab' * 32}"
@@ -100,8 +100,25 @@ def test_anchors_and_merge_keys_are_followed() -> None:
 def test_a_file_that_would_grow_is_read_where_it_stands() -> None:
     lines = ["x0: &x0 {image: a}"]
     lines += [f"x{n}: &x{n} {{<<: [{', '.join([f'*x{n - 1}'] * 9)}]}}" for n in range(1, 40)]
-    compose = "\n".join([*lines, "services: {web: {<<: *x39}}"])
-    assert rules(compose) == [("image-unpinned", "services.web.image")]
+    services = ", ".join(f"web{n}: {{<<: *x39}}" for n in range(100))
+    compose = "\n".join([*lines, f"services: {{{services}}}"])
+    assert rules(compose) == [("image-unpinned", f"services.web{n}.image") for n in range(100)]
+
+
+def test_merges_are_followed_however_deep_and_refused_past_a_hundred() -> None:
+    def chain(length: int) -> str:
+        lines = [f"x0: &x0 {{privileged: true, image: {PINNED}}}"]
+        lines += [f"x{n}: &x{n} {{<<: *x{n - 1}}}" for n in range(1, length)]
+        return "\n".join([*lines, f"services: {{web: {{<<: *x{length - 1}}}}}"])
+
+    assert rules(chain(MAX_MERGES)) == [("container-privileged", "services.web")]
+    assert "merged" in (refused(json.dumps({"docker_compose_file": chain(MAX_MERGES + 1)}).encode()).expected or "")
+
+
+def test_a_mapping_that_merges_itself_is_looked_at_once() -> None:
+    assert rules(f"services: {{web: &web {{<<: *web, pid: host, image: {PINNED}}}}}") == [
+        ("container-privileged", "services.web")
+    ]
 
 
 def test_scripts_of_the_guest_are_notes_and_the_worst_comes_first() -> None:

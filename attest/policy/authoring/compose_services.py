@@ -15,8 +15,8 @@ from attest.policy.document import yaml_reader
 
 MAX_COMPOSE_BYTES = 1024 * 1024
 MAX_COMPOSE_EVENTS = 50_000
-MAX_MERGES = 8
-"""Merge keys that are followed one behind the other."""
+MAX_MERGES = 100
+"""Mappings that may be merged into one."""
 _MERGE = "<<"
 
 
@@ -40,19 +40,25 @@ def compose_services(text: bytes, *, name: str) -> tuple[ComposeService, ...]:
     """Read the services of a compose file; ``name`` is its name in errors.
 
     Raises:
-        ConfigurationError: ``app-compose-unreadable``: no YAML, too large, or without a mapping of services.
+        ConfigurationError: ``app-compose-unreadable``: no YAML, too large, with too many merges, or without a mapping
+            of services.
     """
-    services = _mapping(_member(_root(text, name), "services"))
-    if services is None:
-        raise unreadable(name, "a mapping of services")
-    return tuple(
-        ComposeService(
-            name=service,
-            image=_scalar(_member(node, "image")),
-            powers=tuple(_powers(node)),
-            mounts=tuple(_mounts(_member(node, "volumes"))),
-        )
-        for service, node in services
+    root = _root(text, name)
+    try:
+        services = _mapping(_member(root, "services"))
+        if services is None:
+            raise unreadable(name, "a mapping of services")
+        return tuple(_service(service, node) for service, node in services)
+    except _TooManyMergesError as exc:
+        raise unreadable(name, f"at most {MAX_MERGES} mappings merged into one") from exc
+
+
+def _service(name: str, node: _Node) -> ComposeService:
+    return ComposeService(
+        name=name,
+        image=_scalar(_member(node, "image")),
+        powers=tuple(_powers(node)),
+        mounts=tuple(_mounts(_member(node, "volumes"))),
     )
 
 
@@ -88,19 +94,35 @@ def _mapping(node: _Node) -> list[tuple[str, _Node]] | None:
     return [(key.value, value) for key, value in node.value if key.id == "scalar"]
 
 
-def _member(node: _Node, name: str, depth: int = 0) -> _Node:
-    """Return a member of a mapping, or of a mapping that is merged into it; None where there is none."""
-    members = _mapping(node) or []
-    found = next((value for key, value in members if key == name), None)
-    if found is not None or depth == MAX_MERGES:
-        return found
-    merged = (each for key, value in members if key == _MERGE for each in _merged(value))
-    return next((value for each in merged if (value := _member(each, name, depth + 1)) is not None), None)
+class _TooManyMergesError(Exception):
+    """More mappings are merged into one than are followed."""
+
+
+def _member(node: _Node, name: str) -> _Node:
+    """Return a member of a mapping, or of a mapping that is merged into it; None where there is none.
+
+    Each mapping is looked at once, since aliases let a short file name the same mapping in millions of ways.
+    """
+    seen: set[int] = set()
+    pending = [node]
+    while pending:
+        mapping = pending.pop()
+        if id(mapping) in seen:
+            continue
+        if len(seen) > MAX_MERGES:
+            raise _TooManyMergesError
+        seen.add(id(mapping))
+        members = _mapping(mapping) or []
+        found = next((value for key, value in members if key == name), None)
+        if found is not None:
+            return found
+        pending += reversed([each for key, value in members if key == _MERGE for each in _merged(value)])
+    return None
 
 
 def _merged(node: _Node) -> list[_Node]:
     members: list[_Node] = node.value if node.id == "sequence" else [node]
-    return members[:MAX_MERGES]
+    return members
 
 
 def _scalar(node: _Node) -> str | None:

@@ -33,7 +33,7 @@ export const withoutProvenance = (kept: string): string =>
 const isBeside = (text: string): boolean =>
   isProvenance(text) || /"attest\.(?:references|policy-signature)\/1"|-----BEGIN PUBLIC KEY-----/.test(text);
 
-/** What a person gives; files without a policy are added to those that are kept. */
+/** Input of a person: files without a policy are added to those that are kept. */
 export const completed = (kept: string | undefined, texts: readonly string[]): readonly string[] =>
   kept === undefined || texts.some(isPolicy) || !texts.every(isBeside)
     ? texts

@@ -14,7 +14,7 @@ const WORKFLOW = [...DEFINITION, "externalParameters", "workflow"];
 const MOST_CHARACTERS = 2048;
 const UNPRINTABLE = /(?! )[\p{C}\p{Z}]/u;
 
-/** What a builder states of the document that it made. */
+/** Statement of a builder about the document that it made. */
 export interface Statement {
   /** SHA-256 of the document, as hex. */
   readonly subject: string;
