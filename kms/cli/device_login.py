@@ -81,7 +81,7 @@ def sign_in(
         show(Prompt(address=str(address), code=_text(begun, "user_code")))
         # (3) Ask until the user has decided.
         until = monotonic() + min(_seconds(begun, "expires_in", _MAX_SECONDS), _MAX_SECONDS)
-        pause = min(max(1.0, _seconds(begun, "interval", _INTERVAL_SECONDS)), _MAX_INTERVAL_SECONDS)
+        pause = min(_seconds(begun, "interval", _INTERVAL_SECONDS), _MAX_INTERVAL_SECONDS)
         form = {"grant_type": GRANT, "device_code": device, "client_id": client.client_id}
         while monotonic() < until:
             sleep(pause)
@@ -147,9 +147,9 @@ def _text(document: Json, name: str) -> str:
     return found
 
 
-def _seconds(document: Json, name: str, default: int) -> float:
+def _seconds(document: Json, name: str, default: int) -> int:
     found = document.get(name, default)
-    return float(found) if isinstance(found, int) and not isinstance(found, bool) and found > 0 else float(default)
+    return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else default
 
 
 def _unusable(problem: str) -> KmsError:

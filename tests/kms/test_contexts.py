@@ -271,8 +271,9 @@ def test_after_signing_in_a_command_is_that_user_s(
     assert "[login-required]" in shell.run("tenant", "list", code=2)[1]
 
 
-def test_no_pause_that_an_issuer_names_holds_a_command_up(tls: tuple[ssl.SSLContext, str]) -> None:
-    token, _, clock = signed_in(DeviceIssuer([(200, {"access_token": "A"})], start={"interval": 10**9}), tls)
+@pytest.mark.parametrize("seconds", [10**9, 10**400])
+def test_no_pause_that_an_issuer_names_holds_a_command_up(tls: tuple[ssl.SSLContext, str], seconds: int) -> None:
+    token, _, clock = signed_in(DeviceIssuer([(200, {"access_token": "A"})], start={"interval": seconds}), tls)
     assert (token, clock.pauses) == ("A", [60.0])
 
 

@@ -94,7 +94,8 @@ def _is_for(provider: IdentityProvider, claims: Mapping[str, JsonValue]) -> bool
 
 
 def _moment(value: JsonValue) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    """Return a time in seconds; integers stay, since one may be too large for a float."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _actor(claims: Mapping[str, JsonValue], role: str) -> Actor:

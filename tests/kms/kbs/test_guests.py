@@ -384,6 +384,7 @@ def test_each_refusal_of_an_administrator_has_words_of_its_own(face: Face) -> No
     }
     for code, answer in answers.items():
         refusal(answer, 401, variant, code)
+    refusal(face.admin("POST", path, b"x", token=face.token(nbf=10**400)), 401, variant, "admin-token-expired")
     refusal(face.admin("POST", path, b"x", token=face.token("reader")), 403, variant, "admin-role-refused")
     assert not [entry for entry in face.harness.entries() if entry["kind"] == "key-imported"]
 
