@@ -44,8 +44,9 @@ UNTRACED := tests/evidence/eventlog/test_tpm_replay_mutations.py tests/policy/te
 TRACED := $(filter-out $(UNTRACED),$(shell find tests/endorsements tests/evidence tests/policy -name 'test_*.py' 2>/dev/null)) \
           $(wildcard tests/test_appraisal*.py tests/test_limits.py tests/test_verification*.py tests/kms/test_decide.py tests/channel/test_bhttp.py)
 
-# A file's services are started in one process, and not again in each that gets some of its tests.
-BY_FILE := --dist loadfile
+# A file's services are started in one process, and not again in each that gets some of its tests. Files keep their
+# order: xdist would put those with few tests last, which are whole programs, and one process would end minutes later.
+BY_FILE := --dist loadfile --no-loadscope-reorder
 
 # What is mutated. The traced run says which tests reach a line, and how long each takes.
 MUTATED := $(CORE),attest/channel/messages.py

@@ -232,9 +232,9 @@ def test_settings_at_the_command_line(shell: Shell) -> None:
     shell.init()
     shell.add_key()
     settings = ("key", "release-settings", "model")
-    assert shell.with_config(*settings)[0] == "model: disclosure checks, lease as in the settings\n"
+    assert shell.with_config(*settings)[0] == "model: disclosure checks, lease as in the settings, via native\n"
     changed = shell.with_config(*settings, "--disclosure", "none", "--lease-seconds", "3600")[0]
-    assert changed == "model: disclosure none, lease 3600 s\n"
+    assert changed == "model: disclosure none, lease 3600 s, via native\n"
     assert "default" not in shell.with_config(*settings)[0]
     shell.with_config(*settings, "--lease-seconds", "default")
     assert "[lease-seconds-invalid]" in shell.with_config(*settings, "--lease-seconds", "4", code=2)[1]

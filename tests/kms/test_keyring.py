@@ -59,7 +59,9 @@ def define(harness: Harness) -> Path:
     return directory
 
 
-def test_a_new_database_names_the_key_that_it_was_made_with(harness: Harness) -> None:
+def test_a_new_database_names_the_key_that_it_was_made_with(tmp_path: Path) -> None:
+    # Stated settings are no copy of another service, whose file has another path.
+    harness = Harness.make(tmp_path, kek_file=tmp_path / "kek")
     with harness.services.store.reading() as tx:
         (record,) = tx.keks.all()
         under = tx.wrapped_rows.counts()
@@ -68,6 +70,7 @@ def test_a_new_database_names_the_key_that_it_was_made_with(harness: Harness) ->
     assert str(harness.settings.kek_file) == record.description
     assert under == {record.id: {"secrets": 3}}
     assert harness.entries()[0]["kek"] == {"backend": "file", "id": record.id.hex()}
+    harness.close()
 
 
 def test_the_key_that_the_database_names_wraps_and_others_open(harness: Harness) -> None:

@@ -15,6 +15,7 @@ from attest.encoding import JsonValue
 from attest.errors import AttestError
 from attest.release import KeyName
 from kms.controls.admin import freeze
+from kms.domain.aliases import Alias, kbs_address
 from kms.domain.durations import parse_duration
 from kms.domain.floors import no_floor
 from kms.domain.freezes import target
@@ -24,6 +25,7 @@ from kms.domain.limits import NO_LIMITS
 from kms.domain.people import ChangeKind
 from kms.domain.permissions import EVERY_TENANT, Role
 from kms.keys.admin import require_key, set_enabled
+from kms.keys.aliases import add_alias, remove_alias
 from kms.keys.destruction import restore_key, schedule_destruction
 from kms.keys.release_settings import ReleaseSettings, set_release_settings
 from kms.keys.rotation import Rotator, remove_schedule, rotate_key, set_schedule
@@ -94,6 +96,9 @@ class World:
         change_tags(store, name, put={"team": tenant}, remove=(), actor=ROOT, at=at)
         set_schedule(store, name, every=timedelta(days=30), overlap=timedelta(days=1), actor=ROOT, at=at)
         remove_schedule(store, name, actor=ROOT, at=at)
+        alias = Alias(address=kbs_address(f"of-{tenant}/model-key/1"), key=name)
+        add_alias(store, alias, actor=ROOT, at=at)
+        remove_alias(store, alias.address, actor=ROOT, at=at)
         rotator = Rotator(store=store, kek=self.harness.services.kek, random=self.harness.random)
         rotate_key(rotator, name, overlap=timedelta(days=1), actor=ROOT, at=at)
         old, week = KeyReference(name=name, version=1), parse_duration("7d")
@@ -348,6 +353,9 @@ SERVICE_WIDE = {
     "rollback-guard-made",
     "rollback-accepted",
     "state-begun",
+    "kbs-document-set",
+    "kbs-attested",
+    "kbs-token-key-created",
 }
 """Kinds that concern no tenant: reviewed, and hidden."""
 

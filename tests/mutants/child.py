@@ -1,6 +1,7 @@
 """A process that runs chosen tests with one module replaced by a mutant."""
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -112,6 +113,7 @@ def fork(tests: Sequence[str], mutation: Mutation | None, *, cpu: float, wall: f
     if pid:
         return pid
     status = _KILLED
+    gc.freeze()  # garbage of the parent is not this process's to report
     try:
         limit(cpu=cpu, wall=wall)
         write_to(notes / f"{os.getpid()}.txt")

@@ -205,6 +205,7 @@ def _noted(path: Path) -> tuple[str, ...]:
 def _live_functions() -> dict[str, list[FunctionType]]:
     functions: defaultdict[str, list[FunctionType]] = defaultdict(list)
     real = cache(os.path.realpath)  # of some thousand files with a hundred thousand functions
+    gc.unfreeze()  # what is frozen, as pytest's collection is, is not listed
     for thing in gc.get_objects():
         if type(thing) is FunctionType:
             functions[real(thing.__code__.co_filename)].append(thing)

@@ -23,6 +23,7 @@ const NAMED: Readonly<Record<string, ProblemKind>> = {
   "channel-keys-refused": "answer",
   "wire-invalid": "answer",
   "simulated-root-refused": "simulator",
+  "sample-refused": "simulator",
   "snp-report-unsigned": "signature",
   "eventlog-registers-unsigned": "log",
   "tcb-not-supported": "revoked",
