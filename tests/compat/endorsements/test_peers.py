@@ -106,7 +106,7 @@ print("\\n" + json.dumps([found, good[0], good[2]]))
 """
 
 
-def test_nvidias_python_verifier_gets_rims_and_revocation_from_the_mirror_alone(mirror: Mirror) -> None:
+def test_nvidias_python_verifier_gets_rims_and_revocation_from_the_mirror_alone(mirror: Mirror, tmp_path: Path) -> None:
     named = os.environ.get("ATTEST_NVSDK")
     if not named:
         absent("NVIDIA's Python SDK is not here; 'attest nvsdk install --yes --dir DIR', then ATTEST_NVSDK=DIR")
@@ -122,9 +122,10 @@ def test_nvidias_python_verifier_gets_rims_and_revocation_from_the_mirror_alone(
         f"{part}-----END CERTIFICATE-----\n" for part in text.split("-----END CERTIFICATE-----") if "BEGIN" in part
     ]
     ran = subprocess.run(
-        [find_environment(Path(str(named))).python, "-c", NVIDIA],
+        [find_environment(Path(str(named)).resolve()).python, "-c", NVIDIA],
         input=json.dumps([mirror([*rims, *statuses]), names, chain]),
         env={"no_proxy": "*"},
+        cwd=tmp_path,  # it writes a log where it stands
         capture_output=True,
         text=True,
         check=False,
