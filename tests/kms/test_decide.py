@@ -37,6 +37,7 @@ from kms.domain.decide import (
     ReleaseTerms,
     decide,
 )
+from kms.domain.wires import Wire
 from tests.kms.support import AT, CHIP, Workload, policy_text
 
 BINDING = Binding(context="kms-release/v1", role="workload", audience="kms", nonce=b"n" * 32, key=b"recipient")
@@ -162,6 +163,17 @@ def test_a_key_that_is_disabled_is_refused() -> None:
 
 def test_a_key_for_another_purpose_is_refused() -> None:
     assert codes(decided(keys={"a": state(purpose="prompt-key")})) == ["purpose-mismatch"]
+
+
+@pytest.mark.parametrize("via", Wire)
+@pytest.mark.parametrize("allowed", [{Wire.NATIVE}, {Wire.KBS}, set(Wire)])
+def test_a_key_is_released_through_its_own_protocols_alone(via: Wire, allowed: set[Wire]) -> None:
+    decision = decided(keys={"a": state(via=frozenset(allowed))}, demand=replace(DEMAND, via=via))
+    if via in allowed:
+        assert decision.outcome is ReleaseOutcome.ALLOW
+        return
+    assert codes(decision) == ["via-not-allowed"]
+    assert decision.reasons[0].text == f"the key 'a' is released via {min(allowed)}, not via {via}"
 
 
 def test_a_state_of_another_key_is_refused() -> None:
