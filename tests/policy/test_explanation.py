@@ -248,6 +248,7 @@ def test_branches_are_told_with_how_many_must_hold() -> None:
     assert "    A SEV-SNP guest:\n      - The processor must be one of Genoa.\n" in text
     assert "At least 2 of these 2 branches must be met in full:" in text
     assert "SIMULATED evidence is accepted, which proves nothing about hardware: a laboratory" in text
+    assert explanation_document(policy, {})["simulated"] == "a laboratory"
     rules = explanation_document(policy, {})["rules"]
     assert isinstance(rules, list)
     assert {rule["branch"] for rule in rules if isinstance(rule, dict)} >= {"any_of[amd]", "at_least[two]"}

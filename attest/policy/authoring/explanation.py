@@ -46,7 +46,7 @@ def explanation_document(policy: Policy, references: Mapping[str, ReferenceValue
         "version": policy.version,
         "digest": policy.digest.hex(),
         "accepts": [*policy.kinds],
-        "simulated": None if policy.simulated is None else policy.simulated,
+        "simulated": policy.simulated,
         "unchecked": {entry.check: entry.reason for entry in policy.unchecked},
         **({"verifiers": [_verifier(one) for one in policy.verifiers]} if policy.verifiers else {}),
         "rules": [
