@@ -22,13 +22,13 @@ from attest.release import (
 from kms.domain.actors import Actor
 from kms.domain.errors import KeyConflictError
 from kms.domain.kek import KeyEncryptionKey, RandomBytes
-from kms.domain.keys import KeyName, KeyRecord, own_context
+from kms.domain.keys import KeyName, KeyRecord
 from kms.domain.secret import EXPORT, SecretBytes
-from kms.store import Store
+from kms.keys.later_key import LaterKey
+from kms.store import Store, WriteTransaction
 
 IMPORT_KEY_CREATED = "import-key-created"
 IMPORT_KEY: Final = "import-key"
-_ALGORITHM: Final = "hpke-mlkem768-x25519"
 
 
 def make_import_key(
@@ -40,20 +40,12 @@ def make_import_key(
         IntegrityError: ``wrapped-key-invalid``.
         UnavailableError: the database is in use, or the key-encryption key's back-end does not answer.
     """
-    found = find_import_key(store, kek, service=service)
-    if found is not None:
-        return found
-    material = SecretBytes(random(MATERIAL_BYTES[KEM_HYBRID]))
-    wrapped = kek.wrap(material, context=own_context(service.name, IMPORT_KEY, _ALGORITHM))
-    key = _key_pair(material)
-    with store.writing() as tx:
-        mine = tx.own_secrets.find(IMPORT_KEY) is None
-        if mine:
-            tx.own_secrets.add(IMPORT_KEY, algorithm=_ALGORITHM, wrapped=wrapped, at=at)
-            body: dict[str, JsonValue] = {"public_key_sha256": sha256(key.public).hexdigest(), "actor": actor.members()}
-            tx.log.add(kind=IMPORT_KEY_CREATED, at=at, body=body)
-    # If another process created one in between, that one is used.
-    return key if mine else find_import_key(store, kek, service=service) or key
+
+    def log(tx: WriteTransaction, made: WorkloadKey) -> None:
+        body: dict[str, JsonValue] = {"public_key_sha256": sha256(made.public).hexdigest(), "actor": actor.members()}
+        tx.log.add(kind=IMPORT_KEY_CREATED, at=at, body=body)
+
+    return _KEY.make(store, kek, service=service, random=random, log=log, at=at)
 
 
 def find_import_key(store: Store, kek: KeyEncryptionKey, *, service: VerifierKey) -> WorkloadKey | None:
@@ -62,16 +54,16 @@ def find_import_key(store: Store, kek: KeyEncryptionKey, *, service: VerifierKey
     Raises:
         IntegrityError: ``wrapped-key-invalid``.
     """
-    with store.reading() as tx:
-        found = tx.own_secrets.find(IMPORT_KEY)
-    if found is None:
-        return None
-    with kek.unwrap(found[1], context=own_context(service.name, IMPORT_KEY, _ALGORITHM)) as material:
-        return _key_pair(material)
+    return _KEY.find(store, kek, service=service)
 
 
 def _key_pair(material: SecretBytes) -> WorkloadKey:
     return material.lend(EXPORT, partial(WorkloadKey.from_material, KEM_HYBRID))
+
+
+_KEY: Final = LaterKey(
+    name=IMPORT_KEY, algorithm="hpke-mlkem768-x25519", size=MATERIAL_BYTES[KEM_HYBRID], read=_key_pair
+)
 
 
 def unwrap_material(

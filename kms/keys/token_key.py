@@ -12,13 +12,12 @@ from attest.release import VerifierKey
 from attest.results import SigningKey
 from kms.domain.actors import SCHEDULE
 from kms.domain.kek import KeyEncryptionKey, RandomBytes
-from kms.domain.keys import own_context
 from kms.domain.secret import EXPORT, SecretBytes
-from kms.store import Store
+from kms.keys.later_key import LaterKey
+from kms.store import Store, WriteTransaction
 
 TOKEN_KEY: Final = "kbs-token-key"  # noqa: S105  a name
 TOKEN_KEY_CREATED: Final = "kbs-token-key-created"  # noqa: S105  a kind of entries
-_ALGORITHM: Final = "es256"
 _SEED_BYTES: Final = 48
 """Half a key longer than the order of the curve, so that reducing it by the order shows no bias."""
 _ORDER: Final = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
@@ -34,31 +33,17 @@ def open_token_key(
         IntegrityError: ``wrapped-key-invalid``.
         UnavailableError: the database is in use, or the key-encryption key's back-end does not answer.
     """
-    found = _find(store, kek, service=service)
-    if found is not None:
-        return found
-    seed = SecretBytes(random(_SEED_BYTES))
-    wrapped = kek.wrap(seed, context=own_context(service.name, TOKEN_KEY, _ALGORITHM))
-    made = _signing_key(seed)
-    with store.writing() as tx:
-        mine = tx.own_secrets.find(TOKEN_KEY) is None
-        if mine:
-            tx.own_secrets.add(TOKEN_KEY, algorithm=_ALGORITHM, wrapped=wrapped, at=at)
-            body: dict[str, JsonValue] = {"kid": made.kid, "actor": SCHEDULE.members()}
-            tx.log.add(kind=TOKEN_KEY_CREATED, at=at, body=body)
-    # If another process made one in between, that one is used.
-    return made if mine else _find(store, kek, service=service) or made
 
+    def log(tx: WriteTransaction, made: SigningKey) -> None:
+        body: dict[str, JsonValue] = {"kid": made.kid, "actor": SCHEDULE.members()}
+        tx.log.add(kind=TOKEN_KEY_CREATED, at=at, body=body)
 
-def _find(store: Store, kek: KeyEncryptionKey, *, service: VerifierKey) -> SigningKey | None:
-    with store.reading() as tx:
-        found = tx.own_secrets.find(TOKEN_KEY)
-    if found is None:
-        return None
-    with kek.unwrap(found[1], context=own_context(service.name, TOKEN_KEY, _ALGORITHM)) as seed:
-        return _signing_key(seed)
+    return _KEY.make(store, kek, service=service, random=random, log=log, at=at)
 
 
 def _signing_key(seed: SecretBytes) -> SigningKey:
     number = seed.lend(EXPORT, lambda view: int.from_bytes(view, "big"))
     return SigningKey.of(ec.derive_private_key(1 + number % (_ORDER - 1), ec.SECP256R1()))
+
+
+_KEY: Final = LaterKey(name=TOKEN_KEY, algorithm="es256", size=_SEED_BYTES, read=_signing_key)
