@@ -41,10 +41,11 @@ class Administrators:
         self._providers = settings.administrators
         self._roles = settings.roles
 
-    def require(self, authorization: list[str], address: str, *, variant: Variant, at: datetime) -> Actor:
+    def require(self, authorization: list[str], addresses: tuple[str, ...], *, variant: Variant, at: datetime) -> Actor:
         """Return the administrator of a request, who may use its address.
 
-        ``address`` is the path with its query, as the client sent it.
+        ``addresses`` are the path with its query as the client sent it, and with the path percent-decoded. One role
+        must permit both: in ``[^/]+``, an encoded slash would otherwise stand for another route.
 
         Raises:
             KbsRefusal: there is no token, none of the keys signed it, it has expired, it names no role, or the role may
@@ -58,7 +59,7 @@ class Administrators:
         role = claims.get("role", provider.role)
         if not isinstance(role, str) or not role:
             raise _refused(variant, f"{_WHAT} names no role", code="admin-role-missing")
-        if not any(one.role == role and one.permits(address) for one in self._roles):
+        if not any(one.role == role and all(map(one.permits, addresses)) for one in self._roles):
             text = f"the role {role[:40]!r} may not use this address"
             raise KbsRefusal(HTTPStatus.FORBIDDEN, variant, text, code="admin-role-refused")
         return _actor(claims, role)

@@ -54,11 +54,16 @@ class KbsServices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """One request: its path below ``/kbs/v0`` as segments, percent-decoded once, and its body."""
+    """One request.
+
+    Attributes:
+        segments: of the path below ``/kbs/v0``, percent-decoded once.
+        addresses: path and query as sent, and with the path decoded; a role must permit both.
+    """
 
     method: str
     segments: tuple[str, ...]
-    address: str
+    addresses: tuple[str, str]
     query: Mapping[str, str]
     authorization: list[str]
     cookie: str | None
@@ -205,7 +210,7 @@ class KbsApp:
 
     def _administrator(self, asked: _Asked, variant: Variant) -> Actor:
         at = self._context.services.clock()
-        return self._services.administrators.require(asked.authorization, asked.address, variant=variant, at=at)
+        return self._services.administrators.require(asked.authorization, asked.addresses, variant=variant, at=at)
 
     def _no_plugin(self, asked: _Asked) -> Response:
         first = asked.segments[0]
@@ -229,10 +234,11 @@ def _require_method(method: str) -> None:
 def _asked(request: Request, path: str, body: bytes) -> _Asked:
     raw = (request.scope.get("raw_path") or b"").decode("ascii", errors="replace")
     query = request.scope["query_string"].decode("ascii", errors="replace")
+    suffix = f"?{query}" if query else ""
     return _Asked(
         method=request.method,
         segments=tuple(path.removeprefix("/").split("/")),
-        address=f"{raw}?{query}" if query else raw,
+        addresses=(raw + suffix, request.scope["path"] + suffix),
         query=dict(request.query_params),
         authorization=request.headers.getlist("authorization"),
         cookie=cookie_of(request.headers.getlist("cookie")),

@@ -398,6 +398,17 @@ def test_a_role_may_use_its_addresses_alone(face: Face) -> None:
     refusal(face.admin("POST", "reference-value", message, token=face.token("reader")), 403, "AdminAuthAccess", "role")
 
 
+@pytest.mark.parametrize("path", ["resource%2Fdefault%2Ftest%2Fx", "resource/default%2Ftest%2Fx"])
+def test_no_encoded_slash_leads_a_role_to_another_route(tmp_path: Path, path: str) -> None:
+    rules = write_rules(tmp_path)
+    text = rules.read_text().replace("^/kbs/v0/reference-value/.*$", "^/kbs/v0/(?:resource/)?[^/]+$")
+    rules.write_text(text)
+    with face_of(tmp_path, rules=rules) as face:
+        answer = face.admin("POST", path, b"x", token=face.token("reader"))
+        refusal(answer, 403, "AdminAuthInitialization", "admin-role-refused")
+        assert not [entry for entry in face.harness.entries() if entry["kind"] == "key-imported"]
+
+
 def test_a_client_up_to_0_20_signs_its_token_itself(tmp_path: Path) -> None:
     with face_of(tmp_path, rules=write_rules(tmp_path, provider='role = "admin"')) as face:
         assert face.admin("POST", f"resource/{PATH}", b"x", token=face.token(role=None)).status_code == 200
