@@ -57,7 +57,7 @@ def parse_request(message: bytes, *, provider: str) -> WrapRequest | UnwrapReque
     """Parse what ocicrypt writes for a provider of this name.
 
     Raises:
-        EvidenceError: ``image-key-message-invalid``, or JSON that is none.
+        EvidenceError: ``image-key-message-invalid``, or the message is not JSON.
         ConfigurationError: as ``KeyReference.parse``.
     """
     if len(message) > MAX_MESSAGE_BYTES:

@@ -115,7 +115,7 @@ def requests_of(entry: BundleEntry) -> Iterator[EndorsementRequest]:
 
     Raises:
         EvidenceError: it cannot be parsed.
-        ChainError: a certificate that is none of its kind.
+        ChainError: a certificate of another kind.
         ValueError: it has another name than the kind's.
     """
     match entry.kind:

@@ -83,7 +83,7 @@ class _Server(ThreadingHTTPServer):
             self._places.release(caller_of(str(client_address[0])))
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Ignore a connection that broke off: its client knows, and nobody else is concerned."""
+        """Ignore a broken connection, which affects its client alone."""
 
 
 class _TimedReader(io.RawIOBase):

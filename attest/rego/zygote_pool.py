@@ -66,7 +66,7 @@ class ZygotePool:
         """Return the values of the rules that are defined, from a process of the policy's own.
 
         Raises:
-            EngineRefusedError: no answer in time, or one that is none.
+            EngineRefusedError: no answer in time, or a malformed one.
         """
         request = json.dumps(question).encode()
         if len(request) > MAX_REQUEST_BYTES:

@@ -167,13 +167,13 @@ class Zygote:
                 raise EngineFaultError(problem)
             case {"error": str(problem)}:
                 raise EngineRefusedError(problem)
-        raise EngineRefusedError("the engine's answer is none")
+        raise EngineRefusedError("the engine's answer is malformed")
 
     def ask(self, request: bytes, limits: RegoLimits, deadline: float) -> Mapping[str, JsonValue]:
         """Return the values of the rules that are defined.
 
         Raises:
-            EngineRefusedError: no answer, or one that is none.
+            EngineRefusedError: no answer, or a malformed one.
             ZygoteLostError: the process ended before it did.
         """
         ours, theirs = socket.socketpair()
@@ -310,4 +310,4 @@ def _results(answer: bytes) -> Mapping[str, JsonValue]:
             raise EngineRefusedError(problem)
         case {"results": dict(results), **rest} if not rest:
             return results
-    raise EngineRefusedError("the engine's answer is none")
+    raise EngineRefusedError("the engine's answer is malformed")

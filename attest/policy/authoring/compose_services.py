@@ -99,7 +99,7 @@ class _TooManyMergesError(Exception):
 
 
 def _member(node: _Node, name: str) -> _Node:
-    """Return a member of a mapping, or of a mapping that is merged into it; None where there is none.
+    """Return a member of a mapping, or of a mapping that is merged into it; None if no mapping has it.
 
     Each mapping is looked at once, since aliases let a short file name the same mapping in millions of ways.
     """

@@ -157,7 +157,7 @@ class KbsApp:
         """Return the token of the session, or of the request if there is no session that has one.
 
         Raises:
-            KbsRefusal: there is none, or it does not verify; attesting again helps.
+            KbsRefusal: the token is missing or does not verify; the guest must attest again.
         """
         bearer, problem = bearer_of(asked.authorization), None
         for text in (asked.cookie, bearer):

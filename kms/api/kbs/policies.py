@@ -80,7 +80,7 @@ class Policies:
         self._set(attestation_policy_name(policy_id), policy, actor)
 
     def set_reference_values(self, body: bytes, *, actor: Actor) -> None:
-        """Put reference values into force, each in place of one of the same name.
+        """Put reference values into force. Each replaces the one of the same name.
 
         Raises:
             KbsRefusal: the message is malformed, or of a form that this service does not read.
@@ -112,7 +112,7 @@ class Policies:
         """Return a reference value as JSON.
 
         Raises:
-            KbsRefusal: there is none of this name.
+            KbsRefusal: no reference value has this name.
         """
         with self._services.store.reading() as tx:
             document = tx.kbs_documents.newest(REFERENCE_VALUES)

@@ -69,7 +69,7 @@ def _denial(path: str, token: OpenedToken, policy: bytes | None, query: Mapping[
     if policy is not None:
         problem = resource_denial(policy, token.claims, plugin=PLUGIN, path=path.split("/"), query=query)
     elif any(item.essence in _SAMPLES for item in token.carried.evidence.items):
-        problem = "there is none, and sample evidence proves nothing"
+        problem = "no policy is set, and sample evidence proves nothing"
     else:
         problem = None
     return None if problem is None else f"the resource policy refuses: {problem}"

@@ -55,7 +55,7 @@ def read_begun(value: str | None) -> Begun:
 
 
 def cookie_of(headers: list[str]) -> str | None:
-    """Return the session's cookie among the headers ``Cookie``, or None; of two the request is none of a session."""
+    """Return the session's cookie from the headers ``Cookie``; None if it is absent or repeated."""
     found: list[str] = []
     for header in headers:
         for part in header.split(";"):

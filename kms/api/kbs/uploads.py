@@ -51,7 +51,7 @@ class Uploads:
         self._destroy_after = destroy_after
 
     def write(self, path: str, content: bytes, *, actor: Actor) -> None:
-        """Store a value under a path, in place of an older one.
+        """Store a value under a path, and replace an older one.
 
         Raises:
             KbsRefusal: 400, the path is malformed; 409, the path leads to a key that was not uploaded, or no policy is
@@ -90,7 +90,7 @@ class Uploads:
         """Remove a resource. An uploaded one is destroyed after the service's delay; the key of an alias stays.
 
         Raises:
-            KbsRefusal: 404, there is none; 400, the path is malformed.
+            KbsRefusal: 404, the resource does not exist; 400, the path is malformed.
             UnavailableError: the database is in use.
         """
         store, at = self._services.store, self._services.clock()

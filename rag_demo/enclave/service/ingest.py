@@ -36,7 +36,7 @@ SAMPLE_PASSAGES: Final = 20
 """Passages that show the language of a document."""
 PROGRESS_SECONDS: Final = 0.2
 _HALF_ID: Final = 8
-"""Bytes of a document's id that stand for the id of its upload; as many stand for its content."""
+"""Bytes of a document's id that are derived from the id of its upload; as many are derived from its content."""
 _log = logging.getLogger("rag.enclave")
 
 
