@@ -85,15 +85,23 @@ class SealedReader(ClosedOnExit):
             if expected_size is not None:
                 require_size(source.name, self._file_size, ciphertext_size(expected_size))
             self._count = segment_count(self._file_size)
-            header = bytearray(HEADER_BYTES)
-            source.read_into(0, memoryview(header))
-            self._require_header(bytes(header), expected_header)
-            self._cipher = SegmentCipher(key, FileHeader.parse(bytes(header)), associated_data)
             last = self._place(self._count - 1)
-            self._keep(last.index, self._decrypted(last, partial(source.read_into, last.offset)))
+            header, scratch = self._read_ends(last)
+            self._require_header(header, expected_header)
+            self._cipher = SegmentCipher(key, FileHeader.parse(header), associated_data)
+            self._cipher.decrypt_into(last.index, last.last, scratch[: last.size], scratch[: last.plaintext_size])
+            self._keep(last.index, scratch)
         except BaseException:
             self.close()
             raise
+
+    def _read_ends(self, last: Segment) -> tuple[bytes, memoryview]:
+        """Read the header and the last segment, at once where each takes a round trip."""
+        header, scratch = bytearray(HEADER_BYTES), self._scratch.take()
+        places = ((0, memoryview(header)), (last.offset, scratch[: last.size]))
+        threads = len(places) if isinstance(self._source, StreamedSource) else 1
+        spread(len(places), lambda number: self._source.read_into(*places[number]), threads=threads)
+        return bytes(header), scratch
 
     def _require_header(self, header: bytes, expected: bytes | None) -> None:
         if expected is None or header == expected:

@@ -460,6 +460,25 @@ def far(raw: bytes | bytearray = FAR_SEALED) -> tuple[StreamedMemory, SealedRead
     return source, opened(source)
 
 
+class MeetingSource(StreamedMemory):
+    """A source that answers no read before a second one is asked for."""
+
+    def __init__(self, raw: bytes | bytearray) -> None:
+        super().__init__(raw)
+        self._meeting = threading.Barrier(2, timeout=60)
+
+    def read_into(self, offset: int, buffer: memoryview) -> None:
+        super().read_into(offset, buffer)
+        self._meeting.wait()
+
+
+def test_opening_a_far_file_takes_the_time_of_one_answer() -> None:
+    source = MeetingSource(FAR_SEALED)
+    with opened(source) as reader:
+        assert reader.size == len(FAR)
+    assert sorted(source.reads) == [(0, 40), (60 * SEGMENT_BYTES, len(FAR_SEALED) - 60 * SEGMENT_BYTES)]
+
+
 def test_a_far_file_is_read_in_few_long_requests_that_leave_nothing_out() -> None:
     source, reader = far()
     got = bytearray(len(FAR))
