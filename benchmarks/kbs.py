@@ -37,6 +37,10 @@ _PEER_MS: Final = 2.0
 _BAR: Final = 4.0
 _BAR_REGO_MS: Final = 15.0
 _BAR_RATE: Final = 100.0
+_BAR_GROWTH_MB: Final = 2.0
+_SESSIONS: Final = 100_000
+_READINGS: Final = 20
+"""Of the memory; the second is after a tenth of the sessions."""
 _PATH: Final = "default/bench/key"
 _POLICY: Final = """
 schema: attest.policy/1
@@ -132,6 +136,34 @@ def kbs_release(*, rounds: int = 3, releases: int = 150) -> Figure:
         f"Trustee {_PEER_MS} ms, as measured elsewhere"
     )
     return Figure(id="kbs-release", value=plain.processor_ms / _PEER_MS, bar=_BAR, better="lower", detail=detail)
+
+
+def kbs_memory(*, sessions: int = _SESSIONS) -> Figure:
+    """Measure how the service's resident memory grows over sessions of an SEV-SNP guest, from a tenth of them on.
+
+    The first tenth fills what is bounded: caches, pools of connections, the allocator's own reserve.
+    """
+    with benched_service() as service:
+        administrator = Ed25519PrivateKey.generate()
+        _write_rules(service, administrator)
+        with _served(service) as process:
+            port = port_of(process)
+            _administer(port, administrator, "POST", f"resource/{_PATH}", os.urandom(32))
+            guest = _Guest(port, "snp", _snp(service))
+            began, sizes = time.perf_counter(), [_resident_kb(process.pid)]
+            for _ in range(_READINGS):
+                for _ in range(sessions // _READINGS):
+                    guest.release()
+                sizes.append(_resident_kb(process.pid))
+            seconds = time.perf_counter() - began
+            end(process)
+    settled = sizes[2]
+    detail = (
+        f"{sessions} sessions in {seconds:.0f} s; resident {sizes[0] >> 10} MiB at start, {settled >> 10} MiB after a "
+        f"tenth; then after every {sessions // _READINGS}: {', '.join(str(size >> 10) for size in sizes[3:])}"
+    )
+    growth = (max(sizes[3:]) - settled) / 1024
+    return Figure(id="kbs-memory-mb", value=growth, bar=_BAR_GROWTH_MB, better="lower", detail=detail)
 
 
 @dataclass(frozen=True)
