@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.scratch import use_memory
+
+use_memory()
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 # Examples are derandomised: a change is judged by the same inputs on each run, and a failure can be repeated by
