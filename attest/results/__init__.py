@@ -8,8 +8,8 @@ from attest.results.ear_build import build_ear
 from attest.results.ear_details import EarDetails
 from attest.results.ear_verify import ExpectedEar, VerifiedEar, verify_ear
 from attest.results.issuer import IssuerKey, SigningKeyState, TokenIssuer
-from attest.results.jose import MAX_JWKS_BYTES, TokenKey, read_jwks, read_public_keys, verify_token
-from attest.results.raw_signatures import SigningKey, read_signing_key
+from attest.results.jose import MAX_JWKS_BYTES, TokenKey, read_jwks, read_public_keys, rsa_jwk, verify_token
+from attest.results.raw_signatures import SigningKey, jwk_thumbprint, read_signing_key
 from attest.results.service_appraise import appraise_service_token
 from attest.results.service_token import VerifiedServiceToken, verify_service_token
 from attest.results.token_binding import commits_to
@@ -41,10 +41,12 @@ __all__ = [
     "commits_to",
     "judge_ear",
     "judge_facts",
+    "jwk_thumbprint",
     "read_jwks",
     "read_public_keys",
     "read_signing_key",
     "refused_document",
+    "rsa_jwk",
     "service_of",
     "verified_document",
     "verify_ear",

@@ -76,6 +76,17 @@ class AttestationRecord:
     refusal: AttestError | None
 
 
+def attestation_body(record: AttestationRecord, *, nonce_digest: bytes | None) -> dict[str, JsonValue]:
+    """Return the body of an attestation's log entry; without a digest the protocol has no nonce of this service."""
+    refusal = record.refusal
+    return {
+        **({} if nonce_digest is None else {"nonce_sha256": nonce_digest.hex()}),
+        **record.members,
+        "outcome": str(ReleaseOutcome.ALLOW if refusal is None else ReleaseOutcome.DENY),
+        "reasons": [] if refusal is None else [{"code": refusal.code, "text": refusal.message}],
+    }
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenTerms:
     """Statements of a genuine token that a foreign protocol relies on.
@@ -207,13 +218,7 @@ class ForeignReleases:
             ChallengeUsedError: it was used before; the log then has no entry of this attestation.
             UnavailableError: the database is in use.
         """
-        refusal = record.refusal
-        body: dict[str, JsonValue] = {
-            "nonce_sha256": challenge.nonce_digest.hex(),
-            **record.members,
-            "outcome": str(ReleaseOutcome.ALLOW if refusal is None else ReleaseOutcome.DENY),
-            "reasons": [] if refusal is None else [{"code": refusal.code, "text": refusal.message}],
-        }
+        body = attestation_body(record, nonce_digest=challenge.nonce_digest)
 
         def write(tx: WriteTransaction) -> None:
             tx.nonces.use(challenge.nonce_digest, expires_at=challenge.expires_at, at=at)
