@@ -43,15 +43,12 @@ class MaaRefusal(Exception):  # noqa: N818  a refusal, as in the other protocols
         return refusal_response(self.status, self.text, code=self.code, headers=retry)
 
 
-def refusal_response(
-    status: HTTPStatus, text: str, *, code: str | None = None, headers: dict[str, str] | None = None
-) -> Response:
-    """Return a refusal as a response; without a code the text names it."""
-    error: dict[str, object] = {"code": _NAMES.get(status, "InternalError" if status >= 500 else "BadRequest")}
-    error["message"] = text
-    if code is not None:
-        error["innererror"] = {"code": code}
-    content = json.dumps({"error": error}, separators=(",", ":"))
+def refusal_response(status: HTTPStatus, text: str, *, code: str, headers: dict[str, str] | None = None) -> Response:
+    """Return a refusal as a response."""
+    name = _NAMES.get(status, "InternalError" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "BadRequest")
+    content = json.dumps(
+        {"error": {"code": name, "message": text, "innererror": {"code": code}}}, separators=(",", ":")
+    )
     return Response(content, status_code=int(status), media_type="application/json", headers=headers)
 
 

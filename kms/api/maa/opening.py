@@ -20,7 +20,9 @@ from kms.release.attestations import Attestations
 
 
 def _refuse(status: HTTPStatus, text: str, headers: dict[str, str]) -> ASGIApp:
-    return refusal_response(status, text, headers=headers)
+    """Return a refusal before routing, whose text ends with the code in brackets."""
+    message, _, code = text.removesuffix("]").rpartition(" [")
+    return refusal_response(status, message, code=code, headers=headers)
 
 
 def maa_face(path: Path) -> ForeignFace:

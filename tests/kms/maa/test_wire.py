@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from kms.api.maa.messages import LARGEST_NONCE, MAX_DATA_BYTES, MAX_NONCE_CHARACTERS
 from kms.config.settings import Settings
+from kms.domain.errors import IntegrityError
+from kms.release.attestations import Attestations
 from tests.kms.maa.maa_face import Document, MaaFace, b64, maa_face_of, refusal, snp_body
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
@@ -153,8 +155,39 @@ def test_refusals_before_routing_have_the_same_form(tmp_path: Path) -> None:
                 answer = face.http.get(path, headers=headers)
                 assert answer.status_code in {HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, HTTPStatus.OK, 405, 429}
                 if answer.status_code != HTTPStatus.OK:
-                    assert isinstance(answer.json()["error"]["message"], str)
+                    assert set(answer.json()["error"]) == {"code", "message", "innererror"}
         found = [face.http.get("/certs") for _ in range(4)]
         assert found[-1].status_code == HTTPStatus.TOO_MANY_REQUESTS
         assert int(found[-1].headers["Retry-After"]) > 0
-        assert found[-1].json()["error"]["code"] == "Throttled"
+        error = refusal(found[-1], 429, "rate-limited")["error"]
+        assert (error["code"], "[" in error["message"]) == ("Throttled", False)
+
+
+# -- failures of the service
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (RuntimeError("a secret detail"), "internal-error"),
+        (IntegrityError("a secret detail", code="store-damaged"), "store-damaged"),
+    ],
+)
+def test_a_failure_gives_no_token_and_no_detail(
+    face: MaaFace, monkeypatch: pytest.MonkeyPatch, failure: Exception, code: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(Attestations, "record", fail)
+    error = face.refused(snp_body(), 500, code)["error"]
+    assert error["code"] == "InternalError"
+    assert "secret" not in error["message"]
+
+
+def test_without_an_endorsement_the_same_request_may_be_sent_again(tmp_path: Path) -> None:
+    with maa_face_of(tmp_path, endorsements=()) as face:
+        answer = face.post(snp_body())
+        refusal(answer, 503, "crl-missing")
+        assert answer.headers["Retry-After"] == "1"
+        assert face.attested == []
