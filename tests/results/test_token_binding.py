@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from attest.results import commits_to, verify_service_token
+from attest.results.token_binding import RUNTIME_MEMBER
 from tests.results.services import (
     AT,
     GOOGLE,
@@ -54,6 +55,8 @@ def committed(claims: dict[str, Any], data: bytes = KEY) -> bool:
         container(**{"x-ms-sevsnpvm-reportdata": REPORT}),
         maa_tdx(tdx_report_data=REPORT),
         maa_snp(**{"x-ms-runtime": {"user-data": REPORT}}),
+        maa_snp(**{"x-ms-runtime": {RUNTIME_MEMBER: b64url(DIGEST), "user-data": DIRTY}}),
+        maa_tdx(**{"x-ms-runtime": {RUNTIME_MEMBER: b64url(DIGEST), "keys": []}}),
         maa_guest(snp(**{"x-ms-runtime": {"user-data": REPORT}})),
         maa_sgx(**{"x-ms-sgx-ehd": b64url(KEY)}),
         maa_sgx(**{"x-ms-sgx-ehd": b64url(DIGEST)}),
@@ -77,6 +80,11 @@ def test_a_commitment_is_found_where_the_machine_makes_it(claims: dict[str, Any]
         maa_tdx(tdx_report_data=DIRTY, nonce=DIGEST.hex()),
         maa_guest(**{"x-ms-runtime": {"client-payload": {"nonce": standard(DIGEST)}, "user-data": REPORT}}),
         maa_guest() | {"x-ms-sevsnpvm-reportdata": REPORT},
+        maa_guest(**{"x-ms-runtime": {RUNTIME_MEMBER: b64url(DIGEST)}}),
+        maa_sgx(**{"x-ms-runtime": {RUNTIME_MEMBER: b64url(DIGEST)}}),
+        maa_tdx(**{"x-ms-runtime": {RUNTIME_MEMBER: DIGEST.hex()}}),
+        maa_tdx(**{RUNTIME_MEMBER: b64url(DIGEST)}),
+        ita_tdx(ita_section(attester_runtime_data={RUNTIME_MEMBER: b64url(DIGEST)})),
         without(maa_guest(**{"x-ms-runtime": {"user-data": REPORT}}), "x-ms-isolation-tee"),
         ita_tdx(without(ita_section(tdx_report_data=REPORT), "attester_held_data")),
         ita_tdx(ita_section(verifier_nonce={"val": standard(DIGEST)})),

@@ -1,6 +1,7 @@
 """The way round: a token that the service signs for a machine opens a key for that machine, here or elsewhere."""
 
 import json
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from attest.errors import AttestError
 from attest.release.passports import PassportKey, PassportRequest
 from attest.results import read_jwks, verify_service_token
 from kms.domain.errors import ReleaseDeniedError
-from tests.kms.maa.maa_face import ISSUER, MaaFace, claims_of, maa_face_of, snp_body
+from tests.kms.maa.maa_face import ISSUER, MaaFace, b64, claims_of, maa_face_of, snp_body
 from tests.kms.service_tokens import SNP
 from tests.kms.support import AT, GUEST, MATERIAL, Harness, Workload, open_sealed
 
@@ -44,10 +45,16 @@ def asking(service: Harness, token: str, *, key: PassportKey = KEY) -> PassportR
     return PassportRequest(challenge=challenge.token, passport=passport, key_ids=("model",))
 
 
-def test_a_token_opens_a_key_for_the_machine_that_committed_to_its_keys(tmp_path: Path) -> None:
+IN_JSON = json.dumps({"attest_passport_key": b64(sha256(KEY.bound).digest()), "keys": []}).encode()
+
+
+@pytest.mark.parametrize(("runtime", "kind"), [(KEY.bound, "Binary"), (IN_JSON, "JSON")])
+def test_a_token_opens_a_key_for_the_machine_that_committed_to_its_keys(
+    tmp_path: Path, runtime: bytes, kind: str
+) -> None:
     with maa_face_of(tmp_path) as face:
         face.harness.add_key("model", policy=policy())
-        token = face.token(snp_body(KEY.bound, kind="Binary"))
+        token = face.token(snp_body(runtime, kind=kind))
         service = trusting(face)
         request = asking(service, token)
         release = service.releases.release(request)
