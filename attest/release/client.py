@@ -102,8 +102,8 @@ class KeyReleaseClient:
     ) -> tuple[ReleasedKey, ...]:
         """Obtain keys with an Attestation Result in place of evidence (passport model).
 
-        ``verifier`` obtains the EAR for evidence bound to ``key.bound``; the key pairs are the same for all renewals of
-        a lease.
+        ``verifier`` obtains the EAR for evidence bound to ``key.bound``, or a token of a cloud service to which the
+        machine committed with it (docs/releases.md); the key pairs are the same for all renewals of a lease.
 
         Raises:
             AttestError: as ``release``.

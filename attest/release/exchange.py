@@ -39,7 +39,7 @@ Attester = Callable[[Binding], Evidence]
 """Collects evidence of this machine for a binding, and returns it with the binding inside."""
 
 Verifier = Callable[[Challenge], bytes]
-"""Obtains an EAR about this machine from a Verifier, for the service of the challenge."""
+"""Obtains an EAR, or a token of a service, about this machine from a Verifier, for the service of the challenge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

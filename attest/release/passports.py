@@ -3,7 +3,8 @@
 ::
 
     bound key   CBOR [ "attest-passport-key/v1", HPKE key (KEM id and key), Ed25519 key ]
-                the key in the binding of the appraised evidence; the EAR names its SHA-256
+                the key in the binding of the appraised evidence; the EAR names its SHA-256. A token of a cloud
+                service shows that the machine committed to this SHA-256 (``attest.results.commits_to``)
     signature   Ed25519 over CBOR [ "attest-passport/v1", audience, nonce of the challenge, SHA-384 of the EAR,
                 [ key, … ], [ lease, … ] ]
 
@@ -112,7 +113,7 @@ class Passport:
     """An Attestation Result with a proof of possession.
 
     Attributes:
-        ear: the EAR, a JWT or a CWT as the Verifier issued it.
+        ear: the EAR, a JWT or a CWT as the Verifier issued it, or the JWT of a cloud service.
         signature: over this request, 64 bytes.
     """
 
@@ -122,7 +123,7 @@ class Passport:
 
     @property
     def digest(self) -> bytes:
-        """SHA-384 of the EAR, in place of the digest of evidence."""
+        """SHA-384 of the EAR or token, in place of the digest of evidence."""
         return sha384(self.ear).digest()
 
     def require_possession(

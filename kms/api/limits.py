@@ -48,6 +48,7 @@ class ForeignFace:
 
     Attributes:
         path: the beginning of its paths.
+        files: further paths, each whole.
         open: creates its application.
         groups: the group of each path; others are of the group ``releases``.
         header_bytes: total size of all names and values of a request.
@@ -59,6 +60,11 @@ class ForeignFace:
     groups: Mapping[str, Group]
     header_bytes: int
     refuse: Callable[[HTTPStatus, str, dict[str, str]], ASGIApp]
+    files: tuple[str, ...] = ()
+
+    def serves(self, path: str) -> bool:
+        """Return True for a path of this protocol."""
+        return path.startswith(self.path) or path in self.files
 
     @property
     def head_bytes(self) -> int:
@@ -109,7 +115,7 @@ class RequestLimits:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        face = next((one for one in self._faces if scope["path"].startswith(one.path)), None)
+        face = next((one for one in self._faces if one.serves(scope["path"])), None)
         group = group_of(scope["path"]) if face is None else face.groups.get(scope["path"], "releases")
         refusal = self._refusal(scope, group, HEADER_BYTES if face is None else face.header_bytes)
         if refusal is not None:

@@ -37,7 +37,12 @@ class ChallengeModel(Edge):
 class PassportModel(Edge):
     """A Verifier's Attestation Result about the workload, and a signature by the key that it confirms."""
 
-    ear: Annotated[str, Field(description="The EAR (JWT or CWT), base64url.", pattern=_BASE64URL, min_length=1)]
+    ear: Annotated[
+        str,
+        Field(
+            description="The EAR (JWT or CWT) or the token of a service, base64url.", pattern=_BASE64URL, min_length=1
+        ),
+    ]
     key: Annotated[str, Field(description="Key in the evidence's binding, base64url.", pattern=_BASE64URL)]
     signature: Annotated[str, Field(description="Ed25519 over this request, base64url.", pattern=_BASE64URL)]
 

@@ -23,6 +23,7 @@ from kms.config.file_ownership import require_guarded
 from kms.config.insecure_switches import relaxed_switches, require_strict
 from kms.config.kbs import read_kbs_settings
 from kms.config.listener_tls import open_tls, weigh_channel
+from kms.config.maa import read_maa_settings
 from kms.config.settings import Settings
 from kms.domain.kek import RandomBytes
 from kms.operations.guards.examination import examine_guards, guards_beside_database
@@ -85,6 +86,7 @@ def check_settings(
         ("callers", _callers),
         ("verifiers", _verifiers),
         ("kbs", _kbs),
+        ("maa", _maa),
     )
     for name, look in checks:
         try:
@@ -262,6 +264,16 @@ def _kbs(looking: _Looking) -> Iterator[_Found]:
         read_document(found.policy)
     roles = ", ".join(one.role for one in found.roles) or "none"
     yield _Found("ok", f"guests are served; {len(found.administrators)} signers of administrators, roles: {roles}")
+
+
+def _maa(looking: _Looking) -> Iterator[_Found]:
+    """Check the file of the verifier with MAA's claims, with its key, its certificates and its policy."""
+    file = looking.settings.maa_file
+    if file is None:
+        yield _Found("ok", "tokens with MAA's claims are not issued")
+        return
+    found = read_maa_settings(file)
+    yield _Found("ok", f"tokens are issued as {found.issuer}, under the policy {found.policy.name}")
 
 
 def _store(settings: Settings) -> Store:

@@ -6,7 +6,7 @@ its content. No file with a secret is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -21,6 +21,7 @@ from attest.errors import EvidenceError
 from attest.named_files import read_named
 from kms.auth.issuers import BearerIssuer, read_issuers
 from kms.config.kbs import named_by_kbs
+from kms.config.maa import named_by_maa
 from kms.config.settings import Settings
 from kms.domain.actors import Actor
 from kms.domain.anchors import anchor_lines, anchors_digest
@@ -70,6 +71,7 @@ DIGESTED: Final = frozenset(
         "anchors_file",
         "bundle_keys",
         "kbs_file",
+        "maa_file",
         "verifiers_file",
         "witnesses_file",
     }
@@ -77,8 +79,8 @@ DIGESTED: Final = frozenset(
 """Settings that name public files, which are represented by their content."""
 _ISSUERS: Final = frozenset({"admin_issuers_file", "callers_issuers_file"})
 """Those of them whose files name further files: key sets, and CA certificates for URLs of key sets."""
-_KBS: Final = "kbs_file"
-"""It names keys of administrators, and a policy."""
+_NAMING: Final[Mapping[str, Callable[[Path], tuple[Path, ...]]]] = {"kbs_file": named_by_kbs, "maa_file": named_by_maa}
+"""Those of them whose files name further files, and the functions that return these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +128,8 @@ def read_configuration(settings: Settings, anchors: TrustAnchors) -> Configurati
         value = getattr(settings, name)
         if name in _ISSUERS and value is not None:
             values[name] = _of_issuers(value, name)
-        elif name == _KBS and value is not None:
-            values[name] = [_digest_of(one, name) for one in (value, *named_by_kbs(value))]
+        elif name in _NAMING and value is not None:
+            values[name] = [_digest_of(one, name) for one in (value, *_NAMING[name](value))]
         elif name in DIGESTED:
             values[name] = _digested(value, name)
         elif name not in LEFT_OUT and not _names_files(value):

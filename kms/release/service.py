@@ -136,7 +136,7 @@ class ReleaseService:
                 services.store.write(partial(_conclude_refusal, exchange, snapshot, exc))
             raise error from exc
         # (3.1) The rate of the guest; if it is exceeded, nothing is decided, and the challenge stays valid.
-        self._require_pace(verified)
+        self.require_pace(verified)
         # (4) The policy of each key appraises the evidence, and one decision is made on all.
         with stage("decide"):
             results = appraise_all(verified, snapshot.policies, exchange)
@@ -168,7 +168,12 @@ class ReleaseService:
         logged, consistency = proof.inclusion.to_text(), proof.consistency
         return Release(keys=sealed, receipt=note, entry=entry.raw, proof=logged, consistency=consistency)
 
-    def _require_pace(self, verified: VerifiedEvidence | VerifiedPassport) -> None:
+    def require_pace(self, verified: VerifiedEvidence | VerifiedPassport) -> None:
+        """Refuse a guest, or a machine, that asks too often.
+
+        Raises:
+            RateLimitedError: it does.
+        """
         if self._pace is None or not isinstance(verified, VerifiedEvidence):
             return
         chip, image = chip_and_image_of(verified)

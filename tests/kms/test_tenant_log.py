@@ -355,6 +355,7 @@ SERVICE_WIDE = {
     "state-begun",
     "kbs-document-set",
     "kbs-attested",
+    "maa-attested",
     "kbs-token-key-created",
 }
 """Kinds that concern no tenant: reviewed, and hidden."""

@@ -1,0 +1,74 @@
+"""Signed tokens, and the documents by which readers find and check the key.
+
+Spec: specs/azure-skr.md, sections 11 and 12; RFC 7515, 7517 and 7519.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Mapping
+from datetime import datetime
+from hashlib import sha256
+from typing import Final
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from attest.encoding import JsonValue, base64url_text
+from attest.results import jwk_thumbprint, rsa_jwk
+from kms.config.maa import MaaSettings
+from kms.domain.kek import RandomBytes
+
+CERTIFICATES: Final = "/certs"
+_JTI_BYTES: Final = 32
+
+
+class TokenSigner:
+    """The key of one file, and the names under which it signs."""
+
+    def __init__(self, settings: MaaSettings, *, random: RandomBytes) -> None:
+        self._settings = settings
+        self._random = random
+        self._public = rsa_jwk(settings.key.public_key())
+        self._kid = jwk_thumbprint(self._public)
+        self._jku = settings.issuer + CERTIFICATES
+        text = base64url_text(settings.policy_text)
+        self._policy_hash = base64url_text(sha256(text.encode()).digest())
+
+    def sign(self, claims: Mapping[str, JsonValue], *, at: datetime) -> str:
+        """Return a token with these claims, valid from this moment."""
+        now = int(at.timestamp())
+        header: dict[str, JsonValue] = {"alg": "RS256", "typ": "JWT", "kid": self._kid, "jku": self._jku}
+        whole: dict[str, JsonValue] = {
+            "iss": self._settings.issuer,
+            "iat": now,
+            "nbf": now,
+            "exp": now + self._settings.token_seconds,
+            "jti": self._random(_JTI_BYTES).hex(),
+            "x-ms-ver": "1.0",
+            "x-ms-policy-hash": self._policy_hash,
+            **claims,
+        }
+        message = f"{_encoded(header)}.{_encoded(whole)}"
+        signature = self._settings.key.sign(message.encode(), padding.PKCS1v15(), hashes.SHA256())
+        return f"{message}.{base64url_text(signature)}"
+
+    def key_set(self) -> dict[str, JsonValue]:
+        """Return the key set, with the chain of certificates."""
+        chain: list[JsonValue] = [b64encode(one.public_bytes(Encoding.DER)).decode() for one in self._settings.chain]
+        return {"keys": [{"kid": self._kid, "x5c": chain, "alg": "RS256", "use": "sig", **self._public}]}
+
+    def configuration(self) -> dict[str, JsonValue]:
+        """Return the description of the issuer (OpenID Connect Discovery)."""
+        return {
+            "issuer": self._settings.issuer,
+            "jwks_uri": self._jku,
+            "response_types_supported": ["token", "none"],
+            "id_token_signing_alg_values_supported": ["RS256"],
+        }
+
+
+def _encoded(document: Mapping[str, JsonValue]) -> str:
+    return base64url_text(json.dumps(document, separators=(",", ":")).encode())
