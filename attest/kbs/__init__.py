@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from attest.kbs.key_agreement import (
     CONTENT_ENCRYPTION,
     CONTENT_KEY_BYTES,
@@ -18,6 +20,13 @@ from attest.kbs.key_agreement import (
 )
 from attest.kbs.runtime_data import runtime_digest, runtime_document
 from attest.kbs.tee_key import EC_ALGORITHM, RSA_ALGORITHM, TeeKey, coordinate, read_tee_key
+from attest.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from attest.kbs.client import KbsClient
+    from attest.kbs.guest import Guest, MachineGuest, SampleGuest
+    from attest.kbs.guest_key import GuestKey
+    from attest.release.opened_key import OpenedKey
 
 __all__ = [
     "CONTENT_ENCRYPTION",
@@ -27,6 +36,12 @@ __all__ = [
     "OAEP",
     "RSA_ALGORITHM",
     "TAG_BYTES",
+    "Guest",
+    "GuestKey",
+    "KbsClient",
+    "MachineGuest",
+    "OpenedKey",
+    "SampleGuest",
     "TeeKey",
     "coordinate",
     "key_encryption_key",
@@ -34,3 +49,13 @@ __all__ = [
     "runtime_digest",
     "runtime_document",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "attest.kbs.client": ("KbsClient",),
+        "attest.kbs.guest": ("Guest", "MachineGuest", "SampleGuest"),
+        "attest.kbs.guest_key": ("GuestKey",),
+        "attest.release.opened_key": ("OpenedKey",),
+    },
+)
