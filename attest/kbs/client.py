@@ -108,7 +108,7 @@ class KbsClient(ClosedOnExit):
         """
         if not 0 < len(addresses) <= MAX_RESOURCES:
             raise ValueError(f"a call gets 1 to {MAX_RESOURCES} resources")
-        paths = {address: resource_path(address) for address in addresses}
+        paths = tuple((address, resource_path(address)) for address in addresses)
         deadline = self._timing.deadline(self._timeout)
         attempts = Attempts(url=self.url, deadline=deadline)
         while True:
@@ -122,12 +122,12 @@ class KbsClient(ClosedOnExit):
         """Close the connections."""
         self._http.close()
 
-    def _attempt(self, paths: dict[str, str], deadline: Deadline) -> tuple[OpenedKey, ...]:
+    def _attempt(self, paths: tuple[tuple[str, str], ...], deadline: Deadline) -> tuple[OpenedKey, ...]:
         opened: list[OpenedKey] = []
         with GuestKey.generate(self._kind) as key:
             cookie = self._attested(key, deadline)
             try:
-                for address, path in paths.items():
+                for address, path in paths:
                     answer = self._send("GET", f"{RESOURCE}/{path}", deadline, cookie=cookie)
                     opened.append(OpenedKey(address, key.open(require_success(answer, RESOURCE))))
             except BaseException:
