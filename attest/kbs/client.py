@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final
 
 from attest.context_managers import ClosedOnExit
-from attest.errors import AttestError, ConfigurationError
+from attest.errors import ConfigurationError
 from attest.fetch.client import ServiceWords, require_base_url
 from attest.kbs.addresses import resource_path
 from attest.kbs.guest import Guest, MachineGuest
@@ -29,7 +28,7 @@ from attest.release.opened_key import OpenedKey
 from attest.release.transport import CONNECT_SECONDS, TIMEOUT_SECONDS, HttpAnswer, Timeouts, request
 from attest.results import TokenKey
 from attest.session.connection import open_client
-from attest.session.retry import Attempts
+from attest.session.retry import retried
 from attest.session.schedule import SYSTEM_TIMING, Deadline, SessionTiming
 
 if TYPE_CHECKING:
@@ -110,13 +109,7 @@ class KbsClient(ClosedOnExit):
             raise ValueError(f"a call gets 1 to {MAX_RESOURCES} resources")
         paths = tuple((address, resource_path(address)) for address in addresses)
         deadline = self._timing.deadline(self._timeout)
-        attempts = Attempts(url=self.url, deadline=deadline)
-        while True:
-            try:
-                return self._attempt(paths, deadline)
-            except AttestError as exc:
-                pause = attempts.after(exc)
-            (self._timing.pause or time.sleep)(pause)
+        return retried(lambda deadline: self._attempt(paths, deadline), url=self.url, deadline=deadline)
 
     def close(self) -> None:
         """Close the connections."""
