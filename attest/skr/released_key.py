@@ -100,7 +100,7 @@ def open_release(value: str, *, terms: ReleaseTerms, kek: EncryptionKey) -> SkrK
     signed = verify_token(
         value, keys=(signer,), algorithms=_ALGORITHMS, what=_WHAT, ignored_header=_HEADER, by_kid=False
     )
-    _require_name(_leaf(value), terms.key.host)
+    require_name(_leaf(value), terms.key.host)
     # (2) An answer to this request.
     answer = _Answer(signed.claims)
     answer.require("request.nonce", terms.nonce)
@@ -168,7 +168,7 @@ def _leaf(value: str) -> x509.Certificate:
     return x509.load_der_x509_certificate(der)
 
 
-def _require_name(leaf: x509.Certificate, host: str) -> None:
+def require_name(leaf: x509.Certificate, host: str) -> None:
     """Require a certificate of a server of this name; ``*`` stands for the first label alone."""
     try:
         names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
