@@ -26,10 +26,11 @@ from attest.skr.problems import answer_invalid, document_of, refusal_text
 if TYPE_CHECKING:
     import httpx
 
-_PATHS: Final[Mapping[SkrTee, str]] = {
+PATHS: Final[Mapping[SkrTee, str]] = {
     "snp": "attest/SevSnpVm?api-version=2022-08-01",
     "tdx": "attest/TdxVm?api-version=2025-06-01",
 }
+"""Paths of requests by TEE."""
 _REPORT_DATA: Final[Mapping[SkrTee, str]] = {"snp": "x-ms-sevsnpvm-reportdata", "tdx": "tdx_report_data"}
 _KINDS: Final[Mapping[SkrTee, str]] = {"snp": "sev-snp", "tdx": "tdx"}
 _DEFAULT_PORTS: Final = {"https": 443, "http": 80}
@@ -64,7 +65,7 @@ class MaaVerifier:
             AttestError: as ``verify_service_token`` and ``request``.
         """
         body = json.dumps(request_document(evidence, tee=tee, runtime_data=key.runtime_data)).encode()
-        answer = request(self._http, "POST", _PATHS[tee], content=body, headers=_JSON, patience=patience)
+        answer = request(self._http, "POST", PATHS[tee], content=body, headers=_JSON, patience=patience)
         token = _document(answer).get("token")
         if not isinstance(token, str):
             raise answer_invalid(_WHO, "no token")

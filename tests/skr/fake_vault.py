@@ -26,7 +26,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 Json = dict[str, Any]  # Any: JSON that the tests look into
 Public = rsa.RSAPublicKey | ec.EllipticCurvePublicKey
 Change = Callable[[Json], Any]
-BEARER = "an access token"
 VERSION = "0123456789abcdef0123456789abcdef"
 POLICY = b'{"version":"1.0.0","anyOf":[{"authority":"https://localhost","allOf":[{"claim":"x","equals":"y"}]}]}'
 REPORT_DATA_AT = {"SevSnpVm": 0x50, "TdxVm": 48 + 520}

@@ -36,8 +36,8 @@ from attest.skr.encryption_key import EncryptionKey
 from attest.skr.guest import MachineSkrGuest
 from attest.skr.released_key import require_name
 from tests.collect.fake_machine import FakeMachine, plain_machine, snp_machine, tdx_machine
+from tests.skr.conftest import PKI, TOKEN
 from tests.skr.fake_vault import (
-    BEARER,
     KEYS,
     OTHER_SIGNER,
     POLICY,
@@ -49,23 +49,13 @@ from tests.skr.fake_vault import (
     der,
     material,
     pem,
-    served,
     unb64url,
     wrapped,
 )
 from tests.skr.known_answer import CIPHERTEXT, EXPONENT, KEY, MATERIAL
 
 pytestmark = pytest.mark.loopback
-TOKEN = BEARER.replace(" ", "-")
-PKI = Pki()
 OTHER_PKI = Pki()
-
-
-@pytest.fixture
-def vault(tmp_path: Path) -> Iterator[FakeVault]:
-    """A vault and a Verifier, honest unless a test changes it."""
-    with served(FakeVault(PKI), tmp_path) as fake:
-        yield fake
 
 
 @pytest.fixture
