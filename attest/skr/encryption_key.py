@@ -85,5 +85,5 @@ def _not_opened(expected: str, got: str) -> VerificationError:
         field="ciphertext",
         expected=expected,
         got=got,
-        clause="specs/azure-skr.md, section 9",
+        clause="docs/key-clients.md",
     )

@@ -27,7 +27,7 @@ from attest.skr.addresses import VaultKey
 from attest.skr.encryption_key import ENCRYPTION, EncryptionKey
 
 _WHAT: Final = "the vault's answer"
-_CLAUSE: Final = "specs/azure-skr.md, section 14"
+_CLAUSE: Final = "docs/key-clients.md"
 _ALGORITHMS: Final = frozenset({"RS256"})
 _HEADER: Final = frozenset({"x5c", "x5t", "x5t#S256"})
 _SCHEMA: Final = "1.0"
