@@ -46,7 +46,7 @@ def require_token(
     seconds = at.timestamp()
     if seconds >= expires:
         raise _not_in_time("token-expired", "has expired", "exp")
-    if begins - _SKEW.total_seconds() > seconds:
+    if begins > seconds + _SKEW.total_seconds():
         raise _not_in_time("token-not-yet-valid", "is not valid yet", "nbf")
 
 

@@ -25,6 +25,8 @@ _OAEP: Final = padding.OAEP(mgf=padding.MGF1(SHA256()), algorithm=SHA256(), labe
 _WRAPPING_KEY_BYTES: Final = 32
 _LEAST_WRAPPED: Final = 16
 """Length of the shortest wrapped key."""
+MAX_WRAPPED_BYTES: Final = 16 * 1024
+"""Length of the longest; an RSA key of 4,096 bits has some 2,400 bytes."""
 
 
 class EncryptionKey(ClosedOnExit):
@@ -57,8 +59,9 @@ class EncryptionKey(ClosedOnExit):
         if self._private is None:
             raise ValueError("this key was closed")
         size = (self._private.key_size + 7) // 8
-        if len(ciphertext) < size + _LEAST_WRAPPED:
-            raise _not_opened(f"more than {size + _LEAST_WRAPPED} bytes", f"{len(ciphertext)} bytes")
+        if not _LEAST_WRAPPED <= len(ciphertext) - size <= MAX_WRAPPED_BYTES:
+            expected = f"{size + _LEAST_WRAPPED} to {size + MAX_WRAPPED_BYTES} bytes"
+            raise _not_opened(expected, f"{len(ciphertext)} bytes")
         try:
             wrapping = self._private.decrypt(ciphertext[:size], _OAEP)
             if len(wrapping) != _WRAPPING_KEY_BYTES:

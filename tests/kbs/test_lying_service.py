@@ -351,6 +351,7 @@ def claims(**more: Any) -> Callable[[Json], Json]:  # noqa: ANN401  JSON
 WRONG_TOKENS = {
     "expired": (claims(exp=1_000_000_000), "token-expired"),
     "not valid yet": (claims(nbf=4_000_000_000), "token-not-yet-valid"),
+    "not valid before a number beyond all others": (claims(nbf=10**400), "token-not-yet-valid"),
     "without an end": (claims(exp=...), "token-malformed"),
     "with an end in words": (claims(exp=True), "token-malformed"),
 }

@@ -323,6 +323,10 @@ def altered(kek: Json, content: bytes) -> bytes:
     return wrapped(kek, content)[:-1] + b"\0"
 
 
+def too_long(kek: Json, content: bytes) -> bytes:
+    return wrapped(kek, content * 20)
+
+
 def with_sha1(kek: Json, content: bytes) -> bytes:
     return wrapped(kek, content, oaep=hashes.SHA1())  # noqa: S303  the older algorithm of the protocol
 
@@ -334,7 +338,7 @@ def with_a_short_key(kek: Json, content: bytes) -> bytes:
     return first + aes_key_wrap_with_padding(bytes(16), content)
 
 
-@pytest.mark.parametrize("make", [without_end, altered, with_sha1, with_a_short_key, lambda *_: b""])
+@pytest.mark.parametrize("make", [without_end, altered, with_sha1, with_a_short_key, too_long, lambda *_: b""])
 def test_a_ciphertext_that_does_not_open_is_refused(vault: FakeVault, release: Release, make: Any) -> None:  # noqa: ANN401
     vault.ciphertext = make
     error = refused(release)
