@@ -257,7 +257,7 @@ def _number(answer: _Answer, path: str) -> int:
 def _public_numbers(opened: SkrKey, curve_of: _Answer | None) -> tuple[int, int] | None:
     """Return the public numbers of the released key; None where it is of another type or curve."""
     try:
-        private = load_der_private_key(opened.export(), password=None)
+        private = load_der_private_key(opened.material, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         return None
     if curve_of is None:

@@ -1,24 +1,33 @@
 """The client against the running service: what guests get, and what each refusal is to a program."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
+import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from attest.encoding import JsonValue
 from attest.errors import (
     CollectionError,
     ConfigurationError,
+    EndorsementError,
     KeyUnknownError,
     PolicyNotMetError,
     ReleaseRefusedError,
     ServiceUnreachableError,
 )
 from attest.kbs import Guest, KbsClient, MachineGuest, SampleGuest
+from attest.results import read_public_keys
+from attest.session import trusting
 from attest_simulator import SimulatedGuest
 from attest_simulator.intel import SimulatedTd
 from tests.collect.fake_machine import FakeMachine, plain_machine, snp_machine, tdx_machine, with_gpus
+from tests.compat.kbs import client as peer
 from tests.kbs.conftest import ALLOW_ALL, KbsService
 from tests.kms.support import MATERIAL
 from tests.session.serving import machine
@@ -98,6 +107,28 @@ def test_several_resources_cost_one_handshake(kbs: KbsService, tmp_path: Path) -
             found.resource(kbs.address_of("snp")),
         )
         assert one.export() == other.export() == MATERIAL
+
+
+def token_of(kbs: KbsService) -> str:
+    """Attest with a client that is not this one, and return the service's token."""
+    with httpx.Client(base_url=kbs.url, verify=trusting(kbs.ca), timeout=60) as http:
+        other = peer.Guest(http)
+        assert other.attest().status_code == 200
+    assert other.token is not None
+    return other.token
+
+
+def test_the_services_token_is_verified_with_keys_that_the_caller_trusts(kbs: KbsService) -> None:
+    header = jwt.get_unverified_header(token_of(kbs))
+    known = {"keys": [{**header["jwk"], "kid": header["kid"]}]}
+    trusted = read_public_keys(json.dumps(known).encode())
+    with client(kbs, SampleGuest(), trusted=trusted) as found:
+        assert found.resource(kbs.sample).export() == kbs.content
+    public = ec.generate_private_key(ec.SECP256R1()).public_key()
+    other = read_public_keys(public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    with client(kbs, SampleGuest(), trusted=other) as found, pytest.raises(EndorsementError) as caught:
+        found.resource(kbs.sample)
+    assert caught.value.code == "token-key-unknown"
 
 
 # -- what the service refuses
