@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from attest.collect import NONCE_BYTES, THIS_MACHINE, MachineAccess, collect_machine
-from attest.collect.detect import no_tee
+from attest.collect.azure import read_hcl_report
+from attest.collect.detect import Detected, no_tee
 from attest.encoding import JsonValue
 from attest.errors import CollectionError
+from attest.evidence.azure.structure import HclReportType
 from attest.kbs.evidence_forms import (
     NVIDIA,
     SAMPLE_DEVICE,
@@ -20,13 +22,12 @@ from attest.kbs.evidence_forms import (
 )
 
 _GPU_SECONDS: Final = 60.0
-_TEES: Final[Mapping[str, Tee]] = {
-    "sev-snp": "snp",
-    "tdx": "tdx",
-    "azure-snp": "az-snp-vtpm",
-    "azure-tdx": "az-tdx-vtpm",
-}
+_TEES: Final[Mapping[str, Tee]] = {"sev-snp": "snp", "tdx": "tdx"}
 """The protocol's name of a TEE by this project's."""
+_PARAVISORS: Final[Mapping[HclReportType, Tee]] = {
+    HclReportType.SNP: "az-snp-vtpm",
+    HclReportType.TDX: "az-tdx-vtpm",
+}
 
 
 class Guest(Protocol):
@@ -67,12 +68,10 @@ class MachineGuest:
             with_gpus: True requires GPUs, False omits them, None includes them if NVIDIA's driver is loaded.
 
         Raises:
-            CollectionError: ``tee-missing``, ``tsm-missing`` or ``tee-differs``.
+            CollectionError: ``tee-missing``, ``tsm-missing`` or ``tee-differs``; on Azure also those of the TPM.
         """
         detected = access.detect()
-        if detected.tee is None or detected.interface is None:
-            raise no_tee(detected)
-        found = _TEES[detected.tee]
+        found = _tee_of(access, detected, tee)
         if tee is not None and tee != found:
             raise CollectionError(
                 f"this machine is a guest of {found}, not of {tee}",
@@ -108,6 +107,17 @@ class MachineGuest:
             EvidenceError: ``kbs-evidence-unsuited``.
         """
         return cpu_document(collect_machine(digest, access=self.access, with_gpus=False), tee=self.tee)
+
+
+def _tee_of(access: MachineAccess, detected: Detected, wanted: Tee | None) -> Tee:
+    """Return the TEE of this machine. On Azure the paravisor's report states it."""
+    if detected.interface == "azure-vtpm":
+        return _PARAVISORS[read_hcl_report(access.tpm()).report_type]
+    if detected.interface is not None and detected.tee is not None:
+        return _TEES[detected.tee]
+    if detected.interface is not None and wanted is not None and wanted in _TEES.values():
+        return wanted  # its evidence shows whether it is true
+    raise no_tee(detected)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

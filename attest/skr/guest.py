@@ -58,16 +58,16 @@ class MachineSkrGuest:
             UnsupportedError: ``skr-tee-unsupported``: a VM with a paravisor, whose agent is another program.
         """
         detected = access.detect()
-        if detected.tee is None or detected.interface is None:
-            raise no_tee(detected)
-        if detected.tee not in ("sev-snp", "tdx"):
+        if detected.interface == "azure-vtpm":
             raise UnsupportedError(
-                f"a guest of {detected.tee} has no report of its own to send",
+                "a VM with a paravisor has no report of its own to send",
                 code="skr-tee-unsupported",
                 field="tee",
                 expected="an SNP or TDX guest without a paravisor, such as a confidential container",
-                got=detected.tee,
+                got=detected.interface,
             )
+        if detected.tee is None or detected.interface is None:
+            raise no_tee(detected)
         return MachineSkrGuest(tee="snp" if detected.tee == "sev-snp" else "tdx", access=access)
 
     def evidence(self, digest: bytes) -> RuntimeEvidence:

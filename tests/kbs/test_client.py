@@ -25,7 +25,10 @@ from attest.kbs import Guest, KbsClient, MachineGuest, SampleGuest
 from attest.results import read_public_keys
 from attest.session import trusting
 from attest_simulator import SimulatedGuest
+from attest_simulator.azure import SimulatedAzureVm
 from attest_simulator.intel import SimulatedTd
+from attest_simulator.machines import MachineKind
+from tests.collect.azure_vm import software_vm
 from tests.collect.fake_machine import FakeMachine, plain_machine, snp_machine, tdx_machine, with_gpus
 from tests.compat.kbs import client as peer
 from tests.kbs.conftest import ALLOW_ALL, KbsService
@@ -97,6 +100,18 @@ def test_gpus_are_additional_evidence_under_the_digest_of_the_devices(kbs: KbsSe
     assert guest.device_kinds == ("nvidia",)
     with client(kbs, guest) as found:
         assert found.resource(kbs.address_of("snp", 2)).export() == MATERIAL
+
+
+@pytest.mark.parametrize(("kind", "tee"), [("azure-snp", "az-snp-vtpm"), ("azure-tdx", "az-tdx-vtpm")])
+def test_a_vm_on_azure_gets_its_key(kbs: KbsService, tmp_path: Path, kind: MachineKind, tee: str) -> None:
+    made = machine(kind).cpu
+    assert isinstance(made, SimulatedAzureVm)
+    vm, _, _ = software_vm(tmp_path, made.host)
+    vm.boot()
+    guest = MachineGuest.of(vm.access)
+    assert guest.tee == tee
+    with client(kbs, guest) as found:
+        assert found.resource(kbs.address_of(kind)).export() == MATERIAL
 
 
 def test_several_resources_cost_one_handshake(kbs: KbsService, tmp_path: Path) -> None:
@@ -189,6 +204,18 @@ def test_a_required_tee_is_the_machines_own_or_refused(tmp_path: Path) -> None:
     with pytest.raises(CollectionError) as caught:
         MachineGuest.of(snp(tmp_path).access, tee="tdx")
     assert (caught.value.code, caught.value.expected, caught.value.got) == ("tee-differs", "tdx", "snp")
+
+
+def test_a_machine_whose_tee_is_not_known_is_asked_as_the_required_one(tmp_path: Path) -> None:
+    found = snp(tmp_path)
+    found.has("proc/cpuinfo", "processor\t: 0\nvendor_id\t: AuthenticAMD\nflags\t\t: fpu hypervisor\n")
+    (tmp_path / "dev/sev-guest").unlink()
+    with pytest.raises(CollectionError) as caught:
+        MachineGuest.of(found.access)
+    assert caught.value.code == "tee-missing"
+    assert MachineGuest.of(found.access, tee="snp").tee == "snp"
+    with pytest.raises(CollectionError):
+        MachineGuest.of(found.access, tee="az-snp-vtpm")
 
 
 def test_evidence_of_another_tee_than_announced_is_not_sent(tmp_path: Path) -> None:

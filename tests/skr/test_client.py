@@ -35,6 +35,7 @@ from attest.skr import SkrClient, SkrKey, VaultKey
 from attest.skr.encryption_key import EncryptionKey
 from attest.skr.guest import MachineSkrGuest
 from attest.skr.released_key import require_name
+from tests.collect.azure_vm import software_vm
 from tests.collect.fake_machine import FakeMachine, plain_machine, snp_machine, tdx_machine
 from tests.skr.conftest import PKI, TOKEN
 from tests.skr.fake_vault import (
@@ -600,6 +601,12 @@ def test_a_machine_without_a_tee_is_no_guest(tmp_path: Path) -> None:
     with pytest.raises(CollectionError) as caught:
         guest_of(plain_machine(tmp_path))
     assert caught.value.code == "tee-missing"
+
+
+def test_a_vm_with_a_paravisor_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        MachineSkrGuest.of(software_vm(tmp_path)[0].access)
+    assert caught.value.code == "skr-tee-unsupported"
 
 
 def test_a_report_without_the_hosts_certificates_is_not_sent(tmp_path: Path) -> None:
