@@ -254,9 +254,11 @@ cluster: $(DEV_STAMP) ## apply the charts to an API server of Kubernetes, built 
 # Clients that are not ours: from PyPI in an environment of its own, and from Go's module proxy.
 KSERVE := .venv/kserve
 OCICRYPT := .venv/ocicrypt/ocicrypt
+TINK_GO := .venv/tink/tinkfile
 .PHONY: compat
-compat: $(DEV_STAMP) $(KSERVE)/bin/kserve-decrypt $(OCICRYPT) ## run other people's programs against this project, and print a table of their steps
+compat: $(DEV_STAMP) $(KSERVE)/bin/kserve-decrypt $(OCICRYPT) $(TINK_GO) ## run other people's programs against this project, and print a table of their steps
 	ATTEST_REQUIRE_COMPAT=1 ATTEST_KSERVE_DECRYPT=$(CURDIR)/$(KSERVE)/bin/kserve-decrypt ATTEST_OCICRYPT=$(CURDIR)/$(OCICRYPT) \
+	    ATTEST_TINK_GO=$(CURDIR)/$(TINK_GO) \
 	    $(BIN)/python -m pytest tests/compat
 
 compat-real: $(DEV_STAMP) ## run the real kbs-client, which no registry has, against this service: KBS_CLIENT=PATH
@@ -269,6 +271,9 @@ $(KSERVE)/bin/kserve-decrypt:
 
 $(OCICRYPT): $(wildcard tests/compat/agent/ocicrypt/*)
 	cd tests/compat/agent/ocicrypt && go build -o $(CURDIR)/$@ .
+
+$(TINK_GO): $(wildcard tests/compat/standards/tink/*)
+	cd tests/compat/standards/tink && go build -o $(CURDIR)/$@ .
 
 mutants: $(MUTANTS_STAMP) $(TRACES)/core.json $(TRACES)/reaching.json ## mutation testing of the core, where it stopped before; SAMPLE=60 [SEED=n] for some, LIMIT=seconds
 	@$(BIN)/python -m tests.mutants.run --tool .venv/mutants/bin/python --jobs $(JOBS) \

@@ -14,9 +14,10 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from math import isfinite
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 import cbor2
+import rfc8785
 
 from attest.errors import EvidenceError
 from attest.json_types import JsonValue
@@ -28,6 +29,7 @@ __all__ = [
     "base64_bytes",
     "base64url_bytes",
     "base64url_text",
+    "canonical_json",
     "cbor_bytes",
     "cbor_value",
     "hex_bytes",
@@ -209,6 +211,16 @@ def json_value(data: bytes, *, what: str, most: int | None = None) -> JsonValue:
         message = f"{what} is not one strict JSON document: {reason}"
         raise EvidenceError(message, code="json-invalid", field=what) from exc
     return value
+
+
+def canonical_json(value: JsonValue | Mapping[str, JsonValue]) -> bytes:
+    """Encode in canonical JSON (RFC 8785), UTF-8.
+
+    Raises:
+        ValueError: a number or text that canonical JSON does not have.
+    """
+    document = dict(value) if isinstance(value, Mapping) else value
+    return rfc8785.dumps(cast("Any", document))  # Any: JSON, as annotated
 
 
 def cbor_bytes(value: CborValue) -> bytes:

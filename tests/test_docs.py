@@ -49,7 +49,7 @@ def test_no_documented_code_is_an_invention() -> None:
     documented = {code for line in table for code in CODE.findall(line.split("|")[1])}
     # Some codes are of the page alone.
     text = "\n".join(path.read_text() for path in [*SOURCES, *(ROOT / "page/src").rglob("*.ts")])
-    composed = {"certificate-malformed", "crl-malformed"} | {
+    composed = {"certificate-malformed", "crl-malformed", "maa-url-invalid"} | {
         f"binding-{w}-mismatch" for w in ("context", "role", "audience")
     }
     composed |= {

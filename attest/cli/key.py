@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from attest.cli.documents import show_document
+from attest.cli.foreign_keys import ForeignOptions, foreign_options, get_foreign, is_foreign, require_native
 from attest.cli.session_options import SessionOptions, service_options, settings_document
 from attest.terminal.display import Display, display_options
 from attest.terminal.lazy_commands import ExampleGroup
@@ -40,6 +41,11 @@ def key() -> None:
         "attest key get llama-70b --out /run/keys/llama.key",
         "attest key get llama-70b --out -        # into a pipe, never onto a terminal",
         "attest key get acme/llama@3 --out-fd 3 3>&1 1>/dev/null | consume",
+        "attest key get kbs:///default/key/1 --kbs https://kbs.example --out /run/keys/1.key",
+        (
+            "attest key get https://vault.example/keys/model --maa https://maa.example --vault-roots roots.pem "
+            "--bearer-file token --out /run/keys/model.der"
+        ),
     ),
 )
 @click.argument("name", metavar="KEY")
@@ -48,6 +54,7 @@ def key() -> None:
     "--out-fd", type=click.IntRange(0, 1_000_000), metavar="N", help="An open descriptor to write the key to."
 )
 @click.option("--allow-disk", is_flag=True, help="Permit a persistent file system.")
+@foreign_options
 @service_options
 @display_options
 def get(  # noqa: PLR0917  click passes them by name
@@ -55,6 +62,7 @@ def get(  # noqa: PLR0917  click passes them by name
     out: str | None,
     out_fd: int | None,
     allow_disk: bool,
+    foreign: ForeignOptions,
     service: SessionOptions,
     display: Display,
 ) -> int:
@@ -64,10 +72,16 @@ def get(  # noqa: PLR0917  click passes them by name
     shows it. The lease is not renewed: for a program that keeps running, use 'attest run'. Exit codes: 0 written,
     1 the service refused, 2 usage, 4 what answers is not the service, 5 it cannot be reached, 6 this machine gave no
     evidence. Nothing is written then.
+
+    KEY may be the address of a resource of a Key Broker Service, as guests of Confidential Containers use it, or of a
+    key that Azure Key Vault, a Managed HSM or a compatible service releases; the Verifier is then --maa.
     """
     from attest.cli.key_output import place_of, write_key
 
     place = place_of(out=out, out_fd=out_fd, allow_disk=allow_disk)
+    if is_foreign(name):
+        return get_foreign(name, place, options=foreign, service=service, display=display)
+    require_native(foreign)
     with service.session(display=display, background=False) as session:
         found = session.key(name)
         write_key(place, found.material)

@@ -7,8 +7,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any, Final, cast
 
-import rfc8785
-
+from attest import encoding
 from attest.encoding import MAX_JSON_DEPTH, JsonValue, json_value
 from attest.errors import ConfigurationError, EvidenceError, InvalidValueError
 from attest.policy.decoder import refuse
@@ -71,7 +70,7 @@ def canonical_json(document: JsonValue, *, what: str = "policy") -> bytes:
         ConfigurationError: ``policy-invalid``.
     """
     try:
-        return rfc8785.dumps(cast("dict[str, Any]", document))  # Any: JSON
+        return encoding.canonical_json(document)
     except (ValueError, RecursionError) as exc:  # rfc8785's errors are ValueErrors
         raise refuse(what, "values that canonical JSON has", str(exc)[:80]) from exc
 

@@ -6,11 +6,12 @@ httpx belongs to the extra ``cli``; it is imported for the first request, so tha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from attest.encoding import json_value
+from attest.encoding import JsonValue, json_value
 from attest.errors import AttestError, ConfigurationError, EndorsementError, EvidenceError
 from attest.release.exchange import Ask, strange_answer
 from attest.release.mutual_attestation import AttestationAnswer, tls_key_seen
@@ -25,6 +26,7 @@ CONNECT_SECONDS: Final = 5.0
 MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
 _OK = 200
 _PLAIN: Final = {"Accept-Encoding": "identity"}
+_JSON: Final = {"Content-Type": "application/json"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +63,40 @@ class Timeouts:
 PATIENT = Timeouts()
 
 
-def send(http: httpx.Client, ask: Ask, *, patience: Timeouts = PATIENT) -> AttestationAnswer:
-    """Send a request, and return the whole answer.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpAnswer:
+    """A whole answer of any status, unparsed; names of headers are in lower case, in the order of arrival.
+
+    Attributes:
+        tls_key: SHA-256 of the SubjectPublicKeyInfo of the peer's certificate; None without TLS.
+    """
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    content: bytes
+    tls_key: bytes | None
+
+    def values(self, name: str) -> tuple[str, ...]:
+        """Return the values of a header."""
+        return tuple(value for one, value in self.headers if one == name)
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds in ``Retry-After``; None without it."""
+        return _retry_after((*self.values("retry-after"), "")[0])
+
+
+def request(
+    http: httpx.Client,
+    method: str,
+    path: str,
+    *,
+    content: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    patience: Timeouts = PATIENT,
+    limit: int = MAX_ANSWER_BYTES,
+) -> HttpAnswer:
+    """Send one request, and return the whole answer, of at most ``limit`` bytes. Redirects are answers.
 
     The total time is checked between pieces of the body, and bounds each wait before it: a peer that sends headers
     byte by byte gains nothing over one that sends nothing.
@@ -71,21 +105,36 @@ def send(http: httpx.Client, ask: Ask, *, patience: Timeouts = PATIENT) -> Attes
         EndorsementError: ``service-unreachable``.
         ConfigurationError: ``url-invalid``.
         BindingError: ``service-answer-invalid``.
-        EvidenceError: the answer is not JSON.
     """
     import httpx  # noqa: PLC0415  see the module
 
     patience.require_time()
+    sent = {**_PLAIN, **(headers or {})}
     try:
-        with http.stream(ask.method, ask.path, json=ask.body, headers=_PLAIN, timeout=patience.timeout()) as answer:
+        with http.stream(
+            method, path, content=content, headers=sent, timeout=patience.timeout(), follow_redirects=False
+        ) as answer:
             tls_key = tls_key_seen(answer)
-            content = b""
+            received = b""
             if _is_plain(answer):
                 for piece in answer.iter_bytes():
-                    content = _longer(content, piece, patience)
+                    received = _longer(received, piece, patience, limit)
     except (httpx.HTTPError, httpx.InvalidURL) as exc:
         raise _translated(exc) from exc
-    return _answer(answer, content, ask, tls_key)
+    named = tuple((name.lower(), value) for name, value in answer.headers.multi_items())
+    return HttpAnswer(status=answer.status_code, headers=named, content=received, tls_key=tls_key)
+
+
+def send(http: httpx.Client, ask: Ask, *, patience: Timeouts = PATIENT) -> AttestationAnswer:
+    """Send a request in JSON, and return the answer, as ``request``.
+
+    Raises:
+        AttestError: as ``request``.
+        EvidenceError: the answer is not JSON.
+    """
+    content, headers = (None, {}) if ask.body is None else (_json_bytes(ask.body), _JSON)
+    answer = request(http, ask.method, ask.path, content=content, headers=headers, patience=patience)
+    return _answer(answer.status, answer.retry_after, answer.content, ask, answer.tls_key)
 
 
 async def send_async(http: httpx.AsyncClient, ask: Ask, *, patience: Timeouts = PATIENT) -> AttestationAnswer:
@@ -102,12 +151,13 @@ async def send_async(http: httpx.AsyncClient, ask: Ask, *, patience: Timeouts = 
             content = b""
             if _is_plain(answer):
                 async for piece in answer.aiter_bytes():
-                    content = _longer(content, piece, patience)
+                    content = _longer(content, piece, patience, MAX_ANSWER_BYTES)
     except TimeoutError as exc:
         raise _unreachable("the time for it is over") from exc
     except (httpx.HTTPError, httpx.InvalidURL) as exc:
         raise _translated(exc) from exc
-    return _answer(answer, content, ask, tls_key)
+    retry_after = _retry_after(answer.headers.get("Retry-After", ""))
+    return _answer(answer.status_code, retry_after, content, ask, tls_key)
 
 
 def _is_plain(answer: httpx.Response) -> bool:
@@ -124,26 +174,27 @@ def _is_plain(answer: httpx.Response) -> bool:
     return False
 
 
-def _longer(content: bytes, piece: bytes, patience: Timeouts) -> bytes:
+def _longer(content: bytes, piece: bytes, patience: Timeouts, limit: int) -> bytes:
     patience.require_time()
-    if len(content) + len(piece) > MAX_ANSWER_BYTES:
-        raise strange_answer(f"longer than {MAX_ANSWER_BYTES} bytes")
+    if len(content) + len(piece) > limit:
+        raise strange_answer(f"longer than {limit} bytes")
     return content + piece
 
 
-def _answer(answer: httpx.Response, content: bytes, ask: Ask, tls_key: bytes | None) -> AttestationAnswer:
+def _json_bytes(body: Mapping[str, JsonValue]) -> bytes:
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def _answer(
+    status: int, retry_after: float | None, content: bytes, ask: Ask, tls_key: bytes | None
+) -> AttestationAnswer:
     try:
         document = json_value(content, what=f"answer of {ask.path.partition('?')[0]}")
     except EvidenceError:
-        if answer.status_code == _OK:
+        if status == _OK:
             raise
         document = None  # such as a proxy's error page; its status suffices
-    return AttestationAnswer(
-        status=answer.status_code,
-        document=document,
-        tls_key=tls_key,
-        retry_after=_retry_after(answer.headers.get("Retry-After", "")),
-    )
+    return AttestationAnswer(status=status, document=document, tls_key=tls_key, retry_after=retry_after)
 
 
 def _retry_after(text: str) -> float | None:

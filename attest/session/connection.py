@@ -30,27 +30,32 @@ if TYPE_CHECKING:
 
 
 def open_http(settings: SessionSettings) -> httpx.Client:
-    """Return a blocking HTTP client, without proxies of the environment.
+    """Return a blocking HTTP client for the service of the settings; errors as ``open_client``."""
+    return open_client(settings.url, tls_ca=settings.tls_ca)
+
+
+def open_client(url: str, *, tls_ca: Path | str | None = None, name: str = "tls_ca") -> httpx.Client:
+    """Return a blocking HTTP client, without proxies of the environment; ``name`` is the setting's of the CA.
 
     Raises:
         ConfigurationError: ``tls-ca-unusable``, ``url-invalid`` or ``http-client-missing``.
     """
-    with _client_errors(settings):
+    with _client_errors(url):
         import httpx  # noqa: PLC0415  of the extra 'session'
 
-        return httpx.Client(base_url=settings.url, verify=trusting(settings.tls_ca), trust_env=False)
+        return httpx.Client(base_url=url, verify=trusting(tls_ca, name=name), trust_env=False)
 
 
 def open_async_http(settings: SessionSettings) -> httpx.AsyncClient:
-    """Return an HTTP client for asyncio; errors as ``open_http``."""
-    with _client_errors(settings):
+    """Return an HTTP client for asyncio; errors as ``open_client``."""
+    with _client_errors(settings.url):
         import httpx  # noqa: PLC0415  of the extra 'session'
 
         return httpx.AsyncClient(base_url=settings.url, verify=trusting(settings.tls_ca), trust_env=False)
 
 
 @contextmanager
-def _client_errors(settings: SessionSettings) -> Iterator[None]:
+def _client_errors(url: str) -> Iterator[None]:
     try:
         yield
     except ImportError as exc:
@@ -61,7 +66,7 @@ def _client_errors(settings: SessionSettings) -> Iterator[None]:
             hint="pip install 'attest-kms[session]'",
         ) from exc
     except ValueError as exc:  # httpx.InvalidURL is not an OSError, but some of its causes are
-        raise ConfigurationError(f"{settings.url!r} is not a URL: {exc}", code="url-invalid", field="url") from exc
+        raise ConfigurationError(f"{url!r} is not a URL: {exc}", code="url-invalid", field="url") from exc
 
 
 def trusting(tls_ca: Path | str | None, *, name: str = "tls_ca") -> ssl.SSLContext:

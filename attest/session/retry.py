@@ -7,12 +7,15 @@ The pause before attempt n is uniformly random between zero and ``FIRST_SECONDS`
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from attest.errors import AttestError, EndorsementError, ReleaseRefusedError, ServiceUnreachableError
 from attest.session.schedule import Deadline
 
+_T = TypeVar("_T")
 FIRST_SECONDS: Final = 0.25
 LONGEST_SECONDS: Final = 30.0
 MOST_STALE_CHALLENGES: Final = 3
@@ -82,3 +85,18 @@ class Attempts:
             tried=tuple(self._tried[-_SHOWN:]),
             hint=error.hint,
         )
+
+
+def retried(attempt: Callable[[Deadline], _T], *, url: str, deadline: Deadline) -> _T:
+    """Return the outcome of an attempt, repeated with pauses while a later one may succeed.
+
+    Raises:
+        AttestError: as the attempt, and as ``Attempts.after``.
+    """
+    attempts = Attempts(url=url, deadline=deadline)
+    while True:
+        try:
+            return attempt(deadline)
+        except AttestError as exc:
+            pause = attempts.after(exc)
+        (deadline.timing.pause or time.sleep)(pause)

@@ -1,20 +1,13 @@
-"""Canonical JSON (RFC 8785) and its digest."""
+"""Digest of canonical JSON (RFC 8785)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any, cast
 
-import rfc8785
+from attest.encoding import JsonValue, canonical_json
 
-from attest.encoding import JsonValue
-
-
-def canonical_json(value: JsonValue | Mapping[str, JsonValue]) -> bytes:
-    """Return canonical JSON, UTF-8."""
-    document = dict(value) if isinstance(value, Mapping) else value
-    return rfc8785.dumps(cast("Any", document))  # Any: JSON, as annotated
+__all__ = ["canonical_digest", "canonical_json"]
 
 
 def canonical_digest(value: JsonValue | Mapping[str, JsonValue]) -> str:

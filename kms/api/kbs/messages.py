@@ -14,7 +14,7 @@ from typing import Final
 
 from attest.encoding import JsonValue, json_value
 from attest.errors import AttestError, EvidenceError, UnsupportedError
-from kms.api.kbs.tee_key import TeeKey, read_tee_key
+from attest.kbs import TeeKey, read_tee_key
 
 CURRENT: Final = "0.4.0"
 OLDER: Final = "0.2.0"

@@ -19,8 +19,8 @@ from typing import Final
 from attest import Evidence, ExpectedRuntimeData, __version__, parse_envelope
 from attest.encoding import JsonValue, base64url_bytes, base64url_text
 from attest.errors import AttestError, EvidenceError
+from attest.kbs import TeeKey, read_tee_key
 from attest.results import SigningKey, TokenKey, TrustVector, verify_token
-from kms.api.kbs.tee_key import TeeKey, read_tee_key
 from kms.release.foreign import ForeignTerms
 
 PROFILE: Final = "tag:github.com,2024:confidential-containers/Trustee"

@@ -10,9 +10,8 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from attest.encoding import JsonValue, base64url_bytes, base64url_text
+from attest.encoding import JsonValue, base64url_bytes, base64url_text, canonical_json
 from attest.errors import EvidenceError, VerificationError
-from kms.domain.canonical_json import canonical_json
 
 EC_ALGORITHM: Final = "ECDH-ES+A256KW"
 RSA_ALGORITHM: Final = "RSA-OAEP-256"

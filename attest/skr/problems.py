@@ -1,0 +1,78 @@
+"""Answers of vaults and Verifiers that are no success: texts for people, and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final
+
+from attest.encoding import JsonValue, json_value
+from attest.errors import AttestError, BindingError, KeyUnknownError, PolicyNotMetError, ReleaseRefusedError
+from attest.release.transport import HttpAnswer
+
+_SHOWN: Final = 500
+
+
+def answer_invalid(who: str, problem: str) -> BindingError:
+    """Return the error for an answer outside of the protocol."""
+    return BindingError(f"the answer of {who} is {problem}", code="service-answer-invalid")
+
+
+def document_of(content: bytes, *, who: str) -> Mapping[str, JsonValue]:
+    """Return an answer's object.
+
+    Raises:
+        BindingError: ``service-answer-invalid``.
+    """
+    try:
+        document = json_value(content, what="answer")
+    except AttestError as exc:
+        raise answer_invalid(who, "not JSON") from exc
+    if not isinstance(document, dict):
+        raise answer_invalid(who, "no object")
+    return document
+
+
+def refusal_text(answer: HttpAnswer) -> str:
+    """Return what a refusal says: ``code (inner code): message``, as far as it has them."""
+    try:
+        document = json_value(answer.content, what="refusal")
+    except AttestError:
+        document = None
+    error = document.get("error") if isinstance(document, dict) else None
+    members = error if isinstance(error, dict) else {}
+    inner = members.get("innererror")
+    codes = [members.get("code"), inner.get("code") if isinstance(inner, dict) else None, members.get("message")]
+    texts = [one for one in codes if isinstance(one, str) and one.strip()]
+    text = ": ".join(texts) or f"status {answer.status} without a reason"
+    return "".join(one if one.isprintable() else " " for one in text[:_SHOWN])
+
+
+def vault_refusal(answer: HttpAnswer) -> ReleaseRefusedError:
+    """Return the error for a vault's refusal."""
+    code, kind, hint = _refusal(answer.status)
+    return kind(
+        f"the vault releases no key: {refusal_text(answer)}",
+        code=code,
+        status=answer.status,
+        failed_checks=(),
+        retry_after=answer.retry_after,
+        hint=hint,
+    )
+
+
+def _refusal(status: int) -> tuple[str, type[ReleaseRefusedError], str | None]:
+    match status:
+        case HTTPStatus.UNAUTHORIZED:
+            return "skr-unauthorized", ReleaseRefusedError, "the bearer token is for another vault, or has expired"
+        case HTTPStatus.FORBIDDEN:
+            hint = "compare the token's claims with the key's release policy; the caller also needs keys/release"
+            return "skr-denied", PolicyNotMetError, hint
+        case HTTPStatus.NOT_FOUND:
+            return "skr-key-unknown", KeyUnknownError, "check name and version of the key"
+        case HTTPStatus.TOO_MANY_REQUESTS:
+            return "skr-failed", ReleaseRefusedError, "try later"
+        case _ if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            return "skr-failed", ReleaseRefusedError, "try later"
+        case _:
+            return "skr-refused", ReleaseRefusedError, None
