@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from anyio import CapacityLimiter
 from fastapi import FastAPI
+from starlette.routing import Route
 
 from attest.rate_limits import Rate, RateTable
 from kms.api import challenges, health, identity, log, prompt_keys, releases
@@ -79,17 +80,24 @@ def create_app(
         fsck=fsck,
     )
     for face in faces:
-        app.mount(face.path, face.open(app.state.context))
+        served = face.open(app.state.context)
+        app.mount(face.path, served)
+        app.router.routes.append(Route(face.path, served))  # without a slash, which a mount needs
     return app
 
 
 def foreign_faces(settings: Settings) -> tuple[ForeignFace, ...]:
     """Return the foreign protocols that the settings turn on. Their code is imported only then."""
-    if settings.kbs_file is None:
-        return ()
-    from kms.api.kbs.opening import kbs_face  # noqa: PLC0415
+    faces: list[ForeignFace] = []
+    if settings.kbs_file is not None:
+        from kms.api.kbs.opening import kbs_face  # noqa: PLC0415
 
-    return (kbs_face(settings.kbs_file),)
+        faces.append(kbs_face(settings.kbs_file))
+    if settings.skr_file is not None:
+        from kms.api.skr.opening import skr_face  # noqa: PLC0415
+
+        faces.append(skr_face(settings.skr_file))
+    return tuple(faces)
 
 
 def equip(app: FastAPI, settings: Settings, *, watching: Watching, faces: tuple[ForeignFace, ...] = ()) -> None:

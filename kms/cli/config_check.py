@@ -24,6 +24,8 @@ from kms.config.insecure_switches import relaxed_switches, require_strict
 from kms.config.kbs import read_kbs_settings
 from kms.config.listener_tls import open_tls, weigh_channel
 from kms.config.settings import Settings
+from kms.config.skr import read_skr_settings
+from kms.config.skr_signer import open_signer
 from kms.domain.kek import RandomBytes
 from kms.operations.guards.examination import examine_guards, guards_beside_database
 from kms.operations.services import open_identity, open_vault
@@ -85,6 +87,7 @@ def check_settings(
         ("callers", _callers),
         ("verifiers", _verifiers),
         ("kbs", _kbs),
+        ("skr", _skr),
     )
     for name, look in checks:
         try:
@@ -262,6 +265,20 @@ def _kbs(looking: _Looking) -> Iterator[_Found]:
         read_document(found.policy)
     roles = ", ".join(one.role for one in found.roles) or "none"
     yield _Found("ok", f"guests are served; {len(found.administrators)} signers of administrators, roles: {roles}")
+
+
+def _skr(looking: _Looking) -> Iterator[_Found]:
+    """Check the file of the vaults, their certificates, and that keys made in them would have a usable policy."""
+    file = looking.settings.skr_file
+    if file is None:
+        yield _Found("ok", "no vault is served")
+        return
+    found = read_skr_settings(file)
+    for vault in found.vaults:
+        if vault.policy is not None:
+            read_document(vault.policy)
+        open_signer(vault, at=looking.clock())
+    yield _Found("ok", f"vaults: {', '.join(one.host for one in found.vaults)}; {len(found.authorities)} authorities")
 
 
 def _store(settings: Settings) -> Store:

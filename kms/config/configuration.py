@@ -22,6 +22,7 @@ from attest.named_files import read_named
 from kms.auth.issuers import BearerIssuer, read_issuers
 from kms.config.kbs import named_by_kbs
 from kms.config.settings import Settings
+from kms.config.skr import named_by_skr
 from kms.domain.actors import Actor
 from kms.domain.anchors import anchor_lines, anchors_digest
 from kms.domain.errors import IntegrityError
@@ -70,6 +71,7 @@ DIGESTED: Final = frozenset(
         "anchors_file",
         "bundle_keys",
         "kbs_file",
+        "skr_file",
         "verifiers_file",
         "witnesses_file",
     }
@@ -77,8 +79,8 @@ DIGESTED: Final = frozenset(
 """Settings that name public files, which are represented by their content."""
 _ISSUERS: Final = frozenset({"admin_issuers_file", "callers_issuers_file"})
 """Those of them whose files name further files: key sets, and CA certificates for URLs of key sets."""
-_KBS: Final = "kbs_file"
-"""It names keys of administrators, and a policy."""
+_PROTOCOLS: Final = {"kbs_file": named_by_kbs, "skr_file": named_by_skr}
+"""Files of foreign protocols, with the public files that each names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +128,8 @@ def read_configuration(settings: Settings, anchors: TrustAnchors) -> Configurati
         value = getattr(settings, name)
         if name in _ISSUERS and value is not None:
             values[name] = _of_issuers(value, name)
-        elif name == _KBS and value is not None:
-            values[name] = [_digest_of(one, name) for one in (value, *named_by_kbs(value))]
+        elif name in _PROTOCOLS and value is not None:
+            values[name] = [_digest_of(one, name) for one in (value, *_PROTOCOLS[name](value))]
         elif name in DIGESTED:
             values[name] = _digested(value, name)
         elif name not in LEFT_OUT and not _names_files(value):

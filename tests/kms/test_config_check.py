@@ -48,6 +48,7 @@ ALWAYS = (
     "callers",
     "verifiers",
     "kbs",
+    "skr",
 )
 
 
