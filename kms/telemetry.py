@@ -31,6 +31,7 @@ from attest.evidence import (
 )
 from attest.release import Passport
 from kms.domain.errors import IntegrityError, LogBrokenError, ReleaseDeniedError, UnavailableError
+from kms.domain.passports import PresentedToken
 
 Stage = Literal["challenge", "verify", "decide", "unwrap", "wrap", "log", "prove", "read", "write"]
 """``read`` and ``write`` are transactions of the database; ``wrap`` seals to the workload, within ``log``."""
@@ -120,9 +121,9 @@ def counted(work: Callable[[], T]) -> T:
     return done
 
 
-def tee_of(evidence: Evidence | Passport) -> str:
+def tee_of(evidence: Evidence | Passport | PresentedToken) -> str:
     """Return the kind of evidence: one of ``TEES``."""
-    if isinstance(evidence, Passport):
+    if not isinstance(evidence, Evidence):
         return _PASSPORT
     kinds = {item.media_type for item in evidence.items}
     cpu = next((name for media_type, name in _CPUS.items() if media_type in kinds), "none")

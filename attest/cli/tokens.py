@@ -200,13 +200,14 @@ def _service_case(
 ) -> TokenCase[VerifiedServiceToken]:
     """Open a token of Azure, Intel or Google. Its baseline: a compliant TEE without debugging."""
     trust, audience = read_trust(question), question.audience
+    simulated = "--allow-simulated" if question.allow_simulated else None
     return TokenCase(
         at=at,
         question=question,
         verify=partial(
             verify_service_token, data, trusted=trust.keys, roots=trust.roots, at=at, nonce=nonce, audience=audience
         ),
-        baseline=appraise_service_token,
+        baseline=partial(appraise_service_token, simulated=simulated),
         judge=lambda token, policy: _judge_facts(token, policy, appraise_service_token(token), question),
     )
 

@@ -12,8 +12,10 @@ from attest.results.jose import MAX_JWKS_BYTES, TokenKey, read_jwks, read_public
 from attest.results.raw_signatures import SigningKey, read_signing_key
 from attest.results.service_appraise import appraise_service_token
 from attest.results.service_token import VerifiedServiceToken, verify_service_token
+from attest.results.token_binding import commits_to
 from attest.results.token_facts import TokenFacts, TokenFrame
-from attest.results.token_policy import judge_ear
+from attest.results.token_policy import judge_ear, judge_facts
+from attest.results.token_services import service_of
 
 __all__ = [
     "MAX_JWKS_BYTES",
@@ -36,11 +38,14 @@ __all__ = [
     "appraise_service_token",
     "appraised_document",
     "build_ear",
+    "commits_to",
     "judge_ear",
+    "judge_facts",
     "read_jwks",
     "read_public_keys",
     "read_signing_key",
     "refused_document",
+    "service_of",
     "verified_document",
     "verify_ear",
     "verify_service_token",

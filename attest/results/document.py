@@ -199,7 +199,7 @@ def _head(*, command: str, outcome: str, at: datetime, unchecked: tuple[Unchecke
 
 
 def _state(verified: VerifiedEvidence | VerifiedNrasToken | VerifiedServiceToken | VerifiedEar) -> dict[str, JsonValue]:
-    simulated = isinstance(verified, VerifiedEvidence | VerifiedEar) and verified.simulated is True
+    simulated = not isinstance(verified, VerifiedNrasToken) and verified.simulated is True
     return {"simulated": simulated, "freshness": str(verified.freshness), "error": None}
 
 

@@ -8,7 +8,9 @@ software of the machine is not judged: that is for policies.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
+from attest.appraisal import simulation_check
 from attest.checks import Check, Outcome, judged
 from attest.evidence.claims import ClaimTree, value_text
 from attest.results.nvidia_token_claims import MEASUREMENTS_MATCH, members
@@ -33,9 +35,17 @@ _SOUND = (("x-nvidia-cert-status", "valid"), ("x-nvidia-cert-ocsp-status", "good
 """The status of a device's certificates in NVIDIA's tools (nvidia-gpu.md 17.2)."""
 
 
-def appraise_service_token(token: VerifiedServiceToken) -> tuple[Check, ...]:
-    """Return the token's statements as checks. ``attest.appraisal.freshness_check`` makes the one of freshness."""
-    return tuple(check for facts in token.facts for check in _checks(facts))
+def appraise_service_token(token: VerifiedServiceToken, *, simulated: str | None = None) -> tuple[Check, ...]:
+    """Return the token's statements as checks. ``attest.appraisal.freshness_check`` makes the one of freshness.
+
+    ``simulated`` is the reason to tolerate simulated evidence, or None to refuse it.
+    """
+    stated = token.facts[0].simulated
+    anchor: tuple[Check, ...] = ()
+    if stated is not None:
+        found = simulation_check(simulated=stated, tolerated=simulated if stated else None)
+        anchor = (replace(found, id="policy.token.not_simulated"),)
+    return (*anchor, *(check for facts in token.facts for check in _checks(facts)))
 
 
 def _checks(facts: TokenFacts) -> Iterator[Check]:

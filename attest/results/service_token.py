@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from cryptography.x509 import Certificate
@@ -23,7 +23,13 @@ from attest.results.jose import SignedToken, TokenKey, verify_token
 from attest.results.token_facts import ClaimReader, TokenFacts, TokenFrame, claim_invalid
 from attest.results.token_refusal import TokenChecks, issuer_untrusted, not_in_time
 from attest.results.token_roots import certified_key
-from attest.results.token_services import TokenServiceProfile, claimed_service, malformed, read_unverified
+from attest.results.token_services import (
+    TokenServiceProfile,
+    claimed_service,
+    is_service_itself,
+    malformed,
+    read_unverified,
+)
 from attest.verification import Freshness
 
 SKEW = timedelta(seconds=60)
@@ -56,6 +62,15 @@ class VerifiedServiceToken:
     freshness: Freshness
     checks: tuple[Check, ...]
 
+    @property
+    def simulated(self) -> bool | None:
+        """True if the token states simulated evidence; None if an issuer of the operator's own states nothing.
+
+        The services themselves accept vendors' roots alone, and have no claim about it.
+        """
+        stated = self.facts[0].simulated
+        return False if stated is None and is_service_itself(self.frame.service, self.frame.issuer) else stated
+
 
 def verify_service_token(
     data: bytes,
@@ -65,6 +80,7 @@ def verify_service_token(
     at: datetime,
     nonce: bytes | None = None,
     audience: str | None = None,
+    audience_optional: bool = False,
 ) -> VerifiedServiceToken:
     """Check that a trusted Verifier issued this token, for this Relying Party and this nonce.
 
@@ -77,6 +93,7 @@ def verify_service_token(
             lower-case hex, or in base64, with padding or that of URLs without.
         audience: the name of the Relying Party. A token for another audience is refused, and so is a token without
             audience if this name is given.
+        audience_optional: True accepts a token without audience all the same: Azure's and Intel's have none.
 
     Raises:
         EvidenceError: ``token-malformed``, ``token-claim-invalid``, ``json-invalid`` or ``base64-invalid``.
@@ -89,7 +106,8 @@ def verify_service_token(
     """
     checks = TokenChecks(clause=_CLAUSE)
     with checks.reported(_CHECK_OF, otherwise="token.claims", expected="a token of a known Verifier"):
-        return _Procedure(at=at, nonce=nonce, audience=audience, checks=checks).verify(data, trusted, roots or {})
+        procedure = _Procedure(at=at, nonce=nonce, audience=audience, optional=audience_optional, checks=checks)
+        return procedure.verify(data, trusted, roots or {})
 
 
 _CHECK_OF = {
@@ -107,6 +125,7 @@ class _Procedure:
     at: datetime
     nonce: bytes | None
     audience: str | None
+    optional: bool
     checks: TokenChecks
 
     def verify(
@@ -128,14 +147,15 @@ class _Procedure:
         )
         # (4) Every claim that is read has its type; its subject is of a known kind.
         frame = TokenFrame(service=name, issuer=issuer, issued=issued, expires=expires)
-        facts = service.facts(token, frame)
+        simulated = token.boolean("simulated")
+        facts = tuple(replace(one, simulated=simulated) for one in service.facts(token, frame))
         self.checks.passed("token.claims", service.title, ", ".join(f"{one.name}: {one.kind}" for one in facts))
         # (5) It is for this Relying Party, and (6) repeats its nonce.
         stated = self._require_audience(token)
         nonces = service.nonces(token)
         freshness = self.checks.require_nonce(
             self.nonce,
-            answers=lambda expected: _repeats(nonces, expected),
+            answers=lambda expected: repeats(nonces, expected),
             got=", ".join(nonce.hex() for nonce in nonces)[:200] or "none",
             field="nonce",
         )
@@ -196,11 +216,13 @@ class _Procedure:
             raise claim_invalid("aud", f"1 to {MAX_AUDIENCES} audiences", value)
         hint = "name the Relying Party: --audience NAME" if stated else "leave --audience out: it has none"
         got = ", ".join(stated)[:200]
-        self.checks.require_audience(self.audience, stated, got=got, clause="RFC 7519, section 4.1.3", hint=hint)
+        wanted = None if self.optional and not stated else self.audience
+        self.checks.require_audience(wanted, stated, got=got, clause="RFC 7519, section 4.1.3", hint=hint)
         return stated
 
 
-def _repeats(stated: tuple[bytes, ...], nonce: bytes) -> bool:
+def repeats(stated: tuple[bytes, ...], nonce: bytes) -> bool:
+    """Return True if one of the stated nonces is this one, as it is or spelled as text."""
     matches = [hmac.compare_digest(one, repeated) for one in _spellings(nonce) for repeated in stated]
     return any(matches)
 

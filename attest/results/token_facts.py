@@ -54,7 +54,8 @@ class TokenFacts:
         statements: those of the Verifier beyond that, in snake case after its own names (``compliance_status``).
         nonces: every nonce that the token repeats, as bytes; texts as UTF-8.
         held_data: what the guest chose and the Verifier found to be bound by ``report_data``.
-        simulated: None, because none of these services states it.
+        simulated: the claim ``simulated``, which Verifiers of this project state; None if absent, as in the tokens of
+            the services themselves.
     """
 
     frame: TokenFrame

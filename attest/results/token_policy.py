@@ -23,7 +23,9 @@ from attest.results.nvidia_token_claims import MEASUREMENTS_DIFFER, members
 from attest.results.token_facts import TokenFacts
 from attest.verification import Freshness
 
-_SPOKEN_OF = frozenset({"policy.token.debug", "policy.token.tcb_status", "policy.token.measres"})
+_SPOKEN_OF = frozenset(
+    {"policy.token.debug", "policy.token.tcb_status", "policy.token.measres", "policy.token.not_simulated"}
+)
 """Checks of the baseline for which policies have demands of their own, strict ones where they are left out."""
 _REVOKED = frozenset({"Revoked"})
 _CLAUSE = "RFC 9334, 5.1; docs/policy.md"
@@ -59,6 +61,7 @@ def judge_facts(
         at=at,
         policy_checks=(
             freshness_check(freshness, reasons.get("freshness")),
+            *_simulation(facts, policy),
             *verifier_checks(
                 policy.verifiers,
                 issuer=frame.issuer,
@@ -76,6 +79,13 @@ def judge_facts(
         unchecked=whole,
         set_aside=set_aside,
     )
+
+
+def _simulation(facts: Iterable[TokenFacts], policy: Policy) -> Iterator[Check]:
+    """Judge simulated evidence where the Verifier states that it is or is not; the services themselves do not."""
+    stated = [one.simulated for one in facts if one.simulated is not None]
+    if stated:
+        yield simulation_check(simulated=any(stated), tolerated=policy.simulated)
 
 
 def _negative(facts: Iterable[TokenFacts]) -> Iterator[Check]:

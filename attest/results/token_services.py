@@ -127,6 +127,12 @@ def _shape(claims: Mapping[str, JsonValue]) -> TokenService | None:
     return found[0] if len(found) == 1 else None
 
 
+def is_service_itself(service: TokenService, issuer: str) -> bool:
+    """Return True for an issuer that is the service, and no Verifier of the operator's choice in its format."""
+    itself = service in _SERVICES and _SERVICES[service].owns(issuer)
+    return itself or (service == "google" and _BY_INTEL_FOR_GOOGLE.owns(issuer))
+
+
 def claimed_service(claims: Mapping[str, JsonValue]) -> tuple[TokenService, TokenServiceProfile, str]:
     """Return the service that a token claims as its own, and its issuer, which must be one of that service.
 

@@ -19,14 +19,14 @@ _MEASUREMENTS = ("measurement", "mr_td", "mr_enclave")
 def attester_of(verified: VerifiedEvidence | VerifiedPassport, *, recipient: bytes) -> Attester:
     """Describe the Attester of a verified proof; ``recipient`` is the public key in its binding.
 
-    An EAR names no machine, so all passports of one Verifier are one instance.
+    A token does not identify a machine reliably, so all passports of one Verifier are one instance.
     """
     product: str | None = None
     chip: str | None = None
     measurement: bytes | None = None
     if isinstance(verified, VerifiedPassport):
         tee, claims = PASSPORT, passport_claims(verified)
-        issuer = sha256(verified.token.issuer.encode()).digest()
+        issuer = sha256(verified.issuer.encode()).digest()
         instance = instance_of(tee=tee, chip=None, measurement=issuer)
     else:
         tee, product, chip, measurement = _cpu_of(verified)

@@ -15,7 +15,7 @@ secret.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,12 +23,13 @@ from attest import VerifiedEvidence
 from attest.encoding import CborValue, cbor_bytes, cbor_value
 from attest.errors import EvidenceError
 from attest.evidence import ClaimTree, StatedClaims, StatedItem
+from attest.results import TokenFacts, VerifiedEar
 from kms.domain.errors import IntegrityError, damaged
 from kms.domain.passports import VerifiedPassport
 
 SCHEMA: Final = "kms.claims/1"
 PASSPORT: Final = "ear"
-"""Kind of an item that an EAR describes."""
+"""Kind of an item that the token of another Verifier describes."""
 _OF_ONE_EXCHANGE: Final = frozenset({"report_data", "user_data", "nonce", "tpm.extra_data", "tpm.clock"})
 _NOT_JUDGED: Final = frozenset({"nvidia", "unknown_claims"})
 """NVIDIA's duplicate claims, and claims that are in no table."""
@@ -53,16 +54,28 @@ def kept_claims(verified: VerifiedEvidence) -> bytes:
 
 
 def passport_claims(verified: VerifiedPassport) -> bytes:
-    """Encode the stored claims of a passport: its issuer, and the TCB where the EAR states it."""
-    details = verified.token.ear.details
-    states = () if details is None else details.tcb
-    claims: dict[str, CborValue] = {"issuer": verified.token.issuer}
-    if states:
+    """Encode the stored claims of a passport: its issuer, and the TCB where the token states it."""
+    token = verified.token
+    claims: dict[str, CborValue] = {"issuer": verified.issuer}
+    if not isinstance(token, VerifiedEar):
+        claims |= _stated_tcb(token.facts)
+    elif token.ear.details is not None and token.ear.details.tcb:
+        states = token.ear.details.tcb
         claims["tcb_status"] = tuple(one.status for one in states)
         claims["advisory_ids"] = tuple(sorted({advisory for one in states for advisory in one.advisories}))
     return cbor_bytes(
         {"schema": SCHEMA, "items": [{"name": PASSPORT, "kind": PASSPORT, "claims": claims}], "bound": False}
     )
+
+
+def _stated_tcb(facts: Iterable[TokenFacts]) -> Iterator[tuple[str, CborValue]]:
+    """Yield the TCB of the TEE, as far as a token states it."""
+    for one in facts:
+        status, advisories = one.claims.get("tcb_status"), one.claims.get("advisory_ids")
+        if isinstance(status, str):
+            yield "tcb_status", (status,)
+        if isinstance(advisories, tuple):
+            yield "advisory_ids", tuple(sorted(str(advisory) for advisory in advisories))
 
 
 def _kept(claims: tuple[Any, ...], subject: object) -> Iterator[tuple[str, CborValue]]:  # Any: rows of a registry

@@ -6,16 +6,20 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
+from typing import Final
 
 from attest.checks import Check, Outcome
 from attest.encoding import JsonValue, rfc3339_text
 from attest.errors import AttestError
+from attest.results import VerifiedEar, VerifiedServiceToken
 from kms.domain.decide import KeyState, ReleaseDecision, ReleaseOutcome, Result
 from kms.domain.lease_grants import Granted
 from kms.domain.passports import VerifiedPassport
 from kms.domain.wires import Wire
 
 DECISION = "decision"
+_SHOWN: Final = 200
+"""Characters of a token's own id in an entry."""
 
 
 def check_members(check: Check) -> dict[str, JsonValue]:
@@ -76,16 +80,30 @@ def refusal_body(
 
 
 def _passport(verified: VerifiedPassport) -> dict[str, JsonValue]:
-    """Describe the EAR of a passport; the token itself is left out."""
-    token, details = verified.token, verified.token.ear.details
+    """Describe the token of a passport; the token itself is left out."""
+    token = verified.token
+    described = _ear(token) if isinstance(token, VerifiedEar) else _service_token(token)
+    fresh_by = None if verified.fresh_by is None else str(verified.fresh_by)
+    return {"passport": {"issuer": verified.issuer, "signed_by": token.key_id, **described, "fresh_by": fresh_by}}
+
+
+def _ear(token: VerifiedEar) -> dict[str, JsonValue]:
+    details = token.ear.details
     return {
-        "passport": {
-            "issuer": token.issuer,
-            "signed_by": token.key_id,
-            "token_id": token.ear.token_id,
-            "issued_at": token.ear.issued_at,
-            "evidence_sha384": None if details is None else details.evidence.hex(),
-        }
+        "token_id": token.ear.token_id,
+        "issued_at": token.ear.issued_at,
+        "evidence_sha384": None if details is None else details.evidence.hex(),
+    }
+
+
+def _service_token(token: VerifiedServiceToken) -> dict[str, JsonValue]:
+    token_id = token.claims.get("jti")
+    return {
+        "token_id": token_id[:_SHOWN] if isinstance(token_id, str) else None,
+        "issued_at": int(token.frame.issued.timestamp()),
+        "evidence_sha384": None,
+        "service": token.frame.service,
+        "kinds": [one.kind for one in token.facts],
     }
 
 

@@ -8,12 +8,13 @@ from typing import Final, TypeVar
 
 from attest import ExpectedBinding, ExpectedRuntimeData, VerifiedEvidence
 from attest.encoding import JsonValue
+from attest.errors import AttestError
 from attest.release import CONTEXT, ROLE, PassportRequest, ReleaseRequest
 from kms.domain.actors import Actor
 from kms.domain.decide import DenialReason, ReleaseTerms
 from kms.domain.keys import KeyPurpose
 from kms.domain.log_decisions import decision_head
-from kms.domain.passports import VerifiedPassport
+from kms.domain.passports import PresentedToken, VerifiedPassport
 from kms.domain.wires import Wire
 from kms.release.challenges import OpenedChallenge
 from kms.store import ReadTransaction, WriteTransaction
@@ -29,6 +30,30 @@ _PURPOSES: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRequest:
+    """A request for keys on a token of another Verifier, which a foreign protocol presented.
+
+    Attributes:
+        outcome: the verified token, or its refusal.
+    """
+
+    evidence: PresentedToken
+    outcome: VerifiedPassport | AttestError
+    key_ids: tuple[str, ...]
+    renews: tuple[str, ...] = ()
+
+    def require(self) -> VerifiedPassport:
+        """Return the verified token.
+
+        Raises:
+            AttestError: it was refused.
+        """
+        if isinstance(self.outcome, AttestError):
+            raise self.outcome
+        return self.outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
     """One request at one moment.
 
@@ -40,7 +65,7 @@ class Exchange:
         via: the protocol of the request.
     """
 
-    request: ReleaseRequest | PassportRequest
+    request: ReleaseRequest | PassportRequest | TokenRequest
     challenge: OpenedChallenge
     audience: str
     caller: Actor | None

@@ -1,7 +1,7 @@
 """Releases through another protocol than the native one: the one way in for such protocols.
 
-A protocol has its own form of evidence and of sealed keys. Challenge, policy, floors, limits, freezes, leases, decision
-and log entry are those of every release.
+A protocol has its own form of evidence, or brings a token of another Verifier, and has its own form of sealed keys.
+Challenge, policy, floors, limits, freezes, leases, decision and log entry are those of every release.
 """
 
 from __future__ import annotations
@@ -10,19 +10,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import NoReturn, TypedDict
 
 from attest import Binding, Evidence, ExpectedRuntimeData, VerifiedEvidence
 from attest.encoding import JsonValue
-from attest.errors import AttestError
+from attest.errors import AttestError, EvidenceError, VerificationError
 from attest.release import Challenge, KeyName, ReleaseRequest, unpad_secret
+from attest.results import VerifiedServiceToken
 from kms.domain.decide import DenialReason, ReleaseOutcome
-from kms.domain.keys import KeyPurpose
+from kms.domain.keys import KeyPurpose, KeyReference
 from kms.domain.lease_grants import Granted
+from kms.domain.passports import FreshBy, PresentedToken, VerifiedPassport
 from kms.domain.secret import EXPORT, SecretBytes
 from kms.domain.wires import Wire
 from kms.release.challenges import OpenedChallenge
 from kms.release.decision import Decided
-from kms.release.exchange import Exchange
+from kms.release.exchange import Exchange, TokenRequest
 from kms.release.proofs import verify_evidence
 from kms.release.service import ReleaseService
 from kms.release.services import Services
@@ -74,20 +77,64 @@ class AttestationRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _ForeignExchange(Exchange):
-    """An exchange of a foreign protocol.
+class TokenTerms:
+    """Statements of a genuine token that a foreign protocol relies on.
 
     Attributes:
+        key: the key to encrypt to, which the token confirms.
+        fresh_by: the reason why the token counts as fresh; None lets no key out.
+        denial: a reason of the protocol against the release, or None; a protocol can refuse, and not allow.
+    """
+
+    key: bytes
+    fresh_by: FreshBy | None
+    denial: str | None
+    encrypt: Encrypt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenProof:
+    """A token of another Verifier in place of evidence. It is verified, logged and appraised here.
+
+    Attributes:
+        token: as the prover sent it.
+        context: purpose of the proof, which names the protocol.
+        role: of the prover.
+        nonce: of this request, 32 bytes; it is logged, and not compared with the token.
+        audience: the service's name for the token's Verifier. A token that names audiences must name this one.
+        read: returns what the protocol relies on. It receives the verified token with all of its claims, and raises an
+            ``EvidenceError`` or a ``VerificationError`` for a token that lacks something; the refusal is logged.
+    """
+
+    token: bytes
+    context: str
+    role: str
+    nonce: bytes
+    audience: str | None
+    read: Callable[[VerifiedServiceToken], TokenTerms]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignRelease:
+    """A released key: its encrypted material, its version and its purpose."""
+
+    encrypted: bytes
+    version: int
+    purpose: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ForeignExchange(Exchange):
+    """An exchange of a foreign protocol, which has its own challenges, or none.
+
+    Attributes:
+        context: purpose of the proof.
         denials: reasons against the release that the protocol adds.
     """
 
-    terms: ForeignTerms
+    context: str
+    role: str
     denials: tuple[DenialReason, ...] = ()
-
-    @property
-    def expected(self) -> ExpectedRuntimeData:
-        """Required runtime data of the evidence."""
-        return self.terms.expected
 
     @property
     def objections(self) -> tuple[DenialReason, ...]:
@@ -97,17 +144,29 @@ class _ForeignExchange(Exchange):
     @property
     def purpose(self) -> tuple[str, str]:
         """Context and role of the proof."""
-        return self.terms.context, self.terms.role
+        return self.context, self.role
+
+    def use_up(self, tx: WriteTransaction) -> None:
+        """Do nothing: the protocol limits repetitions of its requests."""
+
+    def require_unused(self, tx: ReadTransaction) -> None:
+        """Do nothing, as ``use_up``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _EvidenceExchange(_ForeignExchange):
+    """An exchange on evidence; its challenge was used up when the prover attested."""
+
+    terms: ForeignTerms
+
+    @property
+    def expected(self) -> ExpectedRuntimeData:
+        """Required runtime data of the evidence."""
+        return self.terms.expected
 
     def bound(self, verified: VerifiedEvidence) -> VerifiedEvidence:  # type: ignore[override]  # no passports here
         """Return verified evidence with the binding that it proves by its runtime data."""
         return _bound(verified, self.terms, audience=self.audience)
-
-    def use_up(self, tx: WriteTransaction) -> None:
-        """Do nothing: the challenge was used up when the prover attested."""
-
-    def require_unused(self, tx: ReadTransaction) -> None:
-        """Do nothing, as ``use_up``."""
 
 
 class ForeignReleases:
@@ -174,20 +233,95 @@ class ForeignReleases:
             ReleaseDeniedError: the release is denied.
             AttestError: as ``ReleaseService.release``.
         """
-        denials = () if denial is None else (DenialReason(code="resource-policy", key_id=None, text=denial),)
-        exchange = _ForeignExchange(
+        exchange = _EvidenceExchange(
             request=ReleaseRequest(challenge="", evidence=proof.evidence, key_ids=(str(name),)),
             challenge=OpenedChallenge(nonce=proof.terms.nonce, expires_at=proof.expires_at),
+            context=proof.terms.context,
+            role=proof.terms.role,
+            terms=proof.terms,
+            denials=_denials("resource-policy", denial),
+            **self._common(at),
+        )
+        return self._concluded(exchange, encrypt).encrypted
+
+    def _concluded(self, exchange: Exchange, encrypt: Encrypt) -> ForeignRelease:
+        released = self._releases.conclude(exchange, partial(_sealed, encrypt=encrypt)).sealed
+        if released is None:
+            raise AssertionError("every denial is an error")
+        return released
+
+    def release_on_token(self, key: KeyReference, proof: TokenProof, *, at: datetime) -> ForeignRelease:
+        """Decide on the release of a key to the holder of a token, and return it encrypted as the token's terms say.
+
+        The token's issuer must be trusted for the key's tenant and named by the key's policy. Every refusal, also of
+        the token itself, is a decision in the log.
+
+        Raises:
+            KeyUnknownError: there is no such key, or it discloses nothing.
+            ReleaseDeniedError: the release is denied.
+            AttestError: as ``ReleaseService.release``.
+        """
+        outcome, terms = self._verified(key, proof, at=at)
+        exchange = _ForeignExchange(
+            request=TokenRequest(evidence=PresentedToken(content=proof.token), outcome=outcome, key_ids=(str(key),)),
+            challenge=OpenedChallenge(nonce=proof.nonce, expires_at=at),
+            context=proof.context,
+            role=proof.role,
+            denials=_denials("release-policy", None if terms is None else terms.denial),
+            **self._common(at),
+        )
+        encrypt = _unreachable if terms is None else terms.encrypt
+        return self._concluded(exchange, encrypt)
+
+    def _verified(
+        self, key: KeyReference, proof: TokenProof, *, at: datetime
+    ) -> tuple[VerifiedPassport | AttestError, TokenTerms | None]:
+        """Verify a token, and read what the protocol relies on; return the refusal instead if there is one."""
+        try:
+            token = self._services.passports.service_token(
+                proof.token, tenants={key.name.tenant}, audience=proof.audience, at=at
+            )
+            terms = proof.read(token)
+        except (EvidenceError, VerificationError) as exc:
+            return exc, None
+        binding = Binding(
+            context=proof.context,
+            role=proof.role,
             audience=self._services.identity.public.text,
+            nonce=proof.nonce,
+            key=terms.key,
+        )
+        evidence = PresentedToken(content=proof.token)
+        found = VerifiedPassport(evidence=evidence, token=token, binding=binding, at=at, fresh_by=terms.fresh_by)
+        return found, terms
+
+    def _common(self, at: datetime) -> _Common:
+        services = self._services
+        return _Common(
+            audience=services.identity.public.text,
             caller=None,
-            allow_simulated=self._services.allow_simulated,
+            allow_simulated=services.allow_simulated,
             at=at,
             via=self._via,
-            terms=proof.terms,
-            denials=denials,
         )
-        sealed = self._releases.conclude(exchange, partial(_sealed, encrypt=encrypt)).sealed
-        return b"" if sealed is None else sealed
+
+
+class _Common(TypedDict):
+    """The members that all exchanges of one protocol share."""
+
+    audience: str
+    caller: None
+    allow_simulated: bool
+    at: datetime
+    via: Wire
+
+
+def _denials(code: str, text: str | None) -> tuple[DenialReason, ...]:
+    return () if text is None else (DenialReason(code=code, key_id=None, text=text),)
+
+
+def _unreachable(_material: bytes | memoryview) -> NoReturn:
+    raise AssertionError("nothing is encrypted after the refusal of a token")
 
 
 def _bound(verified: VerifiedEvidence, terms: ForeignTerms, *, audience: str) -> VerifiedEvidence:
@@ -204,10 +338,10 @@ def _sealed(
     secrets: Mapping[str, SecretBytes],
     decision_digest: bytes,  # noqa: ARG001  foreign protocols have no place for it
     encrypt: Encrypt,
-) -> bytes:
+) -> ForeignRelease:
     """Encrypt the one key of the decision; of a secret, without its padding."""
     (state,) = decided.decision.keys
     secret = secrets[state.asked]
-    if state.purpose == KeyPurpose.SECRET:
-        return secret.lend(EXPORT, lambda view: encrypt(unpad_secret(view)))
-    return secret.lend(EXPORT, encrypt)
+    padded = state.purpose == KeyPurpose.SECRET
+    encrypted = secret.lend(EXPORT, lambda view: encrypt(unpad_secret(view) if padded else view))
+    return ForeignRelease(encrypted=encrypted, version=state.version, purpose=state.purpose)

@@ -1,18 +1,32 @@
-"""Verification of passports: EARs of trusted Verifiers for this workload, this service and this challenge."""
+"""Verification of passports: tokens of trusted Verifiers for this workload, this service and this challenge.
+
+A token is an EAR, or one of a service whose claims are read here: Azure, Intel, Google.
+"""
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from hashlib import sha256
 
 from attest.errors import BindingError, EndorsementError, VerificationError
 from attest.evidence import Binding
 from attest.release import CONTEXT, ROLE, PassportRequest
-from attest.results import EarDetails, ExpectedEar, VerifiedEar, verify_ear
+from attest.results import (
+    EarDetails,
+    ExpectedEar,
+    TokenKey,
+    VerifiedEar,
+    VerifiedServiceToken,
+    commits_to,
+    service_of,
+    verify_ear,
+    verify_service_token,
+)
 from attest.verification import Freshness
-from kms.domain.passports import VerifiedPassport
+from kms.domain.passports import FreshBy, VerifiedPassport
 from kms.release.verifiers import TrustedVerifier
 
 _CLAUSE = "docs/releases.md, passports"
@@ -46,33 +60,63 @@ class PassportVerifier:
         keys = passport.require_possession(
             audience=self._audience, nonce=nonce, key_ids=request.key_ids, renews=request.renews
         )
+        token: VerifiedEar | VerifiedServiceToken
+        if service_of(passport.ear) is None:
+            token = self._ear(passport.ear, bound=passport.key, nonce=nonce, tenants=tenants, at=at)
+        else:
+            token = self._bound_service_token(passport.ear, bound=passport.key, tenants=tenants, at=at)
+        binding = Binding(context=CONTEXT, role=ROLE, audience=self._audience, nonce=nonce, key=keys.recipient)
+        return VerifiedPassport(evidence=passport, token=token, binding=binding, at=at, fresh_by=FreshBy.SIGNED_REQUEST)
+
+    def service_token(
+        self, content: bytes, *, tenants: Collection[str], audience: str | None, at: datetime
+    ) -> VerifiedServiceToken:
+        """Verify a token of a service; the caller requires its relation to the request, and a policy appraises it.
+
+        A token that names audiences must name this one; None refuses every token that names any.
+
+        Raises:
+            EvidenceError: the token is malformed.
+            VerificationError: its issuer is not trusted for these tenants, its signature does not verify, or it is out
+                of time or for another service.
+        """
+        with _refused_if_untrusted():
+            return verify_service_token(
+                content, trusted=self._trusted(tenants), at=at, audience=audience, audience_optional=True
+            )
+
+    def _trusted(self, tenants: Collection[str]) -> Mapping[str, tuple[TokenKey, ...]]:
+        return {one.issuer: one.keys for one in self._verifiers if one.counts_for(tenants)}
+
+    def _ear(self, ear: bytes, *, bound: bytes, nonce: bytes, tenants: Collection[str], at: datetime) -> VerifiedEar:
         # (2) A trusted Verifier issued the EAR, for this service and for that key.
-        token = self._genuine(passport.ear, bound=passport.key, tenants=tenants, at=at)
+        expected = ExpectedEar(audience=self._audience, bound_key=sha256(bound).digest())
+        with _refused_if_untrusted():
+            token = verify_ear(ear, trusted=self._trusted(tenants), at=at, expected=expected)
         # (3) The evidence behind it was made for the release of keys by this service, and was fresh to the Verifier.
         self._require_binding(token.ear.details)
         _require_fresh(token.ear.details)
         # (4) If the EAR has a nonce, it is that of this challenge.
         _require_nonce(token, nonce)
-        binding = Binding(context=CONTEXT, role=ROLE, audience=self._audience, nonce=nonce, key=keys.recipient)
-        return VerifiedPassport(evidence=passport, token=token, binding=binding, at=at)
+        return token
 
-    def _genuine(self, ear: bytes, *, bound: bytes, tenants: Collection[str], at: datetime) -> VerifiedEar:
-        """Verify the EAR; an untrusted issuer is a refusal, not a retryable missing endorsement."""
-        expected = ExpectedEar(audience=self._audience, bound_key=sha256(bound).digest())
-        trusted = {one.issuer: one.keys for one in self._verifiers if one.counts_for(tenants)}
-        try:
-            return verify_ear(ear, trusted=trusted, at=at, expected=expected)
-        except EndorsementError as exc:
-            error = VerificationError(
-                exc.message,
-                code=exc.code,
-                field=exc.field,
-                got=exc.got,
+    def _bound_service_token(
+        self, content: bytes, *, bound: bytes, tenants: Collection[str], at: datetime
+    ) -> VerifiedServiceToken:
+        # (2) A trusted Verifier issued the token, for any Relying Party or for this service.
+        token = self.service_token(content, tenants=tenants, audience=self._audience, at=at)
+        # (3) The machine that it is about committed to the bound keys, which signed the challenge.
+        if not commits_to(token, bound):
+            raise BindingError(
+                "the machine that the token is about did not commit to these keys",
+                code="token-key-mismatch",
+                field="passport.key",
+                expected=f"the SHA-256 of the bound keys, {sha256(bound).hexdigest()}",
+                got="another value, or none",
                 clause=_CLAUSE,
-                hint="the operator names trusted Verifiers and their keys with verifiers_file",
+                hint="give PassportKey.bound to the Verifier as docs/releases.md says for its service",
             )
-            error.checks = exc.checks
-            raise error from exc
+        return token
 
     def _require_binding(self, details: EarDetails | None) -> None:
         """Refuse evidence for another purpose, by another role or for another party."""
@@ -89,6 +133,24 @@ class PassportVerifier:
                     got=str(got),
                     clause=_CLAUSE,
                 )
+
+
+@contextmanager
+def _refused_if_untrusted() -> Iterator[None]:
+    """Make an untrusted issuer or key a refusal instead of a missing endorsement, after which a request is retried."""
+    try:
+        yield
+    except EndorsementError as exc:
+        error = VerificationError(
+            exc.message,
+            code=exc.code,
+            field=exc.field,
+            got=exc.got,
+            clause=_CLAUSE,
+            hint="the operator names trusted Verifiers and their keys with verifiers_file",
+        )
+        error.checks = exc.checks
+        raise error from exc
 
 
 def _require_fresh(details: EarDetails | None) -> None:

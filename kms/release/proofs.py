@@ -13,7 +13,7 @@ from attest.release import PassportRequest
 from kms.domain.disclosure import hides
 from kms.domain.keys import KeyReference
 from kms.domain.passports import VerifiedPassport
-from kms.release.exchange import Exchange
+from kms.release.exchange import Exchange, TokenRequest
 from kms.release.services import Services
 from kms.release.snapshot import Snapshot, relaxed_by_all, tolerated_by_all
 
@@ -32,6 +32,8 @@ def verify_proof(
         EndorsementError: an endorsement is missing or stale.
     """
     request = exchange.request
+    if isinstance(request, TokenRequest):
+        return request.require()
     if isinstance(request, PassportRequest):
         return services.passports.verify(
             request,

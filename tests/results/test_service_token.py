@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from attest.checks import Outcome
 from attest.errors import AttestError, BindingError, EndorsementError, EvidenceError, SignatureError, VerificationError
+from attest.results import appraise_service_token
 from attest.results.ear_verify import is_ear
 from attest.results.jose import MAX_TOKEN_BYTES, TokenKey, read_jwks
 from attest.results.service_token import MAX_AGE, SKEW, VerifiedServiceToken, verify_service_token
@@ -454,3 +455,58 @@ def test_any_claim_of_any_value_is_read_or_a_documented_refusal(name: str, which
     place[key] = value
     with suppress(AttestError):
         assert verify(claims, nonce=None, audience=AUDIENCE).facts
+
+
+# -- simulated evidence, and tokens for anyone
+
+
+@pytest.mark.parametrize(("stated", "found"), [({}, False), ({"simulated": False}, False), ({"simulated": True}, True)])
+def test_a_token_states_simulated_evidence_by_a_claim(stated: dict[str, Any], *, found: bool) -> None:
+    token = verify_service_token(SERVICE.sign(maa_snp(**stated)), trusted={MAA: SERVICE.keys()}, at=AT)
+    assert token.simulated is found
+    outcomes = {check.id: check.outcome for check in appraise_service_token(token)}
+    expected = {True: Outcome.FAIL, False: Outcome.PASS}.get(stated.get("simulated"))  # type: ignore[arg-type]  # a boolean or None
+    assert outcomes.get("policy.token.not_simulated") is expected
+    tolerated = {check.id: check.outcome for check in appraise_service_token(token, simulated="a test")}
+    assert tolerated.get("policy.token.not_simulated") is (Outcome.NOT_EVALUATED if found else expected)
+
+
+@pytest.mark.parametrize(("stated", "found"), [({}, None), ({"simulated": False}, False), ({"simulated": True}, True)])
+def test_an_issuer_that_is_no_service_itself_is_not_taken_to_refuse_simulated_evidence(
+    stated: dict[str, Any], *, found: bool | None
+) -> None:
+    claims = maa_snp(iss="https://ours.example", **stated)
+    token = verify_service_token(SERVICE.sign(claims), trusted={"https://ours.example": SERVICE.keys()}, at=AT)
+    assert token.simulated is found
+
+
+def test_intels_tokens_for_google_are_of_a_service_itself() -> None:
+    claims = google(iss=ITA)
+    token = verify_service_token(
+        SERVICE.sign(claims, alg="PS384"), trusted={ITA: SERVICE.keys()}, at=AT, audience="https://kms.example"
+    )
+    assert token.simulated is False
+
+
+@pytest.mark.parametrize("simulated", ["false", 0, None])
+def test_a_statement_about_simulation_is_a_boolean(simulated: object) -> None:
+    data = SERVICE.sign(maa_snp(simulated=simulated))
+    if simulated is None:
+        assert verify_service_token(data, trusted={MAA: SERVICE.keys()}, at=AT).facts[0].simulated is None
+        return
+    with pytest.raises(EvidenceError) as caught:
+        verify_service_token(data, trusted={MAA: SERVICE.keys()}, at=AT)
+    assert caught.value.code == "token-claim-invalid"
+
+
+def test_a_token_without_audience_is_accepted_where_the_audience_is_optional() -> None:
+    def verified(claims: dict[str, Any]) -> tuple[str, ...]:
+        trusted = {MAA: SERVICE.keys(), GOOGLE: SERVICE.keys()}
+        options: dict[str, Any] = {"audience": "https://kms.example", "audience_optional": True}
+        return verify_service_token(SERVICE.sign(claims), trusted=trusted, at=AT, **options).audience
+
+    assert verified(maa_snp()) == ()
+    assert verified(google()) == ("https://kms.example",)
+    with pytest.raises(BindingError) as caught:
+        verified(google(aud="https://another.example"))
+    assert caught.value.code == "token-audience-mismatch"

@@ -319,3 +319,12 @@ def test_an_ear_without_our_details_has_to_be_named_and_affirming() -> None:
     token = ear(policy)
     foreign = replace(token, ear=replace(token.ear, details=None))
     assert "policy.verifier.applied" in refused(foreign, policy)
+
+
+def test_a_policy_refuses_simulated_evidence_behind_a_token_unless_it_tolerates_it() -> None:
+    tolerant = snp_policy() | {"simulated": {"unchecked": "a test"}}
+    assert failed(maa_snp(simulated=True), {k: v for k, v in snp_policy().items() if k != "simulated"}) == {
+        "policy.not_simulated"
+    }
+    assert failed(maa_snp(simulated=True), tolerant) == set()
+    assert failed(maa_snp(simulated=False), {k: v for k, v in snp_policy().items() if k != "simulated"}) == set()
