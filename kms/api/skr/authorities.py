@@ -44,6 +44,4 @@ class Authorities:
 
 
 def _issuer(one: Authority) -> BearerIssuer:
-    return BearerIssuer(
-        issuer=one.url, audience="none", algorithms=("RS256",), jwks_url=one.jwks_url, ca_file=one.ca
-    )
+    return BearerIssuer(issuer=one.url, audience="none", algorithms=("RS256",), jwks_url=one.jwks_url, ca_file=one.ca)

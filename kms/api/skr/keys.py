@@ -106,6 +106,11 @@ class VaultKeys:
             destroy_delay_seconds=int(self._destroy_after.total_seconds()),
         )
 
+    def record(self, reference: KeyReference) -> KeyRecord:
+        """Return a version that exists."""
+        with self._services.store.reading() as tx:
+            return require_key(tx, reference)
+
     def keys(self, vault: Vault) -> Iterator[dict[str, JsonValue]]:
         """Yield the entries of all keys of a vault."""
         start = vault_address(vault.host, "")

@@ -28,8 +28,9 @@ from kms.api.skr.keys import FoundKey, VaultKeys
 from kms.config.skr import SkrSettings, Vault
 from kms.config.skr_signer import AnswerSigner
 from kms.domain.actors import Actor
+from kms.domain.passports import FreshBy
 from kms.domain.vault_keys import VaultKeySettings
-from kms.release.foreign import ForeignRelease, ForeignReleases, FreshBy, TokenProof, TokenTerms
+from kms.release.foreign import ForeignRelease, ForeignReleases, TokenProof, TokenTerms
 
 CONTEXT: Final = "attest.skr/1"
 ROLE: Final = "workload"
@@ -104,7 +105,7 @@ class VaultReleases:
             read=partial(self._terms, found=found, enc=asked.enc, at=at, keks=keks),
             trusted=self._authorities.trusted(at=at),
             single_use=self._settings.single_use_tokens,
-            caller=target.actor,
+            asked_by=target.actor,
         )
         record = found.record
         reference = KeyReference(name=record.name, version=None if target.version is None else record.version)
@@ -171,7 +172,9 @@ def _read(body: bytes, *, refuse_sha1: bool) -> AskedRelease:
     members = read_object(body, _MEMBERS)
     target, nonce, enc = (text_of(members, name) for name in ("target", "nonce", "enc"))
     if not target or len(target) > MAX_TARGET_CHARACTERS or not target.isascii():
-        raise bad_parameter(f"target: expected a token of at most {MAX_TARGET_CHARACTERS} characters", "skr-body-invalid")
+        raise bad_parameter(
+            f"target: expected a token of at most {MAX_TARGET_CHARACTERS} characters", "skr-body-invalid"
+        )
     if nonce is not None and len(nonce) > MAX_NONCE_CHARACTERS:
         raise bad_parameter(f"nonce: expected at most {MAX_NONCE_CHARACTERS} characters", "skr-body-invalid")
     enc = SHA1_WRAP if enc is None else enc
