@@ -14,20 +14,21 @@ from functools import partial
 from typing import Final
 
 from attest.encoding import JsonValue, base64url_text, rfc3339_text
-from attest.errors import VerificationError
+from attest.errors import EvidenceError, VerificationError
 from attest.policy import evaluate_skr, parse_skr
 from attest.release import KeyReference
 from attest.results import VerifiedServiceToken
 from kms.api.skr.authorities import Authorities
 from kms.api.skr.bodies import read_object, text_of
 from kms.api.skr.ciphertext import SHA1_WRAP, WRAPS, RandomBytes, encrypt
-from kms.api.skr.errors import bad_parameter
+from kms.api.skr.errors import bad_parameter, denied
 from kms.api.skr.identifiers import key_id
 from kms.api.skr.kek import TokenKek, find_kek
 from kms.api.skr.keys import FoundKey, VaultKeys
 from kms.config.skr import SkrSettings, Vault
 from kms.config.skr_signer import AnswerSigner
 from kms.domain.actors import Actor
+from kms.domain.errors import ChallengeUsedError
 from kms.domain.passports import FreshBy
 from kms.domain.vault_keys import VaultKeySettings
 from kms.release.foreign import ForeignRelease, ForeignReleases, TokenProof, TokenTerms
@@ -109,11 +110,20 @@ class VaultReleases:
         )
         record = found.record
         reference = KeyReference(name=record.name, version=None if target.version is None else record.version)
-        released = self._releases.release_on_token(reference, proof, at=at)
+        released = self._released(reference, proof, at=at)
         if asked.enc == SHA1_WRAP:
             _log.info("a key was released in the form %s, which uses SHA-1: %s", asked.enc, record.name)
         # (3) The answer, signed for this vault.
         return {"value": self._answer(target, asked, found, released, keks[-1], at=at)}
+
+    def _released(self, reference: KeyReference, proof: TokenProof, *, at: datetime) -> ForeignRelease:
+        """Release a key on a token; every refusal of the token is one by policy in this protocol."""
+        try:
+            return self._releases.release_on_token(reference, proof, at=at)
+        except ChallengeUsedError as exc:
+            raise denied("the token was used before, and counts once", "skr-token-used") from exc
+        except (EvidenceError, VerificationError) as exc:
+            raise denied(exc.message, exc.code) from exc
 
     def _terms(
         self, token: VerifiedServiceToken, *, found: FoundKey, enc: str, at: datetime, keks: list[TokenKek]
