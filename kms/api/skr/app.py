@@ -34,7 +34,6 @@ from kms.config.skr import SkrSettings, Vault
 from kms.controls.pace import require_pace
 from kms.domain.aliases import is_vault_name
 from kms.domain.errors import BodyTooLargeError, RequestError
-from kms.telemetry import counted
 
 PATH: Final = "/keys"
 MAX_BODY_BYTES: Final = 256 * 1024
@@ -216,7 +215,7 @@ class SkrApp:
             actor=asked.caller.actor,
         )
         at = self._context.services.clock()
-        return counted(partial(self._services.releases.release, target, asked.body, at=at))
+        return self._services.releases.release(target, asked.body, at=at)
 
 
 _VERBS: Final = frozenset({"create", "rotate", "release", "versions"})

@@ -32,6 +32,7 @@ from kms.domain.errors import ChallengeUsedError
 from kms.domain.passports import FreshBy
 from kms.domain.vault_keys import VaultKeySettings
 from kms.release.foreign import ForeignRelease, ForeignReleases, TokenProof, TokenTerms
+from kms.telemetry import counted
 
 CONTEXT: Final = "attest.skr/1"
 ROLE: Final = "workload"
@@ -119,7 +120,7 @@ class VaultReleases:
     def _released(self, reference: KeyReference, proof: TokenProof, *, at: datetime) -> ForeignRelease:
         """Release a key on a token; every refusal of the token is one by policy in this protocol."""
         try:
-            return self._releases.release_on_token(reference, proof, at=at)
+            return counted(partial(self._releases.release_on_token, reference, proof, at=at))
         except ChallengeUsedError as exc:
             raise denied("the token was used before, and counts once", "skr-token-used") from exc
         except (EvidenceError, VerificationError) as exc:

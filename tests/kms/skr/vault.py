@@ -226,7 +226,7 @@ class Workload:
         """Return a token of the Verifier, perhaps with other claims."""
         claims = {name: one for name, one in self.claims(at, **more).items() if one is not None}
         head = {"kid": "maa-1", "jku": f"{MAA}/certs", **(header or {})}
-        return jwt.encode(claims, rsa_key(key), algorithm="RS256", headers=head)
+        return jwt.PyJWS().encode(json.dumps(claims).encode(), rsa_key(key), algorithm="RS256", headers=head)
 
     def open(self, value: str, *, enc: str) -> tuple[Document, bytes]:
         """Open an answer: its payload, and the key."""
