@@ -79,7 +79,13 @@ def creation(**more: object) -> Document:
 
 
 @contextmanager
-def face_of(folder: Path, *, more: str = "", rules: Path | None = None, **settings: object) -> Iterator[Face]:
+def face_of(
+    folder: Path,
+    *,
+    more: str = "",
+    rules: Path | None = None,
+    **settings: Any,  # noqa: ANN401  settings
+) -> Iterator[Face]:
     """Serve a vault from a new database."""
     path = rules or write_vault(folder, at=AT, more=more)
     harness = Harness.make(folder, skr_file=path, allow_simulated=False, **settings)

@@ -181,8 +181,8 @@ def imported(key: Document, **more: object) -> Document:
 
 
 def test_an_imported_key_is_the_owners(face: Face, name: str) -> None:
-    for index, key in enumerate((rsa_key("an owner's", 3072), ec.generate_private_key(ec.SECP384R1()))):
-        jwk = jwk_of(key)
+    own = (rsa_key("an owner's", 3072), ec.generate_private_key(ec.SECP384R1()))
+    for index, jwk in enumerate((jwk_of(own[0]), jwk_of(own[1]))):
         made = face.ask("PUT", f"/keys/{name}{index}", imported({**jwk, "key_ops": ["sign"], "key_size": 1}))
         assert made.status_code == 200, made.text
         shown = made.json()["key"]

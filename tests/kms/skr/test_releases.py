@@ -18,7 +18,17 @@ from kms.keys.aliases import add_alias
 from kms.keys.release_settings import ReleaseSettings, set_release_settings
 from kms.operations.replay import LoggedState
 from tests.kms.skr.face import Face, face_of, release_policy
-from tests.kms.skr.vault import MAA, OAEP, POLICY, RELEASE_POLICY, Workload, from_b64url, require_signed, rsa_key
+from tests.kms.skr.vault import (
+    MAA,
+    OAEP,
+    POLICY,
+    RELEASE_POLICY,
+    Document,
+    Workload,
+    from_b64url,
+    require_signed,
+    rsa_key,
+)
 from tests.kms.support import ACTOR, MATERIAL, MODEL
 
 RELEASED = 200
@@ -143,8 +153,8 @@ def _disclosure(face: Face) -> Any:  # noqa: ANN401  of a key
 # -- refusals
 
 
-def refused(face: Face, **claims: object) -> str:
-    return refused_token(face, Workload().token(face.harness.clock(), **claims))
+def refused(face: Face, claims: Document) -> str:
+    return refused_token(face, Workload().token(face.harness.clock(), claims))
 
 
 def refused_token(face: Face, token: str) -> str:
@@ -160,17 +170,17 @@ def refused_token(face: Face, token: str) -> str:
 
 def test_a_token_of_another_issuer_is_refused(face: Face) -> None:
     face.create()
-    assert refused(face, iss="https://evil.example") == "token-issuer-untrusted"
-    assert refused(face, iss=f"{MAA}/") == "token-issuer-untrusted"
+    assert refused(face, {"iss": "https://evil.example"}) == "token-issuer-untrusted"
+    assert refused(face, {"iss": f"{MAA}/"}) == "token-issuer-untrusted"
 
 
 def test_a_token_out_of_time_is_refused(face: Face) -> None:
     face.create()
     now = int(face.harness.clock().timestamp())
-    assert refused(face, exp=now) == "token-expired"
-    assert refused(face, iat=now + 600) == "token-not-yet-valid"
-    assert refused(face, iat=now - 8 * 3600 - 1) == "skr-token-too-old"
-    assert face.release(target=Workload().token(face.harness.clock(), iat=now - 8 * 3600)).status_code == RELEASED
+    assert refused(face, {"exp": now}) == "token-expired"
+    assert refused(face, {"iat": now + 600}) == "token-not-yet-valid"
+    assert refused(face, {"iat": now - 8 * 3600 - 1}) == "skr-token-too-old"
+    assert face.release(target=Workload().token(face.harness.clock(), {"iat": now - 8 * 3600})).status_code == RELEASED
 
 
 def test_a_token_with_another_signature_is_refused(face: Face) -> None:
@@ -189,7 +199,7 @@ def test_a_symmetric_signature_with_the_public_key_is_refused(face: Face) -> Non
     public = json.dumps({"n": rsa_key("maa").public_key().public_numbers().n}).encode()
     claims = Workload().claims(face.harness.clock())
     for algorithm in ("HS256", "none"):
-        key = public if algorithm == "HS256" else None
+        key = public if algorithm == "HS256" else b""
         token = jwt.encode(claims, key, algorithm=algorithm, headers={"kid": "maa-1"})
         assert refused_token(face, token) == "token-algorithm-refused"
 
@@ -198,7 +208,7 @@ def test_a_token_without_one_good_key_is_refused(face: Face) -> None:
     face.create()
     workload, other = Workload(), Workload(kek=rsa_key("other kek"), kid="other")
     short = Workload(kek=rsa_key("short kek", 1024))
-    keys = {
+    keys: dict[str, list[Any]] = {
         "skr-kek-missing": [[], [workload.jwk(key_ops=["sign"])], None],
         "skr-kek-ambiguous": [[workload.jwk(), other.jwk()]],
         "skr-kek-invalid": [
@@ -212,9 +222,9 @@ def test_a_token_without_one_good_key_is_refused(face: Face) -> None:
     }
     for code, several in keys.items():
         for one in several:
-            assert refused(face, **{"x-ms-runtime": None if one is None else {"keys": one}}) == code
-    vtpm = {"x-ms-isolation-tee": {"x-ms-runtime": {"keys": [workload.jwk()]}}, "x-ms-runtime": {}}
-    assert refused(face, **vtpm) == "skr-kek-missing"
+            assert refused(face, {"x-ms-runtime": None if one is None else {"keys": one}}) == code
+    vtpm: Document = {"x-ms-isolation-tee": {"x-ms-runtime": {"keys": [workload.jwk()]}}, "x-ms-runtime": {}}
+    assert refused(face, vtpm) == "skr-kek-missing"
 
 
 @pytest.mark.parametrize("marks", [{"key_ops": "encrypt"}, {"key_ops": None, "use": "enc"}, {"key_use": "enc"}])
@@ -222,7 +232,7 @@ def test_the_key_of_a_token_may_be_marked_in_each_way(face: Face, marks: dict[st
     face.create()
     workload = Workload()
     jwk = {name: one for name, one in workload.jwk(**marks).items() if one is not None}
-    token = workload.token(face.harness.clock(), **{"x-ms-runtime": {"keys": [jwk, jwk]}})
+    token = workload.token(face.harness.clock(), {"x-ms-runtime": {"keys": [jwk, jwk]}})
     assert face.release(target=token).status_code == RELEASED
 
 
@@ -235,8 +245,8 @@ def test_the_release_policy_can_refuse_and_the_keys_own_policy_decides(face: Fac
     last: Any = face.harness.decisions()[-1]
     (text,) = [one["text"] for one in last["reasons"] if one["code"] == "release-policy"]
     assert text == ("the release policy refuses: anyOf[0].allOf[0]: expected x-ms-sevsnpvm-vmpl equals '1', found 0")
-    assert refused(face, **{"x-ms-sevsnpvm-launchmeasurement": "cd" * 48}) == "policy-not-met"
-    assert refused(face, **{"x-ms-sevsnpvm-is-debuggable": True}) == "policy-not-met"
+    assert refused(face, {"x-ms-sevsnpvm-launchmeasurement": "cd" * 48}) == "policy-not-met"
+    assert refused(face, {"x-ms-sevsnpvm-is-debuggable": True}) == "policy-not-met"
 
 
 def test_a_key_is_released_between_its_times_and_while_it_is_enabled(face: Face) -> None:

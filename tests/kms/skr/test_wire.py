@@ -310,7 +310,7 @@ def test_any_creation_gets_an_answer_of_the_protocol(face: Face, change: dict[st
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(claims=st.dictionaries(st.sampled_from(["iss", "exp", "x-ms-runtime", "x-ms-attestation-type", "aud"]), VALUES))
 def test_any_claims_get_an_answer_of_the_protocol(face: Face, claims: dict[str, Any]) -> None:
-    answer = face.release(target=Workload().token(AT, **claims))
+    answer = face.release(target=Workload().token(AT, claims))
     assert answer.status_code in {200, 403}, answer.text
     if answer.status_code == 403:
         assert inner(answer) in face.reasons()

@@ -128,9 +128,10 @@ def write_vault(
     more: str = "",
     policy: Document | None = None,
     authority: str = 'keys = "maa.jwks.json"',
+    names: tuple[str, ...] = ("v1.localhost", "localhost"),
 ) -> Path:
     """Write the file of the setting ``skr_file`` and the files that it names."""
-    write_certificates(folder, at=at)
+    write_certificates(folder, at=at, names=names)
     (folder / "vault.yaml").write_text(json.dumps(POLICY if policy is None else policy))
     (folder / "maa.jwks.json").write_text(json.dumps({"keys": [public_jwk(rsa_key("maa"), kid="maa-1")]}))
     (folder / "login.jwks.json").write_text(json.dumps({"keys": [public_jwk(rsa_key("login"), kid="login-1")]}))
@@ -222,11 +223,13 @@ class Workload:
             **more,
         }
 
-    def token(self, at: datetime, *, header: Document | None = None, key: str = "maa", **more: object) -> str:
-        """Return a token of the Verifier, perhaps with other claims."""
-        claims = {name: one for name, one in self.claims(at, **more).items() if one is not None}
+    def token(
+        self, at: datetime, claims: Document | None = None, *, header: Document | None = None, key: str = "maa"
+    ) -> str:
+        """Return a token of the Verifier, perhaps with other claims, and without those that are None."""
+        members = {name: one for name, one in self.claims(at, **(claims or {})).items() if one is not None}
         head = {"kid": "maa-1", "jku": f"{MAA}/certs", **(header or {})}
-        return jwt.PyJWS().encode(json.dumps(claims).encode(), rsa_key(key), algorithm="RS256", headers=head)
+        return jwt.PyJWS().encode(json.dumps(members).encode(), rsa_key(key), algorithm="RS256", headers=head)
 
     def open(self, value: str, *, enc: str) -> tuple[Document, bytes]:
         """Open an answer: its payload, and the key."""
