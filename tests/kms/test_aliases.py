@@ -160,8 +160,8 @@ def test_a_key_of_another_protocol_alone_is_not_released_natively(harness: Harne
 
 
 def test_protocols_are_named_as_they_are() -> None:
-    assert parse_wires(["native", "kbs", "kbs"]) == frozenset(Wire)
-    assert wires_text(frozenset(Wire)) == "kbs,native"
+    assert parse_wires(["native", "kbs", "skr", "kbs"]) == frozenset(Wire)
+    assert wires_text(frozenset(Wire)) == "kbs,native,skr"
     for wrong in ([], ["nativ"], ["native", ""]):
         with pytest.raises(ConfigurationError) as caught:
             parse_wires(wrong)
