@@ -30,6 +30,7 @@
     [[callers.permissions]]
     role = "release"                          # a role of the token, or appid = "..."
     actions = ["get", "release"]
+    # vaults = ["v1.localhost:8443"]          # vaults for which it counts; default: all
 """
 
 from __future__ import annotations
@@ -63,7 +64,10 @@ _MEMBERS: Final = {
 }
 _VAULT: Final = ("host", "tenant", "policy", "resource", "login", "signing_certificate", "signing_key")
 _AUTHORITY: Final = ("url", "keys", "jwks_url", "ca")
+_HTTPS_PORT: Final = ":443"
+_MAX_ADDRESS: Final = 255
 _AGES: Final = range(60, DAY_SECONDS + 1)
+_NOT_IN_ADDRESSES: Final = frozenset(',="|')
 _HOST: Final = re.compile(r"[a-z0-9.-]{1,253}(:[1-9][0-9]{0,4})?", re.ASCII)
 Members = dict[str, Any]  # Any: TOML
 
@@ -112,11 +116,16 @@ class Authority:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permission:
-    """Actions that tokens with a role, or of an application, may ask for."""
+    """Actions that tokens with a role, or of an application, may ask for.
+
+    Attributes:
+        vaults: hosts of the vaults for which they count; None: all.
+    """
 
     role: str | None
     appid: str | None
     actions: frozenset[str]
+    vaults: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +226,7 @@ def _tables(path: Path, members: Members, name: str) -> list[Members]:
 def _vault(path: Path, entry: Members) -> Vault:
     _require_known(path, entry, _VAULT, "vaults")
     texts = {name: _text(path, entry, name, f"vaults.{name}") for name in _VAULT}
-    host = _required(path, texts["host"], "vaults.host").removesuffix(":443")
+    host = _required(path, texts["host"], "vaults.host").removesuffix(_HTTPS_PORT)
     if not _HOST.fullmatch(host):
         _refuse(path, f"vaults.host: {host!r}: expected a name in lower case, and its port unless that is 443")
     policy = texts["policy"]
@@ -257,14 +266,22 @@ def _caller(path: Path, entry: Members) -> CallerIssuer:
 
 
 def _permission(path: Path, entry: Members) -> Permission:
-    _require_known(path, entry, ("role", "appid", "actions"), "permissions")
+    _require_known(path, entry, ("role", "appid", "actions", "vaults"), "permissions")
     role, appid = (_text(path, entry, name, f"permissions.{name}") for name in ("role", "appid"))
     actions = entry.get("actions")
     if (role is None) is (appid is None):
         _refuse(path, "permissions: expected either a role or an appid")
     if not isinstance(actions, list) or not actions or not all(one in ACTIONS for one in actions):
         _refuse(path, f"permissions.actions: expected some of {', '.join(sorted(ACTIONS))}")
-    return Permission(role=role, appid=appid, actions=frozenset(actions))
+    vaults = entry.get("vaults")
+    if vaults is not None and not (isinstance(vaults, list) and vaults and all(isinstance(one, str) for one in vaults)):
+        _refuse(path, "permissions.vaults: expected a list of hosts of vaults")
+    return Permission(
+        role=role,
+        appid=appid,
+        actions=frozenset(actions),
+        vaults=None if vaults is None else frozenset(one.removesuffix(_HTTPS_PORT) for one in vaults),
+    )
 
 
 def _keys(path: Path, name: str, *, only_sets: bool = False) -> tuple[TokenKey, ...]:
@@ -279,8 +296,10 @@ def _keys(path: Path, name: str, *, only_sets: bool = False) -> tuple[TokenKey, 
 def _address(path: Path, value: str | None, name: str) -> str:
     found = None if value is None else parse_issuer(value)
     # Clients split the header of the challenge at commas and equals signs.
-    if value is None or found is None or found.scheme != "https" or set(value) & set(',="'):
+    if value is None or found is None or found.scheme != "https" or set(value) & _NOT_IN_ADDRESSES:
         _refuse(path, f"{name}: expected an https address")
+    if len(value) > _MAX_ADDRESS:
+        _refuse(path, f"{name}: expected at most {_MAX_ADDRESS} characters")
     return value
 
 

@@ -60,15 +60,12 @@ class _Asked:
     Attributes:
         name: of the key; empty for the list of all.
         version: as it was asked for, or None.
-        verb: the last segment, such as ``release``.
     """
 
     vault: Vault
     caller: Caller
-    method: str
     name: str
     version: str | None
-    verb: str | None
     api_version: str
     body: bytes
 
@@ -128,10 +125,8 @@ class SkrApp:
             asked = _Asked(
                 vault=vault,
                 caller=caller,
-                method=request.method,
                 name=name,
                 version=version,
-                verb=verb,
                 api_version=api_version,
                 body=body,
             )

@@ -5,6 +5,7 @@ Spec: specs/azure-skr.md, sections 4 and 5.1.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from datetime import datetime
 from http import HTTPStatus
@@ -65,16 +66,11 @@ class Callers:
         expires, begins = _moment(claims.get("exp")), _moment(claims.get("nbf", 0))
         if expires is None or begins is None or not begins - _LEEWAY_SECONDS <= now < expires:
             raise _challenge(vault, f"{_WHAT} has expired, or is not valid yet", "skr-token-expired")
-        return Caller(_actor(claims), _actions(issuer.permissions, claims))
+        return Caller(_actor(claims), _actions(issuer.permissions, claims, vault))
 
     def _signed(self, token: str, vault: Vault) -> tuple[CallerIssuer, Mapping[str, JsonValue]]:
         for one in self._issuers:
-            try:
-                found = verify_token(
-                    token, keys=one.keys, algorithms=_ALGORITHMS, what=_WHAT, ignored_header=_IGNORED
-                ).claims
-            except AttestError:
-                continue
+            found = _verified(token, one)
             audience = found.get("aud")
             if found.get("iss") == one.issuer and one.audience in (
                 audience if isinstance(audience, list) else [audience]
@@ -82,6 +78,16 @@ class Callers:
                 return one, found
         problem = f"{_WHAT} was signed by none of the configured keys, or is for another service"
         raise _challenge(vault, problem, "skr-token-unverified")
+
+
+def _verified(token: str, issuer: CallerIssuer) -> Mapping[str, JsonValue]:
+    """Return the claims of a token that one of the issuer's keys signed, or nothing; a key in PEM has no name."""
+    for key in issuer.keys:
+        with contextlib.suppress(AttestError):
+            return verify_token(
+                token, keys=(key,), algorithms=_ALGORITHMS, what=_WHAT, ignored_header=_IGNORED, by_kid=False
+            ).claims
+    return {}
 
 
 def _bearer_of(authorization: list[str]) -> str | None:
@@ -106,13 +112,14 @@ def _application(claims: Mapping[str, JsonValue]) -> JsonValue:
     return claims.get("appid", claims.get("azp"))
 
 
-def _actions(permissions: tuple[Permission, ...], claims: Mapping[str, JsonValue]) -> frozenset[str]:
+def _actions(permissions: tuple[Permission, ...], claims: Mapping[str, JsonValue], vault: Vault) -> frozenset[str]:
     roles = claims.get("roles")
     named = roles if isinstance(roles, list) else []
     found = [
         one.actions
         for one in permissions
-        if (one.role is not None and one.role in named) or (one.appid is not None and one.appid == _application(claims))
+        if (one.vaults is None or vault.host in one.vaults)
+        and (one.role in named if one.appid is None else one.appid == _application(claims))
     ]
     return frozenset().union(*found)
 

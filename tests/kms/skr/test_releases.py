@@ -199,7 +199,7 @@ def test_a_symmetric_signature_with_the_public_key_is_refused(face: Face) -> Non
     public = json.dumps({"n": rsa_key("maa").public_key().public_numbers().n}).encode()
     claims = Workload().claims(face.harness.clock())
     for algorithm in ("HS256", "none"):
-        key = public if algorithm == "HS256" else b""
+        key = public if algorithm == "HS256" else ""
         token = jwt.encode(claims, key, algorithm=algorithm, headers={"kid": "maa-1"})
         assert refused_token(face, token) == "token-algorithm-refused"
 
