@@ -29,6 +29,7 @@ from kms.config.skr_signer import open_signer
 from kms.domain.kek import RandomBytes
 from kms.operations.guards.examination import examine_guards, guards_beside_database
 from kms.operations.services import open_identity, open_vault
+from kms.references.resolution import named_by
 from kms.release.endorsement_dates import dated
 from kms.release.verifiers import read_verifiers
 from kms.store import Store, open_store
@@ -276,7 +277,7 @@ def _skr(looking: _Looking) -> Iterator[_Found]:
     found = read_skr_settings(file)
     for vault in found.vaults:
         if vault.policy is not None:
-            read_document(vault.policy)
+            named_by(vault.policy, name=f"the policy of {vault.host}")
         open_signer(vault, at=looking.clock())
     yield _Found("ok", f"vaults: {', '.join(one.host for one in found.vaults)}; {len(found.authorities)} authorities")
 

@@ -12,7 +12,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import load_der_private_key
 
+from kms.controls.admin import freeze
 from kms.domain.aliases import Alias
+from kms.domain.freezes import target
+from kms.domain.keys import Disclosure
 from kms.domain.wires import Wire
 from kms.keys.aliases import add_alias
 from kms.keys.release_settings import ReleaseSettings, set_release_settings
@@ -28,8 +31,9 @@ from tests.kms.skr.vault import (
     from_b64url,
     require_signed,
     rsa_key,
+    write_vault,
 )
-from tests.kms.support import ACTOR, MATERIAL, MODEL
+from tests.kms.support import ACTOR, AT, MATERIAL, MODEL, live_leases
 
 RELEASED = 200
 KID = "https://v1.localhost:8443/keys/k1"
@@ -299,3 +303,55 @@ def test_a_replay_of_the_log_finds_the_same_state(face: Face) -> None:
     state = LoggedState()
     with face.harness.services.store.reading() as tx:
         assert [one.line for one in (*state.advance_to_end(tx), *state.differences(tx))] == []
+
+
+# -- as for every release
+
+
+def test_freezes_limits_and_leases_hold_as_for_every_release(face: Face) -> None:
+    face.create()
+    store, at = face.harness.services.store, face.harness.clock()
+    with store.reading() as tx:
+        (record,) = tx.keys.all()
+    assert record.via == frozenset({Wire.SKR})
+    assert (record.purpose, record.algorithm) == ("skr-rsa", "skr-rsa-2048")
+    assert face.release().status_code == RELEASED
+    with store.reading() as tx:
+        (lease,) = live_leases(tx, record.name, at=at)
+    allowed: Any = face.harness.decisions()[-1]
+    assert [row["lease"]["id"] for row in allowed["keys"]] == [lease.lease_id]
+    assert allowed["passport"]["issuer"] == MAA
+    freeze(store, target("key", str(record.name)), reason="a test", actor=ACTOR, at=at)
+    assert inner(face.release()) == "key-frozen"
+    assert "key-frozen" in face.reasons()
+
+
+def test_a_key_that_discloses_nothing_looks_like_a_missing_one(face: Face) -> None:
+    face.create()
+    store, at = face.harness.services.store, face.harness.clock()
+    with store.reading() as tx:
+        (record,) = tx.keys.all()
+    hidden = ReleaseSettings(disclosure=Disclosure.NONE, lease_seconds=None, via=record.via)
+    set_release_settings(store, record.name, hidden, actor=ACTOR, at=at)
+    answer = face.release(target=Workload().token(at, {"x-ms-sevsnpvm-vmpl": 1, "x-ms-sevsnpvm-is-debuggable": True}))
+    assert (answer.status_code, answer.json()["error"]["code"], inner(answer)) == (404, "KeyNotFound", "key-unknown")
+
+
+def test_a_token_for_another_relying_party_is_refused(face: Face) -> None:
+    face.create()
+    assert refused(face, {"aud": "https://other.example"}) == "token-audience-mismatch"
+    ours = Workload().token(face.harness.clock(), {"aud": "https://localhost:8443"})
+    assert face.release(target=ours).status_code == RELEASED
+
+
+def test_an_issuer_of_the_operators_own_states_that_nothing_is_simulated(tmp_path: Path) -> None:
+    own = "https://verifier.example"
+    path = write_vault(tmp_path, at=AT, policy={**POLICY, "verifiers": [{"issuer": own, "maximum_age": 28_800}]})
+    path.write_text(path.read_text().replace(f'url = "{MAA}"', f'url = "{own}"'))
+    written = {**RELEASE_POLICY, "anyOf": [{**RELEASE_POLICY["anyOf"][0], "authority": own}]}  # type: ignore[dict-item]
+    with face_of(tmp_path, rules=path) as face:
+        face.create(release_policy=release_policy(written))
+        claims: Document = {"iss": own}
+        assert refused(face, claims) in {"simulated", "policy-not-met"}
+        token = Workload().token(face.harness.clock(), claims | {"simulated": False})
+        assert face.release(target=token).status_code == RELEASED
