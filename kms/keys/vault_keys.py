@@ -14,28 +14,11 @@ from kms.domain.keys import KeyName, KeyPurpose, KeyRecord
 from kms.domain.vault_keys import VaultKeySettings
 from kms.domain.vault_material import public_members
 from kms.keys.admin import name_members
-from kms.store import Store, WriteTransaction
+from kms.store import WriteTransaction
 from kms.store.vault_keys import VaultKey
 
 VAULT_KEY_SET: Final = "vault-key-set"
 _WITH_PUBLIC_HALF: Final = frozenset({KeyPurpose.SKR_RSA, KeyPurpose.SKR_EC})
-
-
-def set_vault_key(
-    store: Store,
-    name: KeyName,
-    update: Callable[[VaultKeySettings | None], VaultKeySettings],
-    *,
-    actor: Actor,
-    at: datetime,
-) -> VaultKeySettings:
-    """Put new settings of a key into force, made from those in force, and return them.
-
-    Raises:
-        UnavailableError: the database is in use.
-    """
-    with store.writing() as tx:
-        return update_vault_key_in(tx, name, update, actor=actor, at=at)
 
 
 def update_vault_key_in(
@@ -46,7 +29,7 @@ def update_vault_key_in(
     actor: Actor,
     at: datetime,
 ) -> VaultKeySettings:
-    """Put new settings into force, in a transaction; as ``set_vault_key``."""
+    """Put new settings of a key into force, made from those in force, and return them; in a transaction."""
     before = tx.vault_keys.newest(name)
     settings = update(None if before is None else before.settings)
     revision = 1 if before is None else before.revision + 1

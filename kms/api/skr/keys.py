@@ -27,7 +27,7 @@ from kms.api.skr.identifiers import reference_of
 from kms.api.skr.material import algorithm_of, read_private_key
 from kms.config.skr import SkrSettings, Vault
 from kms.domain.actors import Actor
-from kms.domain.aliases import Alias, is_vault_name, vault_address
+from kms.domain.aliases import Alias, vault_address
 from kms.domain.kek import RandomBytes
 from kms.domain.keys import KeyRecord
 from kms.domain.material import new_material
@@ -137,7 +137,7 @@ class VaultKeys:
                 yield self.view(vault, name, replace(found, record=record)).item(versioned=True)
 
     def _find(self, tx: ReadTransaction, vault: Vault, name: str, version: str | None) -> FoundKey:
-        key = key_of(tx, vault_address(vault.host, name)) if is_vault_name(name) else None
+        key = key_of(tx, vault_address(vault.host, name))
         reference = None if key is None else reference_of(key, version)
         record = None if reference is None else tx.keys.find(reference)
         if record is None or record.destroy_at is not None or not is_shown(record):
@@ -191,8 +191,6 @@ class VaultKeys:
         self, vault: Vault, name: str, made: ImportedKey, asked: AskedAttributes, *, kind: str, actor: Actor
     ) -> VaultView:
         services, at = self._services, self._services.clock()
-        if not is_vault_name(name):
-            raise bad_parameter("the name of a key has 1 to 127 letters, digits and '-'", "skr-name-invalid")
         if vault.policy is None:
             raise _conflict("no policy is configured that could guard keys of this vault", "skr-policy-missing")
         key = KeyName(tenant=vault.tenant, key_id=self._key_id(name))
