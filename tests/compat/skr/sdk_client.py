@@ -122,6 +122,8 @@ def main() -> None:
     for name, given in settings["operations"]:
         if "policy" in given:
             given["release_policy"] = KeyReleasePolicy(given.pop("policy").encode())
+        if "policy_text" in given:  # not what its type says, and what programs do
+            given["release_policy"] = KeyReleasePolicy(given.pop("policy_text"))
         if name == "release_async":
             results.append(outcome(partial(asyncio.run, released(settings, options, given))))
         else:

@@ -151,8 +151,9 @@ def test_a_key_is_rotated_and_deleted(python: Path, vault: Vault, step: Step) ->
 
 
 def test_refusals_arrive_as_errors_with_our_code(python: Path, vault: Vault, step: Step) -> None:
-    step(CLIENT, "403, 404, 409 and 400 arrive as errors with our code in their text")
+    step(CLIENT, "eight refused tokens, 404, 409, 400: errors with our code in their text")
     values(ask(python, vault, ("create_rsa", creation("errors"))))
+    other = Workload(kek=rsa_key("other"), kid="other")
     elsewhere = {"kid": "evil", "jku": "https://evil.localhost/certs"}
     targets = {
         "token-issuer-untrusted": vault.token({"iss": "https://evil.example"}),
@@ -160,9 +161,9 @@ def test_refusals_arrive_as_errors_with_our_code(python: Path, vault: Vault, ste
         "token-key-unknown": Workload().token(system_clock(), header=elsewhere, key="another"),
         "skr-kek-invalid": vault.token(workload=Workload(kek=rsa_key("short", 1024))),
         "policy-not-met": vault.token({"x-ms-sevsnpvm-launchmeasurement": "cd" * 48}),
-        "release-policy": vault.token(
-            {"x-ms-attestation-type": "azurevm", "x-ms-isolation-tee": Workload().claims(system_clock())}
-        ),
+        "release-policy": vault.token(Workload().guest_claims(system_clock())),
+        "token-algorithm-refused": Workload().symmetric_token(system_clock()),
+        "skr-kek-ambiguous": vault.token({"x-ms-runtime": {"keys": [Workload().jwk(), other.jwk()]}}),
     }
     operations = [("release", {"name": "errors", "target_attestation_token": one}) for one in targets.values()]
     results = ask(python, vault, *operations)["results"]
@@ -177,15 +178,18 @@ def test_refusals_arrive_as_errors_with_our_code(python: Path, vault: Vault, ste
         ("get", {"name": "nosuch"}),
         ("create_rsa", creation("errors")),
         ("create_rsa", raw),
+        ("create_rsa", raw | {"policy_text": POLICY}),
         ("release", {"name": "nosuch", "target_attestation_token": "a.b.c"}),
     )["results"]
     assert [(one["error"], one["status"]) for one in others] == [
         ("ResourceNotFoundError", 404),
         ("ResourceExistsError", 409),
         ("HttpResponseError", 400),
+        ("HttpResponseError", 400),
         ("ResourceNotFoundError", 404),
     ]
-    for code, one in zip(("key-unknown", "skr-key-exists", "skr-policy-required", "key-unknown"), others, strict=True):
+    codes = ("key-unknown", "skr-key-exists", "skr-policy-required", "skr-policy-not-encoded", "key-unknown")
+    for code, one in zip(codes, others, strict=True):
         assert code in one["text"]
     denied = ask(python, vault, ("get", {"name": "errors"}), token=vault.bearer(role="none"))["results"][0]
     assert (denied["error"], denied["status"]) == ("HttpResponseError", 403)

@@ -200,12 +200,10 @@ def test_a_token_with_another_signature_is_refused(face: Face) -> None:
 
 def test_a_symmetric_signature_with_the_public_key_is_refused(face: Face) -> None:
     face.create()
-    public = json.dumps({"n": rsa_key("maa").public_key().public_numbers().n}).encode()
-    claims = Workload().claims(face.harness.clock())
-    for algorithm in ("HS256", "none"):
-        key = public if algorithm == "HS256" else ""
-        token = jwt.encode(claims, key, algorithm=algorithm, headers={"kid": "maa-1"})
-        assert refused_token(face, token) == "token-algorithm-refused"
+    at = face.harness.clock()
+    assert refused_token(face, Workload().symmetric_token(at)) == "token-algorithm-refused"
+    unsigned = jwt.encode(Workload().claims(at), "", algorithm="none", headers={"kid": "maa-1"})
+    assert refused_token(face, unsigned) == "token-algorithm-refused"
 
 
 def test_a_token_without_one_good_key_is_refused(face: Face) -> None:
@@ -238,6 +236,22 @@ def test_the_key_of_a_token_may_be_marked_in_each_way(face: Face, marks: dict[st
     jwk = {name: one for name, one in workload.jwk(**marks).items() if one is not None}
     token = workload.token(face.harness.clock(), {"x-ms-runtime": {"keys": [jwk, jwk]}})
     assert face.release(target=token).status_code == RELEASED
+
+
+def test_a_token_of_a_vms_guest_agent_releases_to_its_own_key(face: Face) -> None:
+    conditions = [
+        {"claim": "x-ms-isolation-tee.x-ms-attestation-type", "equals": "sevsnpvm"},
+        {"claim": "x-ms-isolation-tee.x-ms-compliance-status", "equals": "azure-compliant-cvm"},
+        {"anyOf": [{"claim": "secureboot", "equals": "true"}]},
+    ]
+    written = {"version": "1.0.0", "anyOf": [{"authority": MAA, "allOf": conditions}]}
+    face.create(release_policy=release_policy(written))
+    at = face.harness.clock()
+    token = Workload().token(at, Workload().guest_claims(at))
+    answer = face.release(target=token)
+    assert answer.status_code == RELEASED, answer.text
+    Workload().open(answer.json()["value"], enc="CKM_RSA_AES_KEY_WRAP")
+    assert inner(face.release()) == "release-policy"
 
 
 def test_the_release_policy_can_refuse_and_the_keys_own_policy_decides(face: Face) -> None:

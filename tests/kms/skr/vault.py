@@ -4,6 +4,7 @@ Nothing here imports the vault's code: clients' tests use it, too.
 """
 
 import base64
+import hmac
 import json
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -17,7 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.keywrap import aes_key_unwrap_with_padding
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tests.key_usages import key_usage
@@ -230,6 +231,26 @@ class Workload:
         members = {name: one for name, one in self.claims(at, **(claims or {})).items() if one is not None}
         head = {"kid": "maa-1", "jku": f"{MAA}/certs", **(header or {})}
         return jwt.PyJWS().encode(json.dumps(members).encode(), rsa_key(key), algorithm="RS256", headers=head)
+
+    def symmetric_token(self, at: datetime) -> str:
+        """Return a token with a MAC, for which the Verifier's public key is the secret."""
+        head = {"alg": "HS256", "typ": "JWT", "kid": "maa-1"}
+        message = ".".join(b64url(json.dumps(one).encode()) for one in (head, self.claims(at)))
+        public = rsa_key("maa").public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        return f"{message}.{b64url(hmac.digest(public, message.encode(), 'sha256'))}"
+
+    def guest_claims(self, at: datetime) -> Document:
+        """Return claims of a VM's guest agent: the report's are one level below, beside the keys of the virtual TPM."""
+        inside = {name: one for name, one in self.claims(at).items() if name.startswith("x-ms-")}
+        vtpm = {"kid": "HCLEkPub", "kty": "RSA", "key_ops": ["encrypt"], **public_jwk(rsa_key("vtpm"))}
+        isolation = {**inside, "x-ms-compliance-status": "azure-compliant-cvm", "x-ms-runtime": {"keys": [vtpm]}}
+        return {
+            **dict.fromkeys(name for name in inside if name.startswith("x-ms-sevsnpvm-")),
+            "secureboot": True,
+            "x-ms-attestation-type": "azurevm",
+            "x-ms-isolation-tee": isolation,
+            "x-ms-runtime": {"client-payload": {"nonce": "bm9uY2U="}, "keys": [self.jwk()]},
+        }
 
     def open(self, value: str, *, enc: str) -> tuple[Document, bytes]:
         """Open an answer: its payload, and the key."""
