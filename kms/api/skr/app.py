@@ -132,6 +132,8 @@ class SkrApp:
             )
             return _json(await self._context.run(partial(route.answer, asked)))
         except SkrRefusal as exc:
+            if exc.status is HTTPStatus.FORBIDDEN:
+                _log.info("a request to a vault was refused: %s", exc.inner)
             return exc.response()
         except BodyTooLargeError as exc:
             return SkrRefusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "BadParameter", exc.message, exc.code).response()

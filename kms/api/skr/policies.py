@@ -15,6 +15,7 @@ from kms.api.skr.errors import bad_parameter
 
 CONTENT_TYPE: Final = "application/json; charset=utf-8"
 _MEMBERS: Final = {"data", "contentType", "immutable"}
+_URL_SAFE: Final = str.maketrans("+/", "-_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +47,6 @@ def read_release_policy(value: JsonValue, *, extended: bool) -> AskedPolicy:
         return AskedPolicy(content=canonical_bytes(parse_skr(raw, extended=extended)), immutable=immutable)
     except AttestError as exc:
         raise bad_parameter(exc.message, exc.code) from exc
-
-
-_URL_SAFE = str.maketrans("+/", "-_")
 
 
 def policy_members(content: bytes, *, immutable: bool) -> dict[str, JsonValue]:
