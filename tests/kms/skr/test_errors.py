@@ -17,6 +17,7 @@ from attest.errors import (
     VerificationError,
 )
 from kms.api.skr.errors import refusal_of
+from kms.api.skr.kek import find_kek
 from kms.api.skr.opening import skr_face
 from kms.config.skr import read_skr_settings
 from kms.config.skr_signer import open_signer
@@ -84,8 +85,6 @@ def test_a_key_that_rotates_during_a_release_is_shown_as_it_was_released(
             rotator = Rotator(store=services.store, kek=services.kek, random=face.harness.random)
             rotate_key(rotator, record.name, overlap=timedelta(days=1), actor=ACTOR, at=face.harness.clock())
             return find_kek(claims)
-
-        from kms.api.skr.releases import find_kek
 
         monkeypatch.setattr("kms.api.skr.releases.find_kek", find)
         answer = face.release()
