@@ -30,6 +30,7 @@ from kms.api.skr.errors import SkrRefusal, bad_parameter, no_key, refusal_of
 from kms.api.skr.identifiers import is_version
 from kms.api.skr.keys import VaultKeys
 from kms.api.skr.releases import ReleaseTarget, VaultReleases
+from kms.api.skr.rotation import VaultRotation
 from kms.config.skr import SkrSettings, Vault
 from kms.controls.pace import require_pace
 from kms.domain.aliases import is_vault_name
@@ -48,6 +49,7 @@ class SkrServices:
     """Services behind the endpoints."""
 
     keys: VaultKeys
+    rotation: VaultRotation
     releases: VaultReleases
     callers: Callers
     settings: SkrSettings
@@ -102,6 +104,10 @@ class SkrApp:
             "create": {"POST": _Route(action="create", answer=self._create)},
             "rotate": {"POST": _Route(action="rotate", answer=self._rotate)},
             "release": {"POST": _Route(action="release", answer=self._release)},
+            "rotationpolicy": {
+                "GET": _Route(action="get", answer=self._rotation_policy),
+                "PUT": _Route(action="rotate", answer=self._set_rotation_policy),
+            },
             "versions": {"GET": _Route(action="list", answer=self._versions)},
         }
 
@@ -198,7 +204,13 @@ class SkrApp:
         return self._services.keys.update(*asked.target, asked.body, actor=asked.caller.actor).bundle()
 
     def _rotate(self, asked: _Asked) -> Document:
-        return self._services.keys.rotate(asked.vault, asked.name, actor=asked.caller.actor).bundle()
+        return self._services.rotation.rotate(asked.vault, asked.name, actor=asked.caller.actor).bundle()
+
+    def _rotation_policy(self, asked: _Asked) -> Document:
+        return self._services.rotation.policy(asked.vault, asked.name)
+
+    def _set_rotation_policy(self, asked: _Asked) -> Document:
+        return self._services.rotation.set_policy(asked.vault, asked.name, asked.body, actor=asked.caller.actor)
 
     def _delete(self, asked: _Asked) -> Document:
         return self._services.keys.delete(asked.vault, asked.name, actor=asked.caller.actor).bundle()
@@ -215,7 +227,7 @@ class SkrApp:
         return self._services.releases.release(target, asked.body, at=at)
 
 
-_VERBS: Final = frozenset({"create", "rotate", "release", "versions"})
+_VERBS: Final = frozenset({"create", "rotate", "rotationpolicy", "release", "versions"})
 
 
 def _segments(request: Request) -> tuple[str, str | None, str | None]:

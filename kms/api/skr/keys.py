@@ -37,7 +37,6 @@ from kms.domain.wires import Wire
 from kms.keys.admin import KEY_CREATED, KEY_IMPORTED, add_key, require_key, set_version_enabled_in
 from kms.keys.aliases import add_alias_in, key_of, remove_alias_in
 from kms.keys.destruction import schedule_destruction
-from kms.keys.rotation import DEFAULT_OVERLAP, Rotator, rotate_key
 from kms.keys.vault_keys import public_half_of, update_vault_key_in
 from kms.references.resolution import stored_policy
 from kms.release.services import Services
@@ -249,20 +248,6 @@ class VaultKeys:
                 set_version_enabled_in(tx, record, enabled=asked.enabled, actor=actor, at=at)
         return self.show(vault, name, version)
 
-    def rotate(self, vault: Vault, name: str, *, actor: Actor) -> VaultView:
-        """Make the next version of a key, with the same settings.
-
-        Raises:
-            SkrRefusal: 404, 409.
-            KeyConflictError: ``secret-not-generated``: it was imported with a length that is not made here.
-        """
-        with self._services.store.reading() as tx:
-            record = self._require_made_here(tx, vault, name, None)
-        services = self._services
-        rotator = Rotator(store=services.store, kek=services.kek, random=self._random)
-        rotate_key(rotator, record.name, overlap=DEFAULT_OVERLAP, actor=actor, at=services.clock())
-        return self.show(vault, name, None)
-
     def delete(self, vault: Vault, name: str, *, actor: Actor) -> VaultView:
         """Schedule the destruction of a key; an operator can restore it until then.
 
@@ -271,11 +256,19 @@ class VaultKeys:
         """
         store, at = self._services.store, self._services.clock()
         view = self.show(vault, name, None)
-        with store.reading() as tx:
-            record = self._require_made_here(tx, vault, name, None)
+        record = self.made_here(vault, name)
         after = self._destroy_after
         schedule_destruction(store, KeyReference(name=record.name), after=after, minimum=after, actor=actor, at=at)
         return view
+
+    def made_here(self, vault: Vault, name: str) -> KeyRecord:
+        """Return a key that callers may change.
+
+        Raises:
+            SkrRefusal: 404; 409 ``skr-key-not-of-vault``, an operator gave it the address.
+        """
+        with self._services.store.reading() as tx:
+            return self._require_made_here(tx, vault, name, None)
 
     def _require_made_here(self, tx: ReadTransaction, vault: Vault, name: str, version: str | None) -> KeyRecord:
         found = self._find(tx, vault, name, version)

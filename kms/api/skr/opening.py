@@ -19,6 +19,7 @@ from kms.api.skr.callers import Callers
 from kms.api.skr.errors import code_of, refusal_response
 from kms.api.skr.keys import VaultKeys
 from kms.api.skr.releases import VaultReleases
+from kms.api.skr.rotation import VaultRotation
 from kms.config.skr import read_skr_settings
 from kms.config.skr_signer import open_signer
 from kms.domain.wires import Wire
@@ -55,6 +56,7 @@ def open_skr(context: Context, path: Path) -> SkrApp:
     releases = ForeignReleases(services, context.releases, via=Wire.SKR)
     found = SkrServices(
         keys=keys,
+        rotation=VaultRotation(services, keys, random=secrets.token_bytes),
         releases=VaultReleases(releases, keys, authorities, settings, signers, random=secrets.token_bytes),
         callers=Callers(settings.callers),
         settings=settings,

@@ -15,7 +15,14 @@ from typing import Any
 from azure.core.credentials import AccessToken
 from azure.core.exceptions import HttpResponseError
 from azure.identity import ClientSecretCredential
-from azure.keyvault.keys import JsonWebKey, KeyClient, KeyReleasePolicy
+from azure.keyvault.keys import (
+    JsonWebKey,
+    KeyClient,
+    KeyReleasePolicy,
+    KeyRotationLifetimeAction,
+    KeyRotationPolicy,
+    KeyRotationPolicyAction,
+)
 from azure.keyvault.keys.aio import KeyClient as AsyncKeyClient
 
 Document = dict[str, Any]  # Any: JSON
@@ -72,6 +79,13 @@ def own_key(jwk: Document) -> Any:  # noqa: ANN401  a key of the library
     return JsonWebKey(**members)
 
 
+def scheduled(client: Any, name: str, after: str) -> list[list[str]]:  # noqa: ANN401  a client of the library
+    action = KeyRotationLifetimeAction(KeyRotationPolicyAction.rotate, time_after_create=after)
+    updated = client.update_key_rotation_policy(name, KeyRotationPolicy(), lifetime_actions=[action])
+    actions = [*updated.lifetime_actions, *client.get_key_rotation_policy(name).lifetime_actions]
+    return [[str(one.action.value).lower(), one.time_after_create] for one in actions]
+
+
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "create_rsa": lambda client, **given: key(client.create_rsa_key(**given)),
     "create_ec": lambda client, **given: key(client.create_ec_key(**given)),
@@ -82,6 +96,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "list": lambda client: [one.id for one in client.list_properties_of_keys()],
     "versions": lambda client, **given: [one.id for one in client.list_properties_of_key_versions(**given)],
     "rotate": lambda client, **given: key(client.rotate_key(**given)),
+    "schedule": scheduled,
     "delete": lambda client, **given: client.begin_delete_key(**given).result().id,
     "release": lambda client, **given: client.release_key(**given).value,
 }

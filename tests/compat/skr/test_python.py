@@ -130,24 +130,26 @@ def test_keys_of_other_kinds_are_made_imported_and_released(python: Path, vault:
 
 
 def test_a_key_is_rotated_and_deleted(python: Path, vault: Vault, step: Step) -> None:
-    step(CLIENT, "rotate: another version, the same policy; delete; create again: 409")
+    step(CLIENT, "rotate and schedule: another version, the same policy; delete; create again: 409")
     results = ask(
         python,
         vault,
         ("create_rsa", creation("life")),
         ("rotate", {"name": "life"}),
         ("versions", {"name": "life"}),
+        ("schedule", {"name": "life", "after": "P90D"}),
         ("delete", {"name": "life"}),
         ("get", {"name": "life"}),
         ("create_rsa", creation("life")),
     )["results"]
-    made, rotated, versions, deleted = (one["value"] for one in results[:4])
+    made, rotated, versions, schedule, deleted = (one["value"] for one in results[:5])
+    assert schedule == [["rotate", "P90D"]] * 2
     assert rotated["policy"] == made["policy"]
     assert sorted(versions) == sorted([made["id"], rotated["id"]])
     assert deleted == rotated["id"]
-    assert (results[4]["error"], results[4]["status"]) == ("ResourceNotFoundError", 404)
-    assert (results[5]["error"], results[5]["status"]) == ("ResourceExistsError", 409)
-    assert "skr-key-deleted" in results[5]["text"]
+    assert (results[5]["error"], results[5]["status"]) == ("ResourceNotFoundError", 404)
+    assert (results[6]["error"], results[6]["status"]) == ("ResourceExistsError", 409)
+    assert "skr-key-deleted" in results[6]["text"]
 
 
 def test_refusals_arrive_as_errors_with_our_code(python: Path, vault: Vault, step: Step) -> None:

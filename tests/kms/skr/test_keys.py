@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -272,6 +273,45 @@ def test_the_next_version_has_the_same_policy_and_another_key(face: Face, name: 
         value = face.release(f"/keys/{name}/{version}/release").json()["value"]
         payload, _ = Workload().open(value, enc="CKM_RSA_AES_KEY_WRAP")
         assert payload["response"]["key"]["key"]["n"] == bundle["key"]["n"]
+
+
+def test_a_rotation_policy_is_the_schedule_of_the_key(face: Face, name: str) -> None:
+    made = face.create(name)
+    path = f"/keys/{name}/rotationpolicy"
+    none = {"id": f"{made['key']['kid'].rpartition('/')[0]}/rotationpolicy", "lifetimeActions": [], "attributes": {}}
+    assert face.ask("GET", path).json() == none
+    rotate = {"trigger": {"timeAfterCreate": "P3M"}, "action": {"type": "Rotate"}}
+    notify = {"trigger": {"timeBeforeExpiry": "P30D"}, "action": {"type": "Notify"}}
+    wanted = {"lifetimeActions": [rotate, notify], "attributes": {"expiryTime": "P1Y"}}
+    for _ in range(2):
+        answer = face.ask("PUT", path, wanted).json()
+        assert answer["lifetimeActions"] == [{**rotate, "trigger": {"timeAfterCreate": "P90D"}}]
+    store = face.harness.services.store
+    with store.reading() as tx:
+        (schedule,) = (one for one in tx.schedules.due(AT + timedelta(days=91), limit=9) if name[:20] in str(one.name))
+    assert (schedule.every, schedule.overlap) == (timedelta(days=90), timedelta(days=7))
+    for _ in range(2):
+        assert face.ask("PUT", path, {"lifetimeActions": [notify]}).json() == none
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        {},
+        [{}],
+        [{"action": {"type": "fly"}}],
+        [{"action": {"type": "Rotate"}}],
+        [{"action": {"type": "Rotate"}, "trigger": {"timeBeforeExpiry": "P1D"}}],
+        [{"action": {"type": "Rotate"}, "trigger": {"timeAfterCreate": "P"}}],
+        [{"action": {"type": "Rotate"}, "trigger": {"timeAfterCreate": "P0D"}}],
+        [{"action": {"type": "Rotate"}, "trigger": {"timeAfterCreate": "PT1H"}}],
+        [{"action": {"type": "Rotate"}, "trigger": {"timeAfterCreate": "P1D"}}] * 2,
+    ],
+)
+def test_another_rotation_policy_is_refused(face: Face, name: str, actions: object) -> None:
+    face.create(name, kty="EC")
+    answer = face.ask("PUT", f"/keys/{name}/rotationpolicy", {"lifetimeActions": actions})
+    assert (answer.status_code, inner(answer)) == (400, "skr-rotation-policy-invalid")
 
 
 def test_an_imported_key_of_another_length_has_no_next_version(face: Face, name: str) -> None:
