@@ -251,13 +251,18 @@ $(TRACES)/reaching.json: $(MUTATED_FILES) $(REACHING) $(DEV_STAMP)
 cluster: $(DEV_STAMP) ## apply the charts to an API server of Kubernetes, built here with Go and kept in ~/.cache (a quarter of an hour the first time)
 	ATTEST_REQUIRE_CLUSTER=1 $(BIN)/python -m pytest -m cluster --timeout=3600 tests/cluster
 
-# Clients that are not ours: from PyPI in an environment of its own, and from Go's module proxy.
+# Clients that are not ours: from PyPI in environments of their own, from Go's module proxy, and from npm.
 KSERVE := .venv/kserve
+AZURE := .venv/azure
 OCICRYPT := .venv/ocicrypt/ocicrypt
+AZKEYS := .venv/azkeys/azkeys
+AZURE_JS := tests/compat/skr/js
 TINK_GO := .venv/tink/tinkfile
+CLIENTS := $(KSERVE)/bin/kserve-decrypt $(AZURE)/installed $(OCICRYPT) $(AZKEYS) $(AZURE_JS)/node_modules $(TINK_GO)
 .PHONY: compat
-compat: $(DEV_STAMP) $(KSERVE)/bin/kserve-decrypt $(OCICRYPT) $(TINK_GO) ## run other people's programs against this project, and print a table of their steps
+compat: $(DEV_STAMP) $(CLIENTS) ## run other people's programs against this project, and print a table of their steps
 	ATTEST_REQUIRE_COMPAT=1 ATTEST_KSERVE_DECRYPT=$(CURDIR)/$(KSERVE)/bin/kserve-decrypt ATTEST_OCICRYPT=$(CURDIR)/$(OCICRYPT) \
+	    ATTEST_AZURE_PYTHON=$(CURDIR)/$(AZURE)/bin/python ATTEST_AZKEYS=$(CURDIR)/$(AZKEYS) ATTEST_AZURE_JS=$(CURDIR)/$(AZURE_JS)/client.mjs \
 	    ATTEST_TINK_GO=$(CURDIR)/$(TINK_GO) \
 	    $(BIN)/python -m pytest tests/compat
 
@@ -268,6 +273,19 @@ compat-real: $(DEV_STAMP) ## run the real kbs-client, which no registry has, aga
 $(KSERVE)/bin/kserve-decrypt:
 	$(PYTHON) -m venv $(KSERVE)
 	$(KSERVE)/bin/python -m pip --disable-pip-version-check --quiet install 'kserve-storage[confidential]==0.21.0'
+
+$(AZURE)/installed:
+	$(PYTHON) -m venv $(AZURE)
+	$(AZURE)/bin/python -m pip --disable-pip-version-check --quiet install \
+	    azure-keyvault-keys==4.11.3 azure-identity==1.27.0 azure-core==1.41.0 aiohttp==3.14.5
+	touch $@
+
+$(AZKEYS): $(wildcard tests/compat/skr/azkeys/*)
+	cd tests/compat/skr/azkeys && go build -o $(CURDIR)/$@ .
+
+$(AZURE_JS)/node_modules: $(AZURE_JS)/package-lock.json
+	npm ci --silent --prefix $(AZURE_JS)
+	touch $@
 
 $(OCICRYPT): $(wildcard tests/compat/agent/ocicrypt/*)
 	cd tests/compat/agent/ocicrypt && go build -o $(CURDIR)/$@ .

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from attest.policy.decoder import RelaxedDemand
     from attest.policy.document import MAX_POLICY_BYTES, placed, read_document
     from attest.policy.floors import FloorDemand, floor_policy, read_floor_demand
+    from attest.policy.foreign.issuers import IssuerUrl, normalised_issuer, parse_issuer
+    from attest.policy.foreign.skr import SkrPolicy, canonical_bytes, parse_skr
+    from attest.policy.foreign.skr_evaluation import SkrOutcome, evaluate_skr
+    from attest.policy.foreign.skr_outline import outline_skr
     from attest.policy.model import decode_policy
     from attest.policy.reference_values.accepted_documents import AcceptedDocument, accept_document
     from attest.policy.reference_values.reference_documents import DocumentState, ReferenceDocument
@@ -41,22 +45,31 @@ __all__ = [
     "DocumentSignature",
     "DocumentState",
     "FloorDemand",
+    "IssuerUrl",
     "Policy",
     "PolicyDifference",
     "PolicyPrivateKey",
     "PolicyPublicKey",
     "ReferenceDocument",
     "RelaxedDemand",
+    "SkrOutcome",
+    "SkrPolicy",
     "accept_document",
     "algorithm_of",
+    "canonical_bytes",
     "decode_policy",
     "diff_policies",
+    "evaluate_skr",
     "floor_policy",
     "identity_in",
     "identity_of",
     "is_signed",
     "key_id",
     "load_policy",
+    "normalised_issuer",
+    "outline_skr",
+    "parse_issuer",
+    "parse_skr",
     "placed",
     "raw_signature",
     "read_document",
@@ -75,6 +88,10 @@ __getattr__ = lazy_names(
         "attest.policy.decoder": ("RelaxedDemand",),
         "attest.policy.document": ("MAX_POLICY_BYTES", "placed", "read_document"),
         "attest.policy.floors": ("FloorDemand", "floor_policy", "read_floor_demand"),
+        "attest.policy.foreign.issuers": ("IssuerUrl", "normalised_issuer", "parse_issuer"),
+        "attest.policy.foreign.skr": ("SkrPolicy", "canonical_bytes", "parse_skr"),
+        "attest.policy.foreign.skr_evaluation": ("SkrOutcome", "evaluate_skr"),
+        "attest.policy.foreign.skr_outline": ("outline_skr",),
         "attest.policy.model": ("decode_policy",),
         "attest.policy.reference_values.accepted_documents": ("AcceptedDocument", "accept_document"),
         "attest.policy.reference_values.reference_documents": ("DocumentState", "ReferenceDocument"),

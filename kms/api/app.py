@@ -82,7 +82,8 @@ def create_app(
     for face in faces:
         served = face.open(app.state.context)
         app.mount(face.path, served)
-        app.router.routes.extend(Route(path, served, include_in_schema=False) for path in face.files)
+        # A mount needs a slash after its path.
+        app.router.routes.extend(Route(path, served, include_in_schema=False) for path in (face.path, *face.files))
     return app
 
 
@@ -97,6 +98,10 @@ def foreign_faces(settings: Settings) -> tuple[ForeignFace, ...]:
         from kms.api.maa.opening import maa_face  # noqa: PLC0415
 
         faces.append(maa_face(settings.maa_file))
+    if settings.skr_file is not None:
+        from kms.api.skr.opening import skr_face  # noqa: PLC0415
+
+        faces.append(skr_face(settings.skr_file))
     return tuple(faces)
 
 

@@ -25,7 +25,10 @@ _ADDRESS = click.argument("address", metavar="ADDRESS")
     ),
 )
 def alias() -> None:
-    """Let addresses of a Key Broker Service lead to keys. An ADDRESS is kbs:///REPOSITORY/TYPE/TAG."""
+    """Let addresses of other protocols lead to keys.
+
+    An ADDRESS is kbs:///REPOSITORY/TYPE/TAG, of a Key Broker Service, or https://VAULT/keys/NAME, of a vault.
+    """
 
 
 @alias.command("add", examples=("kms alias add kbs:///default/model-key/llama my-model --config kms.toml",))

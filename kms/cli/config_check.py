@@ -25,9 +25,12 @@ from kms.config.kbs import read_kbs_settings
 from kms.config.listener_tls import open_tls, weigh_channel
 from kms.config.maa import read_maa_settings
 from kms.config.settings import Settings
+from kms.config.skr import read_skr_settings
+from kms.config.skr_signer import open_signer
 from kms.domain.kek import RandomBytes
 from kms.operations.guards.examination import examine_guards, guards_beside_database
 from kms.operations.services import open_identity, open_vault
+from kms.references.resolution import named_by
 from kms.release.endorsement_dates import dated
 from kms.release.verifiers import read_verifiers
 from kms.store import Store, open_store
@@ -87,6 +90,7 @@ def check_settings(
         ("verifiers", _verifiers),
         ("kbs", _kbs),
         ("maa", _maa),
+        ("skr", _skr),
     )
     for name, look in checks:
         try:
@@ -274,6 +278,20 @@ def _maa(looking: _Looking) -> Iterator[_Found]:
         return
     found = read_maa_settings(file)
     yield _Found("ok", f"tokens are issued as {found.issuer}, under the policy {found.policy.name}")
+
+
+def _skr(looking: _Looking) -> Iterator[_Found]:
+    """Check the file of the vaults, their certificates, and that keys made in them would have a usable policy."""
+    file = looking.settings.skr_file
+    if file is None:
+        yield _Found("ok", "no vault is served")
+        return
+    found = read_skr_settings(file)
+    for vault in found.vaults:
+        if vault.policy is not None:
+            named_by(vault.policy, name=f"the policy of {vault.host}")
+        open_signer(vault, at=looking.clock())
+    yield _Found("ok", f"vaults: {', '.join(one.host for one in found.vaults)}; {len(found.authorities)} authorities")
 
 
 def _store(settings: Settings) -> Store:

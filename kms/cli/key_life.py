@@ -210,7 +210,7 @@ def key_tag(service: AdminClient, *, name: KeyName, tags: tuple[str, ...], remov
 @key_argument
 @click.option("--disclosure", type=click.Choice(_LEVELS), help="Detail that a refused workload receives.")
 @click.option("--lease-seconds", metavar="N|default", help="Duration of a lease.")
-@click.option("--via", metavar="WIRES", help="Protocols that may release it: native, kbs, or native,kbs.")
+@click.option("--via", metavar="WIRES", help="Protocols that may release it: native, kbs, skr, or several with commas.")
 @administering(AS_JSON)
 def key_release_settings(
     service: AdminClient, *, name: KeyName, disclosure: str | None, lease_seconds: str | None, via: str | None

@@ -23,6 +23,7 @@ from kms.auth.issuers import BearerIssuer, read_issuers
 from kms.config.kbs import named_by_kbs
 from kms.config.maa import named_by_maa
 from kms.config.settings import Settings
+from kms.config.skr import named_by_skr
 from kms.domain.actors import Actor
 from kms.domain.anchors import anchor_lines, anchors_digest
 from kms.domain.errors import IntegrityError
@@ -72,6 +73,7 @@ DIGESTED: Final = frozenset(
         "bundle_keys",
         "kbs_file",
         "maa_file",
+        "skr_file",
         "verifiers_file",
         "witnesses_file",
     }
@@ -79,8 +81,12 @@ DIGESTED: Final = frozenset(
 """Settings that name public files, which are represented by their content."""
 _ISSUERS: Final = frozenset({"admin_issuers_file", "callers_issuers_file"})
 """Those of them whose files name further files: key sets, and CA certificates for URLs of key sets."""
-_NAMING: Final[Mapping[str, Callable[[Path], tuple[Path, ...]]]] = {"kbs_file": named_by_kbs, "maa_file": named_by_maa}
-"""Those of them whose files name further files, and the functions that return these."""
+_NAMING: Final[Mapping[str, Callable[[Path], tuple[Path, ...]]]] = {
+    "kbs_file": named_by_kbs,
+    "maa_file": named_by_maa,
+    "skr_file": named_by_skr,
+}
+"""Files of foreign protocols, with the functions that return the public files that each names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

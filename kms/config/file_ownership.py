@@ -18,18 +18,11 @@ from kms.auth.issuers import read_issuers
 from kms.config.kbs import named_by_kbs
 from kms.config.maa import named_by_maa
 from kms.config.settings import Settings
+from kms.config.skr import named_by_skr, signing_keys_of_skr
 from kms.release.verifiers import named_key_sets
 
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
-_NAMES: Final = (
-    "kek_module",
-    "anchors_file",
-    "verifiers_file",
-    "witnesses_file",
-    "admin_client_ca_file",
-    "kbs_file",
-    "maa_file",
-)
+_NAMES: Final = ("kek_module", "anchors_file", "verifiers_file", "witnesses_file", "admin_client_ca_file")
 _ISSUERS: Final = ("admin_issuers_file", "callers_issuers_file")
 
 
@@ -46,10 +39,12 @@ def believed_files(settings: Settings, config: Path | None) -> Iterator[tuple[st
             yield name, path
     if settings.verifiers_file is not None:
         yield from (("verifiers_file", path) for path in named_key_sets(settings.verifiers_file))
-    if settings.kbs_file is not None:
-        yield from (("kbs_file", path) for path in named_by_kbs(settings.kbs_file))
-    if settings.maa_file is not None:
-        yield from (("maa_file", path) for path in named_by_maa(settings.maa_file))
+    if (file := settings.kbs_file) is not None:
+        yield from (("kbs_file", path) for path in (file, *named_by_kbs(file)))
+    if (file := settings.maa_file) is not None:
+        yield from (("maa_file", path) for path in (file, *named_by_maa(file)))
+    if (file := settings.skr_file) is not None:
+        yield from (("skr_file", path) for path in (file, *named_by_skr(file), *signing_keys_of_skr(file)))
     yield from (("bundle_keys", path) for path in settings.bundle_keys)
     for name in _ISSUERS:
         if (path := getattr(settings, name)) is None:

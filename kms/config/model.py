@@ -85,6 +85,7 @@ class Settings(AdminSettings):
     verifiers_file: Path | None = None
     kbs_file: Path | None = None
     maa_file: Path | None = None
+    skr_file: Path | None = None
     witnesses_file: Path | None = None
     publish_entries: bool = False
     allow_simulated: bool = False

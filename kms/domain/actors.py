@@ -19,6 +19,8 @@ class Means(enum.StrEnum):
     MTLS = "mtls"
     KBS = "kbs"
     """A token of an administrator of a Key Broker Service, see ``kms.config.kbs``."""
+    SKR = "skr"
+    """A token of a caller of a vault, see ``kms.config.skr``."""
     SERVICE = "service"
     """The service itself, by its schedule."""
 

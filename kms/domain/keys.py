@@ -42,6 +42,12 @@ class KeyPurpose(enum.StrEnum):
     PROMPT_KEY = "prompt-key"
     SECRET = SECRET_PURPOSE
     """An opaque value of its owner: a password, a URL, a token, a PEM."""
+    SKR_OCT = "skr-oct"
+    """A symmetric key of a vault, 1 to 64 bytes."""
+    SKR_RSA = "skr-rsa"
+    """An RSA key of a vault, as PKCS #8."""
+    SKR_EC = "skr-ec"
+    """A key of a vault on one of NIST's curves, as PKCS #8."""
 
 
 class Disclosure(enum.StrEnum):

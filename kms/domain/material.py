@@ -19,18 +19,21 @@ from kms.domain.errors import KeyConflictError
 from kms.domain.kek import RandomBytes
 from kms.domain.keys import OPAQUE, SYMMETRIC_256, SYMMETRIC_KEY_BYTES, KeyPurpose
 from kms.domain.secret import EXPORT, SecretBytes
+from kms.domain.vault_material import VAULT_ALGORITHMS, VaultAlgorithm, new_vault_material, require_vault_material
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyAlgorithm:
     """Algorithm of a key.
 
-    The material has one of the ``sizes`` in bytes; ``kem`` is the HPKE KEM whose private half it is, or None.
+    The material has one of the ``sizes`` in bytes; ``kem`` is the HPKE KEM whose private half it is, or None. The keys
+    of a ``vault`` have checks of their own.
     """
 
     purpose: KeyPurpose
     sizes: tuple[int, ...]
     kem: int | None = None
+    vault: VaultAlgorithm | None = None
 
     @property
     def is_secret(self) -> bool:
@@ -45,11 +48,15 @@ ALGORITHMS: Final = {
         for name, kem in PROMPT_ALGORITHMS.items()
     },
     OPAQUE: KeyAlgorithm(purpose=KeyPurpose.SECRET, sizes=PADDED_BYTES),
+    **{name: KeyAlgorithm(purpose=one.purpose, sizes=(), vault=one) for name, one in VAULT_ALGORITHMS.items()},
 }
 DEFAULT_ALGORITHMS: Final = {
     KeyPurpose.MODEL_KEY: SYMMETRIC_256,
     KeyPurpose.PROMPT_KEY: "hpke-mlkem768-x25519",
     KeyPurpose.SECRET: OPAQUE,
+    KeyPurpose.SKR_OCT: "skr-oct-256",
+    KeyPurpose.SKR_RSA: "skr-rsa-2048",
+    KeyPurpose.SKR_EC: "skr-ec-p256",
 }
 
 
@@ -77,9 +84,10 @@ def require_generated(algorithm: str) -> None:
     Raises:
         KeyConflictError: ``secret-not-generated``.
     """
-    if ALGORITHMS[algorithm].is_secret:
+    found = ALGORITHMS[algorithm]
+    if found.is_secret or (found.vault is not None and not found.vault.is_generated):
         raise KeyConflictError(
-            "the service generates no secrets",
+            "the service generates no secrets, and no symmetric keys of other lengths than 128, 192 or 256 bits",
             code="secret-not-generated",
             expected="a secret of its owner",
             hint="supply it with 'kms key import --secret' or 'kms key rotate', and --from or --wrapped",
@@ -93,7 +101,10 @@ def new_material(algorithm: str, *, random: RandomBytes) -> SecretBytes:
         KeyConflictError: ``secret-not-generated``.
     """
     require_generated(algorithm)
-    (size,) = ALGORITHMS[algorithm].sizes
+    found = ALGORITHMS[algorithm]
+    if found.vault is not None:
+        return new_vault_material(found.vault, random=random)
+    (size,) = found.sizes
     return SecretBytes(random(size))
 
 
@@ -119,6 +130,9 @@ def require_material(material: SecretBytes, *, algorithm: str) -> None:
     found = ALGORITHMS[algorithm]
     if found.is_secret:
         _require_padded(material)
+        return
+    if found.vault is not None:
+        require_vault_material(material, found.vault)
         return
     (size,) = found.sizes
     if len(material) != size:

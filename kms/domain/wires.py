@@ -16,6 +16,8 @@ class Wire(enum.StrEnum):
     """``POST /v1/releases``."""
     KBS = "kbs"
     """The protocol of Confidential Containers' Key Broker Service: no receipt, no audience, no renewal of leases."""
+    SKR = "skr"
+    """Azure's secure key release: a Verifier's token in place of evidence, and the same limits."""
 
 
 NATIVE_ONLY: Final = frozenset({Wire.NATIVE})

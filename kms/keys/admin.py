@@ -171,10 +171,17 @@ def set_version_enabled(store: Store, asked: KeyReference, *, enabled: bool, act
         if record.version_enabled is enabled:
             problem = f"{str(asked)!r} is already {'enabled' if enabled else 'disabled'}"
             raise KeyConflictError(problem, code="key-state-unchanged", field=str(asked))
-        tx.keys.set_version_enabled(record, enabled=enabled)
-        kind = KEY_ENABLED if enabled else KEY_DISABLED
-        body = {**name_members(record.name), "version": record.version, "actor": actor.members()}
-        tx.log.add(kind=kind, at=at, body=body)
+        set_version_enabled_in(tx, record, enabled=enabled, actor=actor, at=at)
+
+
+def set_version_enabled_in(
+    tx: WriteTransaction, record: KeyRecord, *, enabled: bool, actor: Actor, at: datetime
+) -> None:
+    """Enable or disable the release of one version of a key, in a transaction."""
+    tx.keys.set_version_enabled(record, enabled=enabled)
+    kind = KEY_ENABLED if enabled else KEY_DISABLED
+    body = {**name_members(record.name), "version": record.version, "actor": actor.members()}
+    tx.log.add(kind=kind, at=at, body=body)
 
 
 def require_key(tx: ReadTransaction, asked: KeyName | KeyReference) -> KeyRecord:

@@ -32,7 +32,7 @@ _OF_ONE_KEY_OR_TENANT: Final = (
     *("tenant-created", "grant-added", "grant-revoked", "key-created", "key-imported", "key-rotated", "key-enabled"),
     *("key-disabled", "key-tagged", "key-schedule-set", "key-schedule-removed", "key-destruction-scheduled"),
     *("key-destruction-cancelled", "key-destroyed", "key-release-set", "key-policy-changed", "key-limits-changed"),
-    *("prompt-key-published", "alias-added", "alias-removed"),
+    *("prompt-key-published", "alias-added", "alias-removed", "vault-key-set"),
 )
 _TEXT_HIDDEN: Final = frozenset({"lease-stopped", "lease-unknown"})
 """Reasons against a release whose text is hidden: it quotes an operator's reason for stopping several keys, or the id

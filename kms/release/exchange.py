@@ -20,7 +20,13 @@ from kms.release.challenges import OpenedChallenge
 from kms.store import ReadTransaction, WriteTransaction
 
 Verified = TypeVar("Verified", VerifiedEvidence, VerifiedPassport)
-_PURPOSES: Final = frozenset(map(str, KeyPurpose))
+_VAULT: Final = frozenset({KeyPurpose.SKR_OCT, KeyPurpose.SKR_RSA, KeyPurpose.SKR_EC})
+_PURPOSES: Final = {
+    Wire.NATIVE: frozenset(map(str, frozenset(KeyPurpose) - _VAULT)),
+    Wire.KBS: frozenset(map(str, KeyPurpose)),
+    Wire.SKR: frozenset(map(str, {KeyPurpose.MODEL_KEY, *_VAULT})),
+}
+"""Purposes of the keys that each protocol can carry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +111,7 @@ class Exchange:
             role=role,
             audience=self.audience,
             nonce=self.challenge.nonce,
-            purposes=_PURPOSES,
+            purposes=_PURPOSES[self.via],
             allow_simulated=self.allow_simulated,
             via=self.via,
         )

@@ -10,13 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from hashlib import sha256
 from typing import NoReturn, TypedDict
 
 from attest import Binding, Evidence, ExpectedRuntimeData, VerifiedEvidence
 from attest.encoding import JsonValue
 from attest.errors import AttestError, EvidenceError, VerificationError
 from attest.release import Challenge, KeyName, ReleaseRequest, unpad_secret
-from attest.results import VerifiedServiceToken
+from attest.results import TokenKey, VerifiedServiceToken
+from kms.domain.actors import Actor
 from kms.domain.decide import DenialReason, ReleaseOutcome
 from kms.domain.keys import KeyPurpose, KeyReference
 from kms.domain.lease_grants import Granted
@@ -115,6 +117,9 @@ class TokenProof:
         audience: the service's name for the token's Verifier. A token that names audiences must name this one.
         read: returns what the protocol relies on. It receives the verified token with all of its claims, and raises an
             ``EvidenceError`` or a ``VerificationError`` for a token that lacks something; the refusal is logged.
+        trusted: for each issuer of the protocol's own the keys that sign for it; None: those of all trusted Verifiers.
+        single_use: the token counts once.
+        asked_by: the authenticated caller, for the log.
     """
 
     token: bytes
@@ -123,6 +128,9 @@ class TokenProof:
     nonce: bytes
     audience: str | None
     read: Callable[[VerifiedServiceToken], TokenTerms]
+    trusted: Mapping[str, tuple[TokenKey, ...]] | None = None
+    single_use: bool = False
+    asked_by: Actor | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +186,30 @@ class _EvidenceExchange(_ForeignExchange):
     def bound(self, verified: VerifiedEvidence) -> VerifiedEvidence:  # type: ignore[override]  # no passports here
         """Return verified evidence with the binding that it proves by its runtime data."""
         return _bound(verified, self.terms, audience=self.audience)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TokenExchange(_ForeignExchange):
+    """An exchange on a token.
+
+    Attributes:
+        used_until: the end of a token that counts once, excluded; None for any other.
+    """
+
+    asked_by: Actor | None
+    used_until: datetime | None
+
+    @property
+    def log_head(self) -> dict[str, JsonValue]:
+        """Members of a log entry about the request, and the authenticated caller."""
+        # Slots: a dataclass with them is another class than the one that ``super()`` without arguments names.
+        head = super(_TokenExchange, self).log_head
+        return head if self.asked_by is None else {**head, "asked_by": self.asked_by.members()}
+
+    def use_up(self, tx: WriteTransaction) -> None:
+        """Use up a token that counts once."""
+        if self.used_until is not None:
+            tx.nonces.use(sha256(self.request.evidence.digest).digest(), expires_at=self.used_until, at=self.at)
 
 
 class ForeignReleases:
@@ -267,7 +299,9 @@ class ForeignReleases:
             AttestError: as ``ReleaseService.release``.
         """
         outcome, terms = self._verified(key, proof, at=at)
-        exchange = _ForeignExchange(
+        exchange = _TokenExchange(
+            asked_by=proof.asked_by,
+            used_until=_expiry(outcome) if proof.single_use else None,
             request=TokenRequest(evidence=PresentedToken(content=proof.token), outcome=outcome, key_ids=(str(key),)),
             challenge=OpenedChallenge(nonce=proof.nonce, expires_at=at),
             context=proof.context,
@@ -284,7 +318,7 @@ class ForeignReleases:
         """Verify a token, and read what the protocol relies on; return the refusal instead if there is one."""
         try:
             token = self._services.passports.service_token(
-                proof.token, tenants={key.name.tenant}, audience=proof.audience, at=at
+                proof.token, tenants={key.name.tenant}, audience=proof.audience, at=at, trusted=proof.trusted
             )
             terms = proof.read(token)
         except (EvidenceError, VerificationError) as exc:
@@ -319,6 +353,12 @@ class _Common(TypedDict):
     allow_simulated: bool
     at: datetime
     via: Wire
+
+
+def _expiry(outcome: VerifiedPassport | AttestError) -> datetime | None:
+    """Return when a verified token expires; a refused one is not used up."""
+    token = outcome.token if isinstance(outcome, VerifiedPassport) else None
+    return token.frame.expires if isinstance(token, VerifiedServiceToken) else None
 
 
 def _denials(code: str, text: str | None) -> tuple[DenialReason, ...]:

@@ -69,11 +69,18 @@ class PassportVerifier:
         return VerifiedPassport(evidence=passport, token=token, binding=binding, at=at, fresh_by=FreshBy.SIGNED_REQUEST)
 
     def service_token(
-        self, content: bytes, *, tenants: Collection[str], audience: str | None, at: datetime
+        self,
+        content: bytes,
+        *,
+        tenants: Collection[str],
+        audience: str | None,
+        at: datetime,
+        trusted: Mapping[str, tuple[TokenKey, ...]] | None = None,
     ) -> VerifiedServiceToken:
         """Verify a token of a service; the caller requires its relation to the request, and a policy appraises it.
 
-        A token that names audiences must name this one; None refuses every token that names any.
+        A token that names audiences must name this one; None refuses every token that names any. ``trusted`` has the
+        keys of other issuers, which count in place of the trusted Verifiers.
 
         Raises:
             EvidenceError: the token is malformed.
@@ -81,9 +88,8 @@ class PassportVerifier:
                 of time or for another service.
         """
         with _refused_if_untrusted():
-            return verify_service_token(
-                content, trusted=self._trusted(tenants), at=at, audience=audience, audience_optional=True
-            )
+            issuers = self._trusted(tenants) if trusted is None else trusted
+            return verify_service_token(content, trusted=issuers, at=at, audience=audience, audience_optional=True)
 
     def _trusted(self, tenants: Collection[str]) -> Mapping[str, tuple[TokenKey, ...]]:
         return {one.issuer: one.keys for one in self._verifiers if one.counts_for(tenants)}

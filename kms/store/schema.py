@@ -25,6 +25,7 @@ REVISIONS: Final = (
     "0016",
     "0017",
     "0018",
+    "0019",
 )
 """Every schema that this version can migrate, oldest first; it works with the last one."""
 

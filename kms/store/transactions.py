@@ -34,6 +34,7 @@ from kms.store.state import State, StateAuthority
 from kms.store.tables import TableReader, TableRepository
 from kms.store.tags import TagReader, TagRepository
 from kms.store.tenants import TenantReader, TenantRepository
+from kms.store.vault_keys import VaultKeyReader, VaultKeyRepository
 from kms.store.wrapped_rows import WrappedRowReader, WrappedRowRepository
 
 R = TypeVar("R")
@@ -92,6 +93,7 @@ class ReadTransaction:
     tables = _Part(TableReader, TableRepository)
     tags = _Part(TagReader, TagRepository)
     tenants = _Part(TenantReader, TenantRepository)
+    vault_keys = _Part(VaultKeyReader, VaultKeyRepository)
     wrapped_rows = _Part(WrappedRowReader, WrappedRowRepository)
 
     @property

@@ -4,7 +4,7 @@ import pytest
 
 from attest.errors import ConfigurationError
 from attest.release import KeyName
-from kms.domain.aliases import Alias, is_kbs_path, require_address
+from kms.domain.aliases import Alias, is_kbs_path, require_address, vault_address
 from kms.domain.decide import ReleaseTerms
 from kms.domain.errors import KeyConflictError, KeyUnknownError, ReleaseDeniedError
 from kms.domain.keys import Disclosure
@@ -55,8 +55,35 @@ def test_no_other_text_is_a_path(path: str) -> None:
     assert caught.value.code == "alias-address-invalid"
 
 
-@pytest.mark.parametrize("address", ["default/key/1", "kbs://host/default/key/1", "https://vault/keys/a"])
+@pytest.mark.parametrize("address", ["default/key/1", "kbs://host/default/key/1", "http://vault/keys/a"])
 def test_an_address_names_its_protocol(address: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        require_address(address)
+    assert caught.value.code == "alias-address-invalid"
+
+
+@pytest.mark.parametrize("place", ["v1.localhost:8443", "v1.kms.example", "[::1]:8443"])
+def test_a_key_of_a_vault_has_an_address(place: str) -> None:
+    assert require_address(f"https://{place}/keys/Key-1") == vault_address(place, "Key-1")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://V1.kms.example/keys/a",
+        "https://v1.kms.example:443/keys/a",
+        "https://v1.kms.example/keys/a/keys/b",
+        "https://v1.kms.example/x/keys/a",
+        "https://v1.kms.example/keys/",
+        "https://v1.kms.example/keys/a_b",
+        "https://v1.kms.example/keys/a?b",
+        "https://user@v1.kms.example/keys/a",
+        "https://v1.kms.example/keys/" + "a" * 128,
+        "https:///keys/a",
+        "https://" + "v" * 600 + "/keys/a",
+    ],
+)
+def test_a_vaults_key_has_one_spelling(address: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         require_address(address)
     assert caught.value.code == "alias-address-invalid"
@@ -133,8 +160,8 @@ def test_a_key_of_another_protocol_alone_is_not_released_natively(harness: Harne
 
 
 def test_protocols_are_named_as_they_are() -> None:
-    assert parse_wires(["native", "kbs", "kbs"]) == frozenset(Wire)
-    assert wires_text(frozenset(Wire)) == "kbs,native"
+    assert parse_wires(["native", "kbs", "skr", "kbs"]) == frozenset(Wire)
+    assert wires_text(frozenset(Wire)) == "kbs,native,skr"
     for wrong in ([], ["nativ"], ["native", ""]):
         with pytest.raises(ConfigurationError) as caught:
             parse_wires(wrong)

@@ -49,6 +49,7 @@ ALWAYS = (
     "verifiers",
     "kbs",
     "maa",
+    "skr",
 )
 
 

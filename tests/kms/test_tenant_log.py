@@ -24,6 +24,7 @@ from kms.domain.leases import LeaseFilter
 from kms.domain.limits import NO_LIMITS
 from kms.domain.people import ChangeKind
 from kms.domain.permissions import EVERY_TENANT, Role
+from kms.domain.vault_keys import VaultKeySettings
 from kms.keys.admin import require_key, set_enabled
 from kms.keys.aliases import add_alias, remove_alias
 from kms.keys.destruction import restore_key, schedule_destruction
@@ -31,6 +32,7 @@ from kms.keys.release_settings import ReleaseSettings, set_release_settings
 from kms.keys.rotation import Rotator, remove_schedule, rotate_key, set_schedule
 from kms.keys.tags import change_tags
 from kms.keys.tenants import create_tenant
+from kms.keys.vault_keys import update_vault_key_in
 from kms.leases.admin import resume_renewals, stop_renewals
 from kms.log.tenant_view import RULES, Owners, seen_by
 from kms.quorum.admin import change_now, withdraw
@@ -99,6 +101,8 @@ class World:
         alias = Alias(address=kbs_address(f"of-{tenant}/model-key/1"), key=name)
         add_alias(store, alias, actor=ROOT, at=at)
         remove_alias(store, alias.address, actor=ROOT, at=at)
+        with store.writing() as tx:
+            update_vault_key_in(tx, name, lambda _: VaultKeySettings(policy=b"{}"), actor=ROOT, at=at)
         rotator = Rotator(store=store, kek=self.harness.services.kek, random=self.harness.random)
         rotate_key(rotator, name, overlap=timedelta(days=1), actor=ROOT, at=at)
         old, week = KeyReference(name=name, version=1), parse_duration("7d")

@@ -99,6 +99,9 @@ CONSTANTS: dict[str, dict[str, object]] = {
     "attest.policy.foreign.skr": {
         "_BOOLEANS": {"true": True, "false": False},
     },
+    "attest.policy.foreign.skr_evaluation": {
+        "_SHOWN_CHARACTERS": 200,
+    },
     "attest.policy.foreign.skr_carriers": {
         "_MINIMUM": {"equals": 0, "greaterOrEquals": 0, "greater": 1},
     },

@@ -28,7 +28,7 @@ class KeyStateModel(Edge):
     policy_sha256: Digest
     disclosure: Annotated[str, Field(description="Detail that a refused workload receives.")]
     lease_seconds: int | None
-    via: Annotated[list[str], Field(description="Protocols through which it may be released: native, kbs.")]
+    via: Annotated[list[str], Field(description="Protocols through which it may be released: native, kbs, skr.")]
     created_at: Moment
     overlap_until: Moment | None = None
     destroy_at: Moment | None = None
@@ -251,7 +251,7 @@ class ReleaseSettingsModel(Edge):
 class AliasNameModel(Edge):
     """The address of an alias."""
 
-    address: Annotated[str, Field(max_length=512, description="kbs:///REPOSITORY/TYPE/TAG.")]
+    address: Annotated[str, Field(max_length=512, description="kbs:///REPOSITORY/TYPE/TAG or https://VAULT/keys/NAME.")]
 
 
 class AliasModel(AliasNameModel):

@@ -1,4 +1,4 @@
-"""Aliases of foreign protocols, and documents of a Key Broker Service, in the replay."""
+"""Aliases of foreign protocols, documents of a Key Broker Service, and settings of vaults' keys, in the replay."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from hashlib import sha256
 
 from kms.keys.aliases import ALIAS_ADDED, ALIAS_REMOVED
 from kms.keys.kbs_documents import KBS_DOCUMENT_SET
+from kms.keys.vault_keys import VAULT_KEY_SET
 from kms.operations.replay.noun import Noun, ReplayedEntry, Rule, Subjects
 from kms.store import ReadTransaction
 
@@ -45,3 +46,21 @@ class KbsDocuments(Noun):
     def _stored(self, tx: ReadTransaction) -> Subjects:
         for one in tx.kbs_documents.all():
             yield f"version {one.version} of the document {one.name}", {"digest": sha256(one.content).hexdigest()}
+
+
+class VaultKeys(Noun):
+    """Every revision of the settings of a vault's key."""
+
+    check = "vault-keys"
+
+    def _rules(self) -> Mapping[str, Rule]:
+        return {VAULT_KEY_SET: self._set}
+
+    def _set(self, entry: ReplayedEntry) -> None:
+        subject = f"revision {entry.number('revision')} of the settings of the {entry.key()}"
+        self.make(subject, entry, digest=entry.text("sha256"))
+
+    def _stored(self, tx: ReadTransaction) -> Subjects:
+        for one in tx.vault_keys.all():
+            digest = sha256(one.settings.to_bytes()).hexdigest()
+            yield f"revision {one.revision} of the settings of the key {one.name}", {"digest": digest}

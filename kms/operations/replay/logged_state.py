@@ -12,7 +12,7 @@ from kms.domain.log_entries import LogEntry
 from kms.domain.log_tree import Frontier, root
 from kms.operations.replay.access import Grants, Tenants
 from kms.operations.replay.controls import BreakGlassRelaxations, Floors, Freezes, Limits
-from kms.operations.replay.foreign import Aliases, KbsDocuments
+from kms.operations.replay.foreign import Aliases, KbsDocuments, VaultKeys
 from kms.operations.replay.keys import Keys
 from kms.operations.replay.leases import LeasePages, RenewalStops
 from kms.operations.replay.noun import Noun, ReplayedEntry, Rule
@@ -50,7 +50,7 @@ class LoggedState:
         self._nouns: tuple[Noun, ...] = (
             *(OwnKeys(), Tenants(), Keys(), PublishedKeys(), ReferenceDocuments(), Facts(), Grants(), Freezes()),
             *(RenewalStops(), Keks(), PeopleAndRules(), Proposals(), Limits(), Floors(), BreakGlassRelaxations()),
-            *(Aliases(), KbsDocuments()),
+            *(Aliases(), KbsDocuments(), VaultKeys()),
         )
         self._rules: dict[str, list[Rule]] = {DECISION: [self._leases.note]}
         for noun in self._nouns:

@@ -68,3 +68,9 @@ def test_any_attestation_in_a_good_session_gets_an_answer_of_the_protocol(face: 
     assert answer.status_code in {200, 401}, answer.text
     if answer.status_code == 401:
         assert set(answer.json()) == {"type", "detail"}
+
+
+def test_the_path_without_a_slash_is_answered_by_the_protocol(face: Face) -> None:
+    answer = face.http.get("/kbs/v0")
+    assert answer.status_code == 404
+    assert set(answer.json()) == {"type", "detail"}

@@ -1,0 +1,130 @@
+"""Callers of a vault: who a bearer token names, and what it permits; and the challenge of a request without one.
+
+Spec: specs/azure-skr.md, sections 4 and 5.1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from datetime import datetime
+from http import HTTPStatus
+from typing import Final
+
+from attest.encoding import JsonValue
+from attest.errors import AttestError
+from attest.results import verify_token
+from kms.api.skr.errors import SkrRefusal, denied
+from kms.config.skr import CallerIssuer, Permission, Vault
+from kms.domain.actors import Actor, Means
+
+_ALGORITHMS: Final = frozenset({"RS256", "PS256", "ES256", "ES384"})
+_IGNORED: Final = frozenset({"x5t", "x5t#S256"})
+_LEEWAY_SECONDS: Final = 60
+_MAX_CHARACTERS: Final = 16 * 1024
+_MAX_NAME: Final = 200
+_SCHEME: Final = "bearer"
+_WHAT: Final = "the bearer token"
+
+
+class Caller:
+    """A caller whose token verified."""
+
+    def __init__(self, actor: Actor, actions: frozenset[str]) -> None:
+        self.actor = actor
+        self._actions = actions
+
+    def require(self, action: str) -> Actor:
+        """Return the actor, who may do this.
+
+        Raises:
+            SkrRefusal: 403 ``skr-permission-missing``.
+        """
+        if action not in self._actions:
+            raise denied(f"the caller does not have keys {action} permission", "skr-permission-missing")
+        return self.actor
+
+
+class Callers:
+    """Authentication and permissions of callers."""
+
+    def __init__(self, issuers: tuple[CallerIssuer, ...]) -> None:
+        self._issuers = issuers
+
+    def identify(self, authorization: list[str], vault: Vault, *, at: datetime) -> Caller:
+        """Return the caller of a request.
+
+        Raises:
+            SkrRefusal: 401 with the challenge: there is no token, none of the keys signed it, it is for another
+                service, or out of time.
+        """
+        token = _bearer_of(authorization)
+        if token is None:
+            raise _challenge(vault, "Request is missing a Bearer or PoP token.", "skr-token-missing")
+        issuer, claims = self._signed(token, vault)
+        now = at.timestamp()
+        expires, begins = _moment(claims.get("exp")), _moment(claims.get("nbf", 0))
+        if expires is None or begins is None or not begins - _LEEWAY_SECONDS <= now < expires:
+            raise _challenge(vault, f"{_WHAT} has expired, or is not valid yet", "skr-token-expired")
+        return Caller(_actor(claims), _actions(issuer.permissions, claims, vault))
+
+    def _signed(self, token: str, vault: Vault) -> tuple[CallerIssuer, Mapping[str, JsonValue]]:
+        for one in self._issuers:
+            found = _verified(token, one)
+            audience = found.get("aud")
+            if found.get("iss") == one.issuer and one.audience in (
+                audience if isinstance(audience, list) else [audience]
+            ):
+                return one, found
+        problem = f"{_WHAT} was signed by none of the configured keys, or is for another service"
+        raise _challenge(vault, problem, "skr-token-unverified")
+
+
+def _verified(token: str, issuer: CallerIssuer) -> Mapping[str, JsonValue]:
+    """Return the claims of a token that one of the issuer's keys signed, or nothing; a key in PEM has no name."""
+    for key in issuer.keys:
+        with contextlib.suppress(AttestError):
+            return verify_token(
+                token, keys=(key,), algorithms=_ALGORITHMS, what=_WHAT, ignored_header=_IGNORED, by_kid=False
+            ).claims
+    return {}
+
+
+def _bearer_of(authorization: list[str]) -> str | None:
+    scheme, _, token = (authorization[0] if len(authorization) == 1 else "").partition(" ")
+    token = token.strip()
+    return token if scheme.lower() == _SCHEME and 0 < len(token) <= _MAX_CHARACTERS else None
+
+
+def _challenge(vault: Vault, text: str, inner: str) -> SkrRefusal:
+    """Return the 401 by which clients learn where to get a token; they parse the header by commas and equals signs."""
+    header = f'Bearer authorization="{vault.login}", resource="{vault.resource}"'
+    message = f"AKV10000: {text}"
+    return SkrRefusal(HTTPStatus.UNAUTHORIZED, "Unauthorized", message, inner, {"WWW-Authenticate": header})
+
+
+def _moment(value: JsonValue) -> float | None:
+    """Return a time in seconds; integers stay, since one may be too large for a float."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _application(claims: Mapping[str, JsonValue]) -> JsonValue:
+    return claims.get("appid", claims.get("azp"))
+
+
+def _actions(permissions: tuple[Permission, ...], claims: Mapping[str, JsonValue], vault: Vault) -> frozenset[str]:
+    roles = claims.get("roles")
+    named = roles if isinstance(roles, list) else []
+    found = [
+        one.actions
+        for one in permissions
+        if (one.vaults is None or vault.host in one.vaults)
+        and (one.role in named if one.appid is None else one.appid == _application(claims))
+    ]
+    return frozenset().union(*found)
+
+
+def _actor(claims: Mapping[str, JsonValue]) -> Actor:
+    names = (claims.get("iss"), claims.get("sub") or claims.get("oid"), _application(claims))
+    text = "|".join(one for one in names if isinstance(one, str) and one.isprintable())
+    return Actor(name=text[:_MAX_NAME], means=Means.SKR)
