@@ -48,7 +48,7 @@ def asking(service: Harness, token: str, *, key: PassportKey = KEY) -> PassportR
 IN_JSON = json.dumps({"attest_passport_key": b64(sha256(KEY.bound).digest()), "keys": []}).encode()
 
 
-@pytest.mark.parametrize(("runtime", "kind"), [(KEY.bound, "Binary"), (IN_JSON, "JSON")])
+@pytest.mark.parametrize(("runtime", "kind"), [(KEY.bound, "Binary"), (IN_JSON, "JSON")], ids=["Binary", "JSON"])
 def test_a_token_opens_a_key_for_the_machine_that_committed_to_its_keys(
     tmp_path: Path, runtime: bytes, kind: str
 ) -> None:
