@@ -34,6 +34,7 @@ ON_DEMAND = {
     "gpu": "NVIDIA",
     "eventlog": "event logs",
     "files": "vendors' own files",
+    "vendor_documents": "what Intel and NVIDIA sign beside certificates",
     "configfs": "configfs-tsm",
     "roots": "AMD's root keys where no certificate brings them",
     "document": "policies",
@@ -49,6 +50,8 @@ ON_DEMAND = {
     "keeping": "the history of this browser",
     "history_view": "what shows it",
     "alone": "the words for it, and for files, of one language",
+    "record": "keys to seal to",
+    "sending": "sealing and opening",
     "policy_links": "links to a policy",
 }
 # The moment at which the state is no longer "checking", by the clock that begins with the navigation.

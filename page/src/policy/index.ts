@@ -1,6 +1,5 @@
 /** The policy document in the page: read, judge, and make one from evidence. */
 
-import "../verifier/shared";
 import type { Result } from "../verifier/api";
 import type { Bytes } from "../verifier/bytes";
 import type { Demands, Provenance } from "../verifier/provenance/provenance";
