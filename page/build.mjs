@@ -37,10 +37,8 @@ const TOGETHER = [
   },
   { users: /src\/channel\/(?:record|sending)\.ts$/, modules: "src/channel/shared.ts" },
   { users: /src\/(?:ui\/.*|badge)\.ts$/, modules: "src/ui/shared.ts" },
-  {
-    users: /src\/policy\/(?:document|draft|firmware|reference_documents)\.ts$/,
-    modules: "src/policy/shared.ts",
-  },
+  { users: /src\/(?:policy\/.*|ui\/.*|badge)\.ts$/, modules: "src/policy/beginning.ts" },
+  { users: /src\/policy\/(?:draft|provenance|reference_documents)\.ts$/, modules: "src/policy/shared.ts" },
 ];
 
 const together = {

@@ -1,1 +1,1 @@
-import{a as s}from"./chunk-VKS3YEK2.js";import{a,b as o,g as r,l as e,o as m}from"./chunk-NCJY4JRN.js";import"./chunk-ZAA6IEUT.js";export{m as Channel,a as KEM_HYBRID,o as KEM_X25519,e as askForKeys,s as recordOf,r as spokenKems};
+import{a as s,b as a,g as o,l as r,o as e,p as n}from"./chunk-7LUV63PJ.js";import"./chunk-ZAA6IEUT.js";export{e as Channel,s as KEM_HYBRID,a as KEM_X25519,r as askForKeys,n as recordOf,o as spokenKems};

@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-RNSURINN.js";import"./chunk-ZAA6IEUT.js";export{r as verifyEvidence};
+import{a as r}from"./chunk-4RV7BFVU.js";import"./chunk-ZAA6IEUT.js";export{r as verifyEvidence};

@@ -3,5 +3,6 @@
 import "./algorithms";
 import "./channel";
 import "./cursor";
+import "./index";
 import "./keys";
 import "./offer";

@@ -1,1 +1,0 @@
-import{Ab as r}from"./chunk-ZAA6IEUT.js";async function o(o,a,t){return(await r(import("./record-SWVO3K6O.js"))).recordOf(o,a,t)}export{o as a};

@@ -1,1 +1,0 @@
-import{c as o}from"./chunk-5UPPVYFF.js";import"./chunk-SAI66LGG.js";import"./chunk-NNY5R5IA.js";import"./chunk-NBDZNZHW.js";import"./chunk-ZAA6IEUT.js";export{o as loadPolicy};

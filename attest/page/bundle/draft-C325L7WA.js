@@ -1,1 +1,0 @@
-import{a as o,b as r}from"./chunk-JTP6DJHQ.js";import"./chunk-5UPPVYFF.js";import"./chunk-SAI66LGG.js";import"./chunk-NNY5R5IA.js";import"./chunk-NBDZNZHW.js";import"./chunk-ZAA6IEUT.js";export{r as propose,o as rows};

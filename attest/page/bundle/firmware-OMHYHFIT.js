@@ -1,1 +1,0 @@
-import{a as r,b as m}from"./chunk-KGX6SDTD.js";import"./chunk-5UPPVYFF.js";import"./chunk-SAI66LGG.js";import"./chunk-NNY5R5IA.js";import"./chunk-NBDZNZHW.js";import"./chunk-ZAA6IEUT.js";export{m as firmwareAges,r as oldFirmware};
