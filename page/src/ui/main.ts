@@ -45,10 +45,12 @@ function showVerdict(state: State, rest: Rest | undefined): void {
   shown = phase;
 }
 
+/** Say that the page is not whole yet. */
+const showLoading = ({ loading }: First): void =>
+  put(byId("decide"), el("p", { id: "loading", class: "quiet" }, loading));
+
 /** Fetch what is not needed for the verdict. A page that stays without it says so. */
-async function restIn(language: string, { loading, unfinished, reload }: First): Promise<Rest | undefined> {
-  const decide = byId("decide");
-  put(decide, el("p", { class: "quiet" }, loading));
+async function restIn(language: string, { unfinished, reload }: First): Promise<Rest | undefined> {
   try {
     const [rest] = await Promise.all([part(import("./view")), speak(language)]);
     return rest;
@@ -58,7 +60,7 @@ async function restIn(language: string, { loading, unfinished, reload }: First):
     failure.hidden = false;
     return undefined;
   } finally {
-    decide.replaceChildren();
+    byId("loading").remove();
   }
 }
 
@@ -70,18 +72,21 @@ async function begin(language: string, first: First): Promise<void> {
   const memory = new Memory(place.service, storeOf(), (bytes) => crypto.getRandomValues(bytes));
   let rest: Rest | undefined;
   let isAsked = false;
-  const complete = async (): Promise<void> => {
+  const complete = (): void => {
     if (isAsked) return;
     isAsked = true;
-    rest = await restIn(language, first);
-    rest?.start(session);
-    show();
+    showLoading(first);
+    // After the verdict is painted.
+    setTimeout(async () => {
+      rest = await restIn(language, first);
+      rest?.start(session);
+      show();
+    });
   };
   const show = (): void => {
     showVerdict(session.state, rest);
     rest?.show(session);
-    // After the verdict is painted.
-    if (!isAsked && session.state.phase !== "checking") setTimeout(() => void complete());
+    if (session.state.phase !== "checking") complete();
   };
   const session: Session = new Session(place, memory, {
     fetch: (...given) => fetch(...given),
@@ -91,7 +96,7 @@ async function begin(language: string, first: First): Promise<void> {
   });
   byId("again").addEventListener("click", () => void session.check());
   void session.check();
-  setTimeout(() => void complete(), PATIENCE_MS);
+  setTimeout(complete, PATIENCE_MS);
   setInterval(() => void session.poll(), POLL_MS);
   setInterval(() => void session.check(), CHECK_MS);
   setInterval(() => showTime(session.state, Date.now()), TIME_MS);
@@ -105,6 +110,7 @@ async function begin(language: string, first: First): Promise<void> {
 async function stop(language: string, first: First, error: unknown): Promise<void> {
   const state: State = { ...BEGINNING, busy: false, phase: "refused", problem: problemOf(error) };
   showVerdict(state, undefined);
+  showLoading(first);
   const rest = await restIn(language, first);
   if (!rest) return;
   showVerdict(state, rest);
