@@ -38,13 +38,15 @@ const TOGETHER = [
   { users: /src\/channel\/(?:record|sending)\.ts$/, modules: "src/channel/shared.ts" },
   { users: /src\/(?:ui\/.*|badge)\.ts$/, modules: "src/ui/shared.ts" },
   { users: /src\/(?:policy\/.*|ui\/.*|badge)\.ts$/, modules: "src/policy/beginning.ts" },
-  { users: /src\/policy\/(?:draft|provenance|reference_documents)\.ts$/, modules: "src/policy/shared.ts" },
+  { users: /src\/policy\/(?:draft|index|provenance|reference_documents)\.ts$/, modules: "src/policy/shared.ts" },
 ];
 
 const together = {
   name: "together",
   setup({ onLoad }) {
     onLoad({ filter: /src\/.*\.ts$/ }, ({ path }) => {
+      // Words need no code.
+      if (path.includes("/strings/")) return undefined;
       const named = TOGETHER.filter(({ users }) => users.test(path)).map(({ modules }) => join(here, modules));
       const imports = named
         .filter((modules) => modules !== path)

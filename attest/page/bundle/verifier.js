@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-4RV7BFVU.js";import"./chunk-ZAA6IEUT.js";export{r as verifyEvidence};
+import{Tb as e}from"./chunk-C3BVTO7N.js";export{e as verifyEvidence};

@@ -64,6 +64,12 @@ async function restIn(language: string, { unfinished, reload }: First): Promise<
   }
 }
 
+/** Fetch what judges while the service is asked. The check shows a failure. */
+function fetchJudges(memory: Memory): void {
+  import("../policy/draft").catch(() => undefined);
+  if (memory.get("policy") !== undefined) import("../channel/record").catch(() => undefined);
+}
+
 async function begin(language: string, first: First): Promise<void> {
   const place = await placeOf();
   const { intro, own, theirs } = first;
@@ -95,6 +101,7 @@ async function begin(language: string, first: First): Promise<void> {
     show,
   });
   byId("again").addEventListener("click", () => void session.check());
+  fetchJudges(memory);
   void session.check();
   setTimeout(complete, PATIENCE_MS);
   setInterval(() => void session.poll(), POLL_MS);

@@ -34,5 +34,6 @@ import "./snp/structure";
 import "./tdx/structure";
 import "./time";
 import "./unknown_values";
+import "./verify_evidence";
 import "./warnings";
 import "./x509";

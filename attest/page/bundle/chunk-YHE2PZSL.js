@@ -1,1 +1,0 @@
-import{E as e,o as t}from"./chunk-ZAA6IEUT.js";function l(l,n){let r=t(l,"="),a=l.length-r.length;if(!(/[+/]/.test(r)&&/[-_]/.test(r)||a>2||a&&l.length%4))return e(r.replaceAll("+","-").replaceAll("/","_"),n)}export{l as a};

@@ -1,1 +1,0 @@
-import{a as r}from"./chunk-7SACH2F6.js";import"./chunk-ZAA6IEUT.js";export{r as verifyProvenance};

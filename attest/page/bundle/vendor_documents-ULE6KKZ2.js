@@ -1,1 +1,0 @@
-import{h as s,m as a,w as r}from"./chunk-ERMLACNK.js";import"./chunk-ZAA6IEUT.js";export{a as parseOcsp,s as parsePcsAnswer,r as readRimAnswer};
