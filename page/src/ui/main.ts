@@ -49,10 +49,13 @@ function showVerdict(state: State, rest: Rest | undefined): void {
 const showLoading = ({ loading }: First): void =>
   put(byId("decide"), el("p", { id: "loading", class: "quiet" }, loading));
 
+/** Fetch what the view draws at once if it is there, so that the page changes its form once. It shows a failure. */
+const besideIt = async (): Promise<unknown> => Promise.allSettled([import("./documents"), import("./chain")]);
+
 /** Fetch what is not needed for the verdict. A page that stays without it says so. */
 async function restIn(language: string, { unfinished, reload }: First): Promise<Rest | undefined> {
   try {
-    const [rest] = await Promise.all([part(import("./view")), speak(language)]);
+    const [rest] = await Promise.all([part(import("./view")), speak(language), besideIt()]);
     return rest;
   } catch {
     const failure = byId("failure");
