@@ -5,28 +5,31 @@ from __future__ import annotations
 import base64
 import gzip
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
+from playwright.sync_api import BrowserContext
+
 from attest.evidence.binding import Binding
 from attest_simulator.machines import SimulatedMachine
 from benchmarks.measure import Figure
 from tests.page.browser import BUNDLE, Question, Verifier, verifier
-from tests.page.site import PagedSite, errorless, paged_site
+from tests.page.site import PagedSite, errorless, machine_with_gpu, paged_site
 from tests.page.threaded import expect
 from tests.page.visits import Visit
 
-__all__ = ["bundle_size", "first_verdict", "verify_time"]
+__all__ = ["bundle_size", "first_verdict", "kilobytes", "measured_load", "on_demand_sizes", "verify_time"]
 
 AT = datetime(2026, 6, 10, tzinfo=UTC)
 BINDING = Binding(context="channel/v1", role="service", audience="a page", nonce=bytes(range(32)), key=b"k" * 32)
 PAGE = "page.js"
 # What a browser fetches for the page itself, beside its script and what that imports at once.
 DOCUMENT = {"index.html", "style.css"}
-# The first words, of one language; what the result is shown by is fetched while the service is asked.
-WORDS = "shell"
+# What is fetched until the first verdict, beside what the page's script imports at once, by the names of the files.
+UNTIL_VERDICT = ("first", "draft")
 # Formats that are fetched when their evidence is met, by the names of their files.
 ON_DEMAND = {
     "intel": "TDX and SGX",
@@ -34,23 +37,31 @@ ON_DEMAND = {
     "gpu": "NVIDIA",
     "eventlog": "event logs",
     "files": "vendors' own files",
+    "vendor_documents": "what Intel and NVIDIA sign beside certificates",
     "configfs": "configfs-tsm",
     "roots": "AMD's root keys where no certificate brings them",
-    "document": "policies",
     "reference_documents": "documents of reference values",
     "provenance": "their provenance",
     "draft": "policies and their drafts",
-    "firmware": "the table of firmware floors",
-    "view": "what shows a result",
+    "view": "what shows the decision, and the table of firmware floors",
     "question": "questions and answers",
     "documents": "uploads and the list of documents",
-    "whole": "the words of one language",
-    "ages": "the age of firmware",
+    "first": "the first words, of one language",
+    "rest": "all other words, of one language",
     "keeping": "the history of this browser",
     "history_view": "what shows it",
     "alone": "the words for it, and for files, of one language",
+    "record": "keys to seal to",
+    "sending": "sealing and opening",
     "policy_links": "links to a policy",
 }
+# The paths of what was asked for before a moment, or until now: of the document, and of what it fetched.
+_ASKED = """
+(end) => {
+    const asked = performance.getEntriesByType("resource").filter(({ startTime }) => startTime < (end ?? Infinity));
+    return [location.pathname, ...asked.map(({ name }) => new URL(name).pathname)];
+}
+"""
 # The moment at which the state is no longer "checking", by the clock that begins with the navigation.
 _WATCH = """
 new MutationObserver(() => {
@@ -100,10 +111,10 @@ def first_verdict(*, rounds: int = 10) -> Figure:
     """Measure the page of the sample's service on the loopback address, from its opening to the first verdict."""
     with TemporaryDirectory() as folder, paged_site(Path(folder)) as site, verifier() as browser:
         taken = [_opened(browser, site) for _ in range(rounds)]
-    fetched = {name for _, asked in taken for name in asked}
+    fetched = {name for _, names in taken for name in names}
     detail = (
         "a browser without a cache, a simulated SEV-SNP machine, no policy; the service and the browser share the "
-        f"processor; fetched until then: {len(fetched)} files, {_kilobytes(fetched):.1f} kB gzipped"
+        f"processor; fetched until then: {len(fetched)} files, {kilobytes(fetched):.1f} kB gzipped"
     )
     return Figure(
         id="page-first-verdict-ms", value=median(ms for ms, _ in taken), bar=1000, better="lower", detail=detail
@@ -113,43 +124,99 @@ def first_verdict(*, rounds: int = 10) -> Figure:
 def _opened(browser: Verifier, site: PagedSite) -> tuple[float, set[str]]:
     """Open the page with an empty cache; return the time, and the files of the bundle that were fetched until then."""
     with errorless(browser, site) as context:
-        context.add_init_script(_WATCH)
-        visit = Visit(context, site.url)
-        expect(visit.page.locator("#status:not([data-phase=checking])")).to_be_attached()
-        names = {one.rpartition("/")[2] or "index.html" for one in visit.asked}
-        return float(visit.page.evaluate("firstVerdict")), {name for name in names if (BUNDLE / name).is_file()}
+        visit = opened(context, site)
+        return float(visit.page.evaluate("firstVerdict")), until_verdict(visit)
+
+
+def opened(context: BrowserContext, site: PagedSite) -> Visit:
+    """Open the page, and wait for its first verdict."""
+    context.add_init_script(_WATCH)
+    visit = Visit(context, site.url)
+    expect(visit.page.locator("#status:not([data-phase=checking])")).to_be_attached()
+    return visit
+
+
+def until_verdict(visit: Visit) -> set[str]:
+    """Return the files of the bundle that a browser asked for until the page showed its first verdict."""
+    return _in_bundle(visit.page.evaluate(_ASKED, visit.page.evaluate("firstVerdict")))
+
+
+def _in_bundle(paths: list[str]) -> set[str]:
+    names = {path.rpartition("/")[2] or "index.html" for path in paths}
+    return {name for name in names if (BUNDLE / name).is_file()}
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a browser fetches until the page shows its first verdict: the files of the bundle."""
+
+    plain: set[str]
+    """Of a SEV-SNP machine, without a policy."""
+    policy: set[str]
+    """The same under a policy, which the machine meets."""
+    gpu: set[str]
+    """Of a machine with a GPU, whose endorsements come in a bundle, without a policy."""
+    everything: set[str]
+    """All that is fetched for a SEV-SNP machine until the person has decided."""
+
+
+def measured_load(browser: Verifier, site: PagedSite) -> Load:
+    """Open the page without and with a policy, and with a GPU, each in a browser with an empty cache."""
+    with errorless(browser, site) as context:
+        visit = opened(context, site)
+        plain = until_verdict(visit)
+        visit.accept()
+        expect(visit.page.locator("#documents")).to_be_visible()
+        everything = _in_bundle(visit.page.evaluate(_ASKED, None))
+        visit.page.reload()
+        visit.is_in("trusted")
+        policy = until_verdict(visit)
+    with errorless(browser, site) as context:
+        site.machine.now = machine_with_gpu()
+        gpu = until_verdict(opened(context, site))
+    # The simulated service has no endorsements of the GPU: they would come in a bundle, and the machine be judged.
+    gpu |= plain | _fetched({_largest("vendor_documents")})
+    return Load(plain=plain, policy=policy, gpu=gpu, everything=everything)
 
 
 def bundle_size() -> Figure:
-    """Weigh what a browser fetches before the page asks the service for its first proof, each file gzipped.
+    """Weigh what a browser fetches until the page shows its first verdict, each file gzipped.
 
-    That is the document, its style, its script, all that the script imports at once, and the first words of one
-    language: everything to check an envelope with its binding and its endorsements, and to verify a SEV-SNP machine.
-    The parts that show a result, the words for it, and the policies are fetched while the service is asked, and the
-    code of other formats when their evidence is met. They are weighed apart, without what is there already.
+    That is the document, its style, its script, all that the script imports at once, the first words of one language,
+    and the code that reads and applies policies: everything to verify a SEV-SNP machine, to judge it, and to show the
+    state and the facts. Under a policy that is met, a key is tried, too. The decision, drafts of policies, all other
+    words, questions and documents are fetched after it, and the code of other formats when their evidence is met.
     """
-    first = _fetched({PAGE}) | {_largest(WORDS)}
-    verdict = first.union(*(_fetched({_largest(name)}) for name in ("view", "whole", "draft", "firmware")))
-    everything = {path.name for path in BUNDLE.glob("*.js")} | DOCUMENT
+    with TemporaryDirectory() as folder, paged_site(Path(folder)) as site, verifier() as browser:
+        load = measured_load(browser, site)
+    first = _fetched({PAGE}) | {_largest("first")} | DOCUMENT
+    all_files = {path.name for path in BUNDLE.glob("*.js")} | DOCUMENT
     later = on_demand_sizes()
     detail = (
-        "index.html, style.css, page.js and all that it imports at once, for SEV-SNP; "
+        "fetched by Chromium until the first verdict on a SEV-SNP machine under a policy; "
+        f"without a policy {kilobytes(load.plain):.1f} kB, with one GPU {kilobytes(load.gpu):.1f} kB, "
+        f"everything until the machine is accepted {kilobytes(load.everything):.1f} kB; "
+        f"before evidence is requested {kilobytes(first):.1f} kB; "
         f"on demand: {', '.join(f'{what} {size:.1f} kB' for what, size in later.items())}; "
-        f"until the first verdict is shown: {_kilobytes(verdict | DOCUMENT):.1f} kB; "
-        f"with the badge and the library's entries, all files: {_kilobytes(everything):.1f} kB"
+        f"with the badge and the library's entries, all files: {kilobytes(all_files):.1f} kB"
     )
-    return Figure(id="bundle-gzip-kb", value=_kilobytes(first | DOCUMENT), bar=60, better="lower", detail=detail)
+    return Figure(id="bundle-gzip-kb", value=kilobytes(load.policy), bar=60, better="lower", detail=detail)
 
 
 def on_demand_sizes() -> dict[str, float]:
-    """Weigh what a browser fetches for each further format, in kilobytes, gzipped, without what is there already."""
-    first = _fetched({PAGE})
-    return {what: _kilobytes(_fetched({_largest(name)}) - first) for name, what in ON_DEMAND.items()}
+    """Weigh what a browser fetches for each further part, in kilobytes, gzipped, without what is there already.
+
+    That is what the page begins with; for what is fetched after the first verdict, all that was fetched until then.
+    """
+    begun = _fetched({PAGE})
+    shown = begun | _fetched({_largest(name) for name in UNTIL_VERDICT})
+    there = {name: begun if name in UNTIL_VERDICT else shown for name in ON_DEMAND}
+    return {what: kilobytes(_fetched({_largest(name)}) - there[name]) for name, what in ON_DEMAND.items()}
 
 
 def _largest(name: str) -> str:
     """Return the largest file of a name: words are there once for each language, and one of them is fetched."""
-    return max((path.name for path in BUNDLE.glob(f"{name}-*.js")), key=lambda one: _kilobytes(_fetched({one})))
+    return max((path.name for path in BUNDLE.glob(f"{name}-*.js")), key=lambda one: kilobytes(_fetched({one})))
 
 
 def _fetched(names: set[str]) -> set[str]:
@@ -162,5 +229,6 @@ def _fetched(names: set[str]) -> set[str]:
     return seen
 
 
-def _kilobytes(names: set[str]) -> float:
+def kilobytes(names: set[str]) -> float:
+    """Weigh files of the bundle, each gzipped."""
     return sum(len(gzip.compress((BUNDLE / name).read_bytes(), 9)) for name in names) / 1000

@@ -25,6 +25,37 @@ const entryPoints = {
   verifier: "src/verifier/index.ts",
 };
 
+/**
+ * Modules that are bundled into one file: every module that `users` fits imports all that `modules` names. Otherwise
+ * each set of files that share something would have a file of its own for it, and a page a digest for each of them.
+ */
+const TOGETHER = [
+  { users: /\.ts$/, modules: "src/verifier/shared.ts" },
+  {
+    users: /verifier\/(?:files|vendor_documents|(attachment|azure|dstack|intel|providers)\/\1)\.ts$/,
+    modules: "src/verifier/later.ts",
+  },
+  { users: /src\/channel\/(?:record|sending)\.ts$/, modules: "src/channel/shared.ts" },
+  { users: /src\/(?:ui\/.*|badge)\.ts$/, modules: "src/ui/shared.ts" },
+  { users: /src\/(?:policy\/.*|ui\/.*|badge)\.ts$/, modules: "src/policy/beginning.ts" },
+  { users: /src\/policy\/(?:draft|index|provenance|reference_documents)\.ts$/, modules: "src/policy/shared.ts" },
+];
+
+const together = {
+  name: "together",
+  setup({ onLoad }) {
+    onLoad({ filter: /src\/.*\.ts$/ }, ({ path }) => {
+      // Words need no code.
+      if (path.includes("/strings/")) return undefined;
+      const named = TOGETHER.filter(({ users }) => users.test(path)).map(({ modules }) => join(here, modules));
+      const imports = named
+        .filter((modules) => modules !== path)
+        .map((modules) => `import ${JSON.stringify(modules)};`);
+      return { contents: [...imports, readFileSync(path, "utf8")].join("\n"), loader: "ts" };
+    });
+  },
+};
+
 const read = (name) => readFileSync(join(folder, name));
 const filesLike = (pattern) =>
   readdirSync(folder)
@@ -46,6 +77,7 @@ async function bundle() {
     alias: { "firmware-table": join(here, "../attest/policy/firmware_table.json") },
     entryPoints,
     outdir: folder,
+    plugins: [together],
     bundle: true,
     charset: "utf8",
     chunkNames: "[name]-[hash]",

@@ -17,8 +17,9 @@ import { type Problem, problemOf } from "./ui/problems";
 import { type Place, Session } from "./ui/session";
 import { BEGINNING, type State } from "./ui/state";
 import { symbolOf } from "./ui/symbols";
-import { languageOf, say, speak } from "./ui/strings";
-import { badgeWords, joined, moment } from "./ui/words";
+import { languageOf, say, sayFirst, speak, speakFirst } from "./ui/strings";
+import { badgeWords } from "./ui/words";
+import { joined, moment } from "./ui/moments";
 
 const CHECK_MS = 60_000;
 // The colour scheme is inherited: the badge looks as the page that it stands in, not as the operating system.
@@ -83,7 +84,8 @@ class AttestationBadge extends HTMLElement {
     const mine = setInterval(() => void session?.check(), CHECK_MS);
     this.timer = mine;
     try {
-      await speak(languageOf(navigator.languages));
+      const language = languageOf(navigator.languages);
+      await Promise.all([speakFirst(language), speak(language)]);
       if (mine !== this.timer) return;
       this.show(BEGINNING, "");
       const place: Place = {
@@ -120,7 +122,8 @@ class AttestationBadge extends HTMLElement {
     if (this.word.textContent !== told) this.word.textContent = told;
     if (busy) return;
     const page = this.getAttribute("page") ?? service;
-    const { badge, lastChecked } = say();
+    const { badge } = say();
+    const { lastChecked } = sayFirst();
     put(
       this.detail,
       el("p", {}, why),

@@ -138,7 +138,7 @@ class Visit:
         return found
 
     def is_in(self, phase: str) -> None:
-        idle = "!document.querySelector('#again').disabled"
+        idle = "!document.querySelector('#again').disabled && !document.querySelector('#loading')"
         self.engine.wait(f"document.querySelector('#status').dataset.phase === arguments[0] && {idle}", phase)
 
     def says(self, selector: str, text: str) -> None:

@@ -3,7 +3,7 @@
 import gzip
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from attest.page import PageFile, page_files
 from attest.page.server import page_server
 from attest.policy import load_policy
 from attest.policy.reference_values.reference_documents import decode_reference_document
-from benchmarks.page import bundle_size, on_demand_sizes
+from benchmarks.page import kilobytes, measured_load, on_demand_sizes
 from tests.page.browser import Verifier
 from tests.page.bundle import reached
 from tests.page.served import served
@@ -501,9 +501,23 @@ def _appraised(words: list[str], folder: Path) -> dict[str, Any]:
     return dict(found)
 
 
-def test_the_first_load_and_each_format_on_demand_are_as_small_as_they_are_meant_to_be() -> None:
-    weighed = bundle_size()  # in kilobytes, gzipped
-    assert weighed.value <= 60, weighed.detail
+def test_until_the_first_verdict_little_is_fetched_without_a_policy_and_with_one(
+    in_browser: Verifier, site: PagedSite
+) -> None:
+    load = measured_load(in_browser, site)
+    assert 40 < kilobytes(load.plain) < kilobytes(load.policy) <= 60  # gzipped
+    # What judges is there before the verdict; what a person decides with comes after it.
+    assert parts_of(load.plain) == {"first", "draft"}
+    assert parts_of(load.policy) == {"first", "draft", "record"}
+    assert parts_of(load.everything) >= {"view", "rest", "documents", "question", "sending", "chain"}
+
+
+def parts_of(names: set[str]) -> set[str]:
+    """Return what is fetched on demand, by the names of the sources."""
+    return {name.partition("-")[0] for name in names if "-" in name} - {"chunk"}
+
+
+def test_each_part_on_demand_is_as_small_as_it_is_meant_to_be() -> None:
     assert {what: size for what, size in on_demand_sizes().items() if not 0 < size <= 15} == {}
 
 
@@ -513,22 +527,99 @@ def test_the_first_load_has_neither_fonts_nor_pictures_and_is_small(context: Bro
     visit.page.on("request", lambda request: kinds.add(request.resource_type))
     visit.page.goto(site.url)
     visit.is_in("unknown")
+    expect(visit.page.locator("#accept")).to_be_visible()
     assert kinds == {"document", "stylesheet", "script", "fetch"}
     paths = [one.removeprefix(f"GET {site.url.rstrip('/')}") for one in visit.asked]
     before = paths[: paths.index("/v1/state")]
     files = page_files()
     drawn = sum(len(gzip.compress(files[path].body, 9)) for path in set(before) & set(files))
-    # The parts that show a result are asked for in the same moment as the service.
-    assert (
-        40_000
-        < drawn
-        <= 60_000
-        + sum(
-            len(gzip.compress(files[path].body, 9))
-            for path in set(before) & set(files)
-            if re.match("/(?:view|whole)-", path)
-        )
-    )
+    assert 40_000 < drawn <= 50_000
+
+
+def held_back(visit: Visit, pattern: str) -> Callable[[], None]:
+    """Hold a request of the page back, and return what lets it go."""
+    held: list[Route] = []
+
+    def let_go(route: Route) -> None:
+        held.pop().continue_()
+        route.fulfill(status=204)
+
+    visit.page.route(pattern, lambda route: held.append(route))  # noqa: PLW0108  the driver wants a function
+    visit.page.route("**/let-go", let_go)
+    return lambda: visit.page.evaluate("async () => { await fetch('/let-go'); }")
+
+
+@pytest.mark.parametrize("missing", ["view", "rest"])
+def test_a_page_without_its_second_part_says_so_and_offers_to_load_it_again(
+    context: BrowserContext, site: PagedSite, missing: str
+) -> None:
+    visit = Visit(context, "about:blank")
+    visit.page.route(f"**/{missing}-*.js", lambda route: route.abort("connectionreset"))
+    visit.page.goto(site.url)
+    visit.is_in("unknown")
+    expect(visit.page.locator("#failure")).to_contain_text("Nothing can be accepted or sent.")
+    expect(visit.page.locator("#fact-memory")).to_be_visible()
+    assert not visit.page.locator("#accept").count()
+    visit.is_closed()
+    assert violations(visit.page) == []
+    visit.picture(f"without-{missing}")
+    visit.page.unroute(f"**/{missing}-*.js")
+    visit.page.click("#reload")
+    visit.accept()
+
+
+def test_a_refusal_is_red_without_the_second_part_of_the_page(context: BrowserContext, site: PagedSite) -> None:
+    visit = Visit(context, site.url)
+    visit.accept()
+    site.machine.with_microcode(-1)
+    visit.page.route("**/rest-*.js", lambda route: route.abort("connectionreset"))
+    visit.page.reload()
+    visit.is_in("refused")
+    expect(visit.page.locator("#verdict")).to_be_focused()
+    expect(visit.page.locator("#word")).to_have_text("Refused")
+    expect(visit.page.locator("#failure")).to_contain_text("Nothing can be accepted or sent.")
+    visit.is_closed()
+
+
+def test_a_second_part_that_was_changed_on_the_way_does_not_run(context: BrowserContext, site: PagedSite) -> None:
+    def handle(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, body=answer.text() + "\n;globalThis.changed = true;")
+
+    visit = Visit(context, "about:blank")
+    visit.page.route("**/view-*.js", handle)
+    visit.page.goto(site.url)
+    expect(visit.page.locator("#reload")).to_be_visible()
+    assert visit.page.evaluate("globalThis.changed") is None
+    visit.is_closed()
+
+
+def test_no_verdict_waits_for_the_second_part_of_the_page(context: BrowserContext, site: PagedSite) -> None:
+    visit = Visit(context, site.url)
+    visit.accept()
+    let_go = held_back(visit, "**/rest-*.js")
+    visit.page.reload()
+    expect(visit.page.locator("#status[data-phase=trusted]")).to_be_attached()
+    expect(visit.page.locator("#loading")).to_be_visible()
+    visit.is_closed()
+    let_go()
+    expect(visit.page.locator("#question")).to_be_focused()
+    expect(visit.page.locator("#obstacle")).to_have_text("You may ask and upload.")
+
+
+def test_the_second_part_of_the_page_does_not_take_the_focus_from_where_a_person_is(
+    context: BrowserContext, site: PagedSite
+) -> None:
+    visit = Visit(context, site.url)
+    visit.accept()
+    let_go = held_back(visit, "**/rest-*.js")
+    visit.page.reload()
+    expect(visit.page.locator("#status[data-phase=trusted]")).to_be_attached()
+    expect(visit.page.locator("#loading")).to_be_visible()
+    visit.page.focus("#fact-chip summary")
+    let_go()
+    expect(visit.page.locator("#question")).to_be_enabled()
+    expect(visit.page.locator("#fact-chip summary")).to_be_focused()
 
 
 def test_the_page_is_as_small_as_it_is_meant_to_be() -> None:
@@ -537,5 +628,5 @@ def test_the_page_is_as_small_as_it_is_meant_to_be() -> None:
     libraries = set().union(*(reached(f"{name}.js") for name in ("verifier", "channel", "policy")))
     own = {f"/{name}" for name in reached("page.js") - libraries} | {"/", "/style.css"}
     sizes = {path: len(gzip.compress(files[path].body, 9)) for path in own}
-    spoken = {path: size for path, size in sizes.items() if re.match(r"/(?:shell|whole|alone)-", path)}
+    spoken = {path: size for path, size in sizes.items() if re.match(r"/(?:first|rest|alone)-", path)}
     assert sum(sizes.values()) - sum(spoken.values()) < 40_500, sizes

@@ -57,6 +57,7 @@ def accepted(context: BrowserContext, site: PagedSite) -> Visit:
     """Open the page with a machine that was accepted, in this visit or in one before."""
     visit = Visit(context, site.url)
     expect(visit.page.locator("#status:not([data-phase=checking])")).to_be_attached()
+    visit.is_whole()
     if visit.page.locator("#accept").count():
         visit.accept()
     visit.is_in("trusted")

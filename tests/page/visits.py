@@ -68,7 +68,12 @@ class Visit:
 
     def is_in(self, phase: str) -> None:
         expect(self.page.locator(f"#status[data-phase={phase}]")).to_be_attached()
+        self.is_whole()
         expect(self.page.locator("#again")).to_be_enabled()
+
+    def is_whole(self) -> None:
+        """Wait for what is fetched after the first verdict."""
+        expect(self.page.locator("#loading")).not_to_be_attached()
 
     def agrees(self, word: str | None = None) -> None:
         """Press the primary button, type the word where one is wanted, and consent."""

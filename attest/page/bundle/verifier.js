@@ -1,1 +1,1 @@
-import{a as r}from"./chunk-AS6AD6V6.js";import"./chunk-ROMGNB5O.js";import"./chunk-G3XGNPMI.js";import"./chunk-XYUGN3K3.js";import"./chunk-HURV4335.js";import"./chunk-RYGSH7PD.js";import"./chunk-UAP76FXK.js";import"./chunk-XYNVG5EV.js";import"./chunk-SBBV3W7R.js";import"./chunk-GBPCBLY2.js";import"./chunk-EV63VHVB.js";export{r as verifyEvidence};
+import{Tb as e}from"./chunk-C3BVTO7N.js";export{e as verifyEvidence};

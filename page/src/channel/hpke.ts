@@ -9,23 +9,17 @@
 
 import { type Bytes, NO_BYTES, concat, isZero, padded, unhex, utf8 } from "../verifier/bytes";
 import { need, refuse } from "../verifier/errors";
+import { AES_256_GCM, KDF_SHA256, KEM_X25519, PUBLIC_BYTES, be2 } from "./algorithms";
 import { sha3 } from "./sha3";
 
-export const KEM_HYBRID = 0x647a;
-export const KEM_X25519 = 0x0020;
-export const KDF_SHA256 = 1;
-export const AES_256_GCM = 2;
 export const TAG_BYTES = 16;
 export const KEY_BYTES = 32;
-export const PUBLIC_BYTES: Readonly<Record<number, number>> = { [KEM_HYBRID]: 1216, [KEM_X25519]: 32 };
 
 const CURVE_BYTES = 32;
 const NONCE_BYTES = 12;
 const LATTICE = { name: "ML-KEM-768" };
 const CURVE = { name: "X25519" };
 const XWING_LABEL = unhex("5c2e2f2f5e5c");
-
-export const be2 = (number: number): Bytes => Uint8Array.of(number >> 8, number & 0xff);
 
 // -- key derivation
 
@@ -73,11 +67,6 @@ interface Lattice {
 }
 
 const lattice = (): Lattice => crypto.subtle as unknown as Lattice;
-
-/** Return the KEMs that this browser has, the preferred one first. */
-export function spokenKems(): readonly number[] {
-  return lattice().encapsulateBits ? [KEM_HYBRID, KEM_X25519] : [KEM_X25519];
-}
 
 export interface Encapsulated {
   /** 32 bytes. */

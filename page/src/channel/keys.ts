@@ -12,7 +12,7 @@ import { Reader } from "../verifier/reader";
 import { sha256 } from "../verifier/crypto";
 import type { Shown } from "../verifier/shown";
 import { need, refuse } from "../verifier/errors";
-import { AES_256_GCM, KDF_SHA256, KEM_HYBRID, PUBLIC_BYTES, be2 } from "./hpke";
+import { AES_256_GCM, KDF_SHA256, KEM_HYBRID, PUBLIC_BYTES, be2 } from "./algorithms";
 
 const MAX_CONFIGS = 16;
 const MAX_DOCUMENT_BYTES = 32 * 1024;

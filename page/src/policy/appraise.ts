@@ -1,11 +1,11 @@
 /** Appraise verified evidence by a policy, and return a result with every check, as `attest.appraisal` does. */
 
+import { told, type Claims } from "./claims";
 import type { Result } from "../verifier/api";
 import { notUnderstood } from "../verifier/warnings";
-import { told } from "./decode";
 import type { Policy } from "./document";
 import type { Walk } from "./judge";
-import type { Claims, PolicyCheck } from "./rules";
+import type { PolicyCheck } from "./rules";
 
 export interface AttestationResult {
   /** True if nothing failed that counts. */

@@ -1,5 +1,6 @@
 /** The bodies of a policy: its sections and branches, each read into what judges by it. */
 
+import type { Claims } from "./claims";
 import type { JsonObject } from "../verifier/json";
 import { sgxRows, snpRows, tdxRows } from "./cpu";
 import {
@@ -30,7 +31,7 @@ import { dstackRows } from "./dstack";
 import { LOADER } from "./eventlog";
 import { type Judge, all, choiceOf, leaf } from "./judge";
 import type { References } from "./references";
-import { type Claims, type Row, type Rule, optional } from "./rules";
+import { type Row, type Rule, optional } from "./rules";
 import { sampleRows } from "./sample";
 
 /** Sections, and the kinds of Attesters that they judge. */

@@ -1,5 +1,6 @@
 /** A typed reading of a policy document: every key is known, every value has one type, every refusal has a path. */
 
+import { told } from "./claims";
 import { utf8 } from "../verifier/bytes";
 import { isVisible } from "../verifier/encoding";
 import { AttestError, fail, refusalOf } from "../verifier/errors";
@@ -20,18 +21,6 @@ const INK = "(?:[^\\s\\x1c-\\x1f\\x85]|\\ufeff)";
 /** Refuse one value; nothing is guessed and nothing is skipped. */
 export const refuse = (field: string, expected: string, got?: unknown): never =>
   fail("malformed", "policy-invalid", "", { field, expected, got: told(got).slice(0, 80) });
-
-/** Write a value for people. */
-export function told(value: unknown, between = ", "): string {
-  if (Array.isArray(value)) return value.map((member) => told(member, between)).join(between) || "none";
-  if (value === undefined || value === null) return "absent";
-  if (typeof value !== "object") return `${value as string | number | bigint | boolean}`;
-  return (
-    Object.entries(value)
-      .flatMap(([name, member]) => (member === undefined ? [] : `${name} ${told(member, between)}`))
-      .join(", ") || "none"
-  );
-}
 
 export const join = (path: string, name: string): string => (path ? `${path}.${name}` : name);
 

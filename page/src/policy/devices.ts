@@ -2,6 +2,7 @@
  * Demands of a policy on an Azure VM around its CPU's report, on each GPU and NVSwitch, and on all devices together.
  */
 
+import { told, type Claims, ordinal } from "./claims";
 import { isObject } from "../verifier/json";
 import {
   type Json,
@@ -17,12 +18,10 @@ import {
   refuse,
   tableOf,
   text,
-  told,
 } from "./decode";
 import { LOADER, ofLog } from "./eventlog";
 import { type References, measured } from "./references";
 import {
-  type Claims,
   type Row,
   type Rule,
   type Test,
@@ -76,17 +75,6 @@ export function azureRows(references: References): Row {
 }
 
 // -- versions
-
-/**
- * A version as text that compares as its numbers do, where zeros at the end say nothing; undefined for text that is
- * none.
- */
-export function ordinal(version: Json, base: number): string | undefined {
-  const part = base === 16 ? "[\\da-fA-F]{1,2}" : "\\d{1,9}";
-  if (typeof version !== "string" || !RegExp(`^${part}(\\.${part}){0,5}$`).test(version)) return undefined;
-  const numbers = version.split(".").map((digits) => `${Number.parseInt(digits, base)}`.padStart(9, "0"));
-  return numbers.join("").padEnd(54, "0");
-}
 
 type Range = Readonly<Record<"at_least" | "below" | "exactly", string | undefined>>;
 const HIGHEST = "~";

@@ -4,37 +4,20 @@
  * Demands without a row keep their strict form; if the machine does not meet one, it has its own row.
  */
 
+import { told, type Claims, claimOf } from "./claims";
 import type { ClaimJson, ItemResult, Result } from "../verifier/api";
 import { rfc3339 } from "../verifier/bytes";
 import { fail } from "../verifier/errors";
 import { type AttestationResult, appraise } from "./appraise";
-import { told } from "./decode";
 import { type Policy, loadPolicy } from "./document";
 import { together } from "./kept";
-import { type Claims, type PolicyCheck, claimOf } from "./rules";
+import type { Choice, Choices, Row } from "./row";
+import { type PolicyCheck } from "./rules";
 
-/** Choice for a row: exactly this, or this and newer ones. */
-export type Choice = "exact" | "newer";
-
-/** A row of the table "reported now, your policy, result". */
-export interface Row {
-  /** Name of a choice; the check's id for a row that only a check refers to. */
-  readonly id: string;
-  /** A name of what the row is about, where its id alone does not say it: a product, or an item of evidence. */
-  readonly subject: string;
-  readonly reported: string;
-  /** The same as it is, to compare with what was accepted before. */
-  readonly value: unknown;
-  /** Empty where no policy demands anything. */
-  readonly demanded: string;
-  readonly outcome: "pass" | "fail" | "warning" | "not evaluated";
-  /** Permitted choices. */
-  readonly kinds: readonly Choice[];
-}
+export { loadPolicy } from "./document";
 
 /** A policy document that is being written. */
 type Draft = Record<string, unknown>;
-export type Choices = Readonly<Record<string, Choice>>;
 
 interface Fact extends Omit<Row, "demanded" | "outcome"> {
   /** Values to write into the policy by place, where undefined clears; the checks of those places evaluate it. */
@@ -210,12 +193,14 @@ const WORST = ["fail", "warning", "not evaluated", "pass"] as const;
 const placeOf = (path = ""): string | undefined => (/^(?!devices)[^[]*\./.test(path) ? path : undefined);
 const rowId = ({ id, path }: PolicyCheck): string => (placeOf(path) ? `policy.${path}` : id);
 
+export interface JudgedRows {
+  readonly rows: readonly Row[];
+  /** Undefined without a policy. */
+  readonly judged: AttestationResult | undefined;
+}
+
 /** Rows for what can be accepted, then for whatever else is not met; without a policy nothing is accepted yet. */
-export async function rows(
-  result: Result,
-  policy: Policy | undefined,
-  at: number,
-): Promise<{ readonly rows: readonly Row[]; readonly judged: AttestationResult | undefined }> {
+export async function rows(result: Result, policy: Policy | undefined, at: number): Promise<JudgedRows> {
   const facts = factsOf(result);
   const judged = policy && appraise(result, policy, at);
   const { failed = [] } =
@@ -234,22 +219,7 @@ export async function rows(
       outcome: "fail",
       kinds: placeOf(check.path) ? ["exact"] : [],
     }));
-  const old = facts.length ? await oldRows(result) : [];
-  return { rows: [...facts.map((one) => rowOf(one, judged)), ...old, ...others], judged };
-}
-
-/** A row for each component that lacks the fix of a bulletin; no choice makes it newer. */
-async function oldRows(result: Result): Promise<Row[]> {
-  const { oldFirmware } = await import("./firmware");
-  return oldFirmware(result).map(({ item, component, found, fixes }) => ({
-    id: `firmware.${item}.${component}`,
-    subject: item,
-    reported: `${component} ${found}`,
-    value: undefined,
-    demanded: `the fix of ${fixes}`,
-    outcome: "warning",
-    kinds: [],
-  }));
+  return { rows: [...facts.map((one) => rowOf(one, judged)), ...others], judged };
 }
 
 function rowOf(one: Fact, judged: AttestationResult | undefined): Row {

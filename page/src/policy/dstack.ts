@@ -3,7 +3,8 @@
  * are only as good as the code that extends the register.
  */
 
-import { type Json, hexOf, like, listOf, maybe, record, refuse, told } from "./decode";
+import { told } from "./claims";
+import { type Json, hexOf, like, listOf, maybe, record, refuse } from "./decode";
 import { type Row, type Test, ask, excused, oneOf, section, spare } from "./rules";
 
 interface KeyProvider {

@@ -6,23 +6,11 @@
  * stated, the omitted ones accept nothing.
  */
 
+import { told, claimOf } from "./claims";
 import type { ClaimJson } from "../verifier/api";
 import { isObject } from "../verifier/json";
-import { type Reader, hexOf, listOf, maybe, record, text, told, word } from "./decode";
-import {
-  type Claim,
-  type Row,
-  type Test,
-  ask,
-  claimOf,
-  excused,
-  filled,
-  flag,
-  is,
-  mustBe,
-  section,
-  spare,
-} from "./rules";
+import { type Reader, hexOf, listOf, maybe, record, text, word } from "./decode";
+import { type Claim, type Row, type Test, ask, excused, filled, flag, is, mustBe, section, spare } from "./rules";
 
 interface Application {
   readonly domain: string;

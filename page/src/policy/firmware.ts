@@ -1,10 +1,9 @@
 /** Firmware that lacks the fix of a bulletin, by the table of firmware floors (docs/firmware.md). Fetched on demand. */
 
+import { told, type Claims, claimOf, ordinal } from "./claims";
 import { type FirmwareEntry, entries } from "firmware-table";
 import type { Result } from "../verifier/api";
-import { told } from "./decode";
-import { ordinal } from "./devices";
-import { type Claims, claimOf } from "./rules";
+import type { Row } from "./row";
 
 /** A component of one device that lacks the fixes of some bulletins. */
 export interface OldFirmware {
@@ -76,6 +75,18 @@ export const oldFirmware = ({ items, simulated }: Pick<Result, "items" | "simula
           return fixes.length ? [{ item: name, component, found, fixes: fixes.join(", ") }] : [];
         }),
       );
+
+/** A row for each component that lacks the fix of a bulletin; no choice makes it newer. */
+export const firmwareRows = (result: Pick<Result, "items" | "simulated">): Row[] =>
+  oldFirmware(result).map(({ item, component, found, fixes }) => ({
+    id: `firmware.${item}.${component}`,
+    subject: item,
+    reported: `${component} ${found}`,
+    value: undefined,
+    demanded: `the fix of ${fixes}`,
+    outcome: "warning",
+    kinds: [],
+  }));
 
 /** Age of a component's firmware by the table, and what newer levels of it fixed. */
 export interface FirmwareAge {

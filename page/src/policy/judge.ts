@@ -1,7 +1,8 @@
 /** The parts of a policy, ready to judge: the rules of a section, bodies, and alternatives. */
 
+import type { Claims } from "./claims";
 import type { ItemResult } from "../verifier/api";
-import { type Claims, type PolicyCheck, type Rule, judge } from "./rules";
+import { type PolicyCheck, type Rule, judge } from "./rules";
 
 /** One walk through a policy, which collects a check for every rule, in order. */
 export interface Walk {

@@ -1,5 +1,6 @@
 /** Documents of reference values beside a policy: what they contain, who signed them, and what the policy accepts. */
 
+import { told } from "./claims";
 import { type Bytes, concat, hex, unhex, utf8 } from "../verifier/bytes";
 import { base64Bytes } from "../verifier/encoding";
 import { sha256, signatureHolds } from "../verifier/crypto";
@@ -27,7 +28,6 @@ import {
   refuse,
   tableOf,
   text,
-  told,
 } from "./decode";
 import { isProvenance } from "./kept";
 import type { Built } from "./provenance";

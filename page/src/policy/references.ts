@@ -1,5 +1,6 @@
 /** Reference values: names for measurements, and the documents that a policy accepts (docs/reference-values.md). */
 
+import { told } from "./claims";
 import {
   type Reader,
   choice,
@@ -14,7 +15,6 @@ import {
   refuse,
   tableOf,
   text,
-  told,
 } from "./decode";
 import { type Row, ask } from "./rules";
 

@@ -1,5 +1,6 @@
 /** Demands as rules over claims: one claim, one test, one check in the result. */
 
+import { claimOf, told, type Claims } from "./claims";
 import type { ClaimJson } from "../verifier/api";
 import {
   type Demand,
@@ -15,10 +16,8 @@ import {
   record,
   refuse,
   text,
-  told,
 } from "./decode";
 
-export type Claims = Readonly<Record<string, ClaimJson>>;
 type Found = ClaimJson | undefined;
 export type Claim = (claims: Claims) => Found;
 
@@ -50,10 +49,6 @@ export interface PolicyCheck {
   /** Evaluated value, unchanged. */
   readonly found?: Found;
 }
-
-/** Read a claim by its dotted name; what is absent is undefined. */
-export const claimOf = (claims: Found, name: string): Found =>
-  name.split(".").reduce((value, part) => (value as Claims | null | undefined)?.[part], claims);
 
 /** Of several names, the list of them, which is absent when one is; but for those with a question mark. */
 export const claimAt =

@@ -1,6 +1,6 @@
 /** The age of firmware in the list of rows. */
 
-import type { Row } from "../policy/draft";
+import type { Row } from "../policy/row";
 import { firmwareAges } from "../policy/firmware";
 import type { Result } from "../verifier/api";
 import { el } from "./dom";

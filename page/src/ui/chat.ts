@@ -3,12 +3,16 @@
 import { byId } from "./dom";
 import type { Session } from "./session";
 import { obstacle } from "./state";
+import { write } from "./status";
+import { say } from "./strings";
 import { tell } from "./taking";
 import { part } from "../verifier/parts";
 import { problemLine } from "./words";
 
 export function showComposer({ state }: Session): void {
-  const closed = obstacle(state) !== undefined;
+  const found = obstacle(state);
+  const closed = found !== undefined;
+  write("obstacle", say().obstacles[found ?? "none"]);
   for (const id of ["question", "ask", "file"]) byId(id).toggleAttribute("disabled", closed);
 }
 

@@ -4,13 +4,29 @@ import type { CheckResult } from "../verifier/api";
 import { byId, code, el, put } from "./dom";
 import { say } from "./strings";
 import type { State } from "./state";
-import { joined, sentence, worstFirst } from "./words";
+import { joined } from "./moments";
+import { sign } from "./status";
+import { sentence, worstFirst } from "./words";
+import { part } from "../verifier/parts";
 
-export function showChecks({ result }: State): void {
+let drawn: State | undefined;
+
+export function showChecks(state: State): void {
+  const { result } = state;
   const { nothingYet, noClaims } = say();
   const checks = result ? worstFirst(withoutFollowUps(result.checks)) : [];
   put(byId("checks"), ...(checks.length ? checks.map(line) : [el("li", {}, nothingYet)]));
+  drawn = state;
+  void drawChain(state);
   byId("claims").textContent = result?.items.length ? JSON.stringify(result.items, null, 1) : noClaims;
+}
+
+/** Draw the chain of proof, whose code is fetched meanwhile. Without it there is none. */
+async function drawChain(state: State): Promise<void> {
+  const chain = await part(import("./chain")).catch(() => undefined);
+  if (drawn !== state) return;
+  chain?.showChain(byId("chain"), state);
+  chain?.showCertificates(state.result?.certificates ?? []);
 }
 
 /** A signature that does not hold: what other checks read was not signed, so that they say nothing. */
@@ -25,9 +41,6 @@ function withoutFollowUps(checks: readonly CheckResult[]): CheckResult[] {
       : check,
   );
 }
-
-export const sign = (outcome: CheckResult["outcome"]): HTMLElement =>
-  el("span", { class: `sign ${outcome.replace(" ", "-")}` }, say().outcomes[outcome]);
 
 /** Documents that a reader can open, by the beginning of their names in a clause. */
 const DOCUMENTS: readonly (readonly [RegExp, (number: string) => string])[] = [

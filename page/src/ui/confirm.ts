@@ -1,12 +1,13 @@
 /** The question that is asked back before a machine is accepted: what matters most of it, and a word to type. */
 
-import type { Row } from "../policy/draft";
+import type { Row } from "../policy/row";
 import { byId, el, put } from "./dom";
 import { type Lowered, isWary } from "./guard";
 import { say } from "./strings";
 import type { Subject } from "./subject";
 import { tell } from "./taking";
-import { day, rowWords } from "./words";
+import { day } from "./moments";
+import { rowWords } from "./words";
 
 const MATTERS: readonly RegExp[] = [
   /^not_simulated/,

@@ -1,11 +1,10 @@
 /** Five facts that a person wants to know of a machine, out of what was verified and judged. */
 
-import type { Row } from "../policy/draft";
-import { told } from "../policy/decode";
-import { type Claims, claimOf } from "../policy/rules";
+import { told, type Claims, claimOf } from "../policy/claims";
+import type { Row } from "../policy/row";
 import type { ItemResult, Result } from "../verifier/api";
 import type { Problem } from "./problems";
-import { say } from "./strings";
+import { sayFirst } from "./strings";
 import type { PolicyInForce, State } from "./state";
 
 /** Established, not met, or not known. */
@@ -45,7 +44,7 @@ export function factsOf(state: State): readonly Fact[] {
 
 function findings(state: State): Readonly<Record<FactId, Finding>> {
   const { phase, result, problem, simulated } = state;
-  const { facts } = say();
+  const { facts } = sayFirst();
   const all = (finding: Finding): Record<FactId, Finding> => {
     return { chip: finding, memory: finding, gpu: finding, software: finding, reader: finding };
   };
@@ -57,7 +56,7 @@ function findings(state: State): Readonly<Record<FactId, Finding>> {
 
 /** The one fact that does not hold; of what rests on the same proof nothing is known. */
 function refuted({ check, code }: Problem): Partial<Record<FactId, Finding>> {
-  const { facts } = say();
+  const { facts } = sayFirst();
   if (code.startsWith("provenance-")) return { software: ["no", facts.software.unproved] };
   const failed = check ?? /^(?:nonce|binding)/.exec(code)?.[0];
   if (failed === undefined) return {};
@@ -69,7 +68,7 @@ const failing = ({ rows }: State, id: FactId): Row[] =>
   rows.filter((row) => row.outcome === "fail" && row.kinds.length > 0 && factOf(row.id) === id);
 
 function simulatedFindings(state: State, result: Result): Readonly<Record<FactId, Finding>> {
-  const { facts } = say();
+  const { facts } = sayFirst();
   const known = realFindings(state, result);
   const of = (id: FactId): Finding => {
     const [tone, sentence, details = []] = known[id];
@@ -103,7 +102,7 @@ function chipName(cpu: ItemResult | undefined, claims: Claims): string {
 }
 
 function chip(state: State, cpu: ItemResult | undefined, claims: Claims): Finding {
-  const { facts, factDetails } = say();
+  const { facts, factDetails } = sayFirst();
   if (!cpu) return ["open", facts.pending];
   const name = chipName(cpu, claims);
   const firmware = claims.reported_tcb ?? claims.tcb_status ?? claims.tee_tcb_svn;
@@ -117,7 +116,7 @@ function chip(state: State, cpu: ItemResult | undefined, claims: Claims): Findin
 }
 
 function memory(state: State, claims: Claims): Finding {
-  const { facts, factDetails } = say();
+  const { facts, factDetails } = sayFirst();
   const debug = ["policy.debug", "td_attributes.debug", "attributes.debug"]
     .map((name) => claimOf(claims, name))
     .find((value) => value !== undefined);
@@ -128,7 +127,7 @@ function memory(state: State, claims: Claims): Finding {
 }
 
 function gpu(state: State, items: readonly ItemResult[]): Finding {
-  const { facts, factDetails } = say();
+  const { facts, factDetails } = sayFirst();
   const gpus = items.filter(({ kind }) => kind === "nvidia-gpu");
   if (failing(state, "gpu").length) return ["no", facts.gpu.no];
   if (!gpus.length) return ["open", facts.gpu.none];
@@ -147,7 +146,7 @@ function gpu(state: State, items: readonly ItemResult[]): Finding {
 }
 
 function software(state: State, claims: Claims): Finding {
-  const { facts, factDetails } = say();
+  const { facts, factDetails } = sayFirst();
   const { phase, policy } = state;
   const measured = claims.measurement ?? claims.mr_td ?? claims.mr_enclave;
   const details: Fact["details"] = measured === undefined ? [] : [[factDetails.measurement, told(measured)]];
@@ -159,7 +158,7 @@ function software(state: State, claims: Claims): Finding {
 
 /** Software that signed documents vouch for, or documents whose build is proved. */
 function vouchedFor({ documents, built }: PolicyInForce, details: Fact["details"]): Finding | undefined {
-  const { yes } = say().facts.software;
+  const { yes } = sayFirst().facts.software;
   const signed = documents.length ? [yes(documents.join(", "))] : [];
   const sentences = [...signed, ...built.map(({ sentence }) => sentence)];
   if (!sentences.length) return undefined;
@@ -167,7 +166,7 @@ function vouchedFor({ documents, built }: PolicyInForce, details: Fact["details"
 }
 
 function reader(state: State, result: Result): Finding {
-  const { facts, factDetails } = say();
+  const { facts, factDetails } = sayFirst();
   const isBound = result.checks.some(({ id, outcome }) => id === "binding.report_data" && outcome === "pass");
   const details: Fact["details"] = state.key ? [[factDetails.key, state.key.digest]] : [];
   if (failing(state, "reader").length) return ["no", facts.reader.no, details];
@@ -178,7 +177,7 @@ function reader(state: State, result: Result): Finding {
 
 function checksOf(result: Result | undefined, id: FactId): Fact["details"] {
   const checks = (result?.checks ?? []).filter((check) => factOf(check.id) === id);
-  const { checks: name, passed } = say().factDetails;
+  const { checks: name, passed } = sayFirst().factDetails;
   return checks.length
     ? [[name, passed(checks.filter(({ outcome }) => outcome === "pass").length, checks.length)]]
     : [];

@@ -1,6 +1,6 @@
 /** What this browser accepted of a service before, and whether less is accepted now. */
 
-import type { Row } from "../policy/draft";
+import type { Row } from "../policy/row";
 import type { Memory } from "./memory";
 import type { State } from "./state";
 

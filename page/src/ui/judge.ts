@@ -3,7 +3,7 @@
 import type { Policy } from "../policy/document";
 import type { Voucher } from "../policy/reference_documents";
 import type { JsonObject } from "../verifier/json";
-import type { Choices, Row } from "../policy/draft";
+import type { Choices, Row } from "../policy/row";
 import { together } from "../policy/kept";
 import type { Result, UncheckedReason, VerifyOptions } from "../verifier/api";
 import { part } from "../verifier/parts";
@@ -60,7 +60,7 @@ export async function verified(
 export async function policyOf(text: string | undefined): Promise<Policy | undefined> {
   if (text === undefined) return undefined;
   // Fetched when there is a policy, or a result: nothing of it is needed to ask for the first one.
-  const { loadPolicy } = await part(import("../policy/document"));
+  const { loadPolicy } = await part(import("../policy/draft"));
   return loadPolicy(text);
 }
 

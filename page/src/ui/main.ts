@@ -1,19 +1,23 @@
 /** The page, at its edge: what is not pure is taken from the browser here, and nowhere else. */
 
-import { byId } from "./dom";
+import { byId, el, put } from "./dom";
 import { label, storeOf } from "./labels";
 import { Memory } from "./memory";
 import { problemOf } from "./problems";
 import { type Place, Session } from "./session";
-import { BEGINNING } from "./state";
-import { languageOf, shellOf, speak } from "./strings";
-import type { Shell } from "./strings/en/shell";
+import { BEGINNING, type Phase, type State } from "./state";
+import { showFound, showStatus, showTime } from "./status";
+import { type First, languageOf, speak, speakFirst } from "./strings";
 import { part } from "../verifier/parts";
 
 const CHECK_MS = 60_000;
 const POLL_MS = 10_000;
+/** A service that is slower than this does not hold up the rest of the page. */
+const PATIENCE_MS = 2_000;
+const TIME_MS = 10_000;
 
-type View = typeof import("./view");
+/** What is fetched after the first verdict. */
+type Rest = typeof import("./view");
 
 /** Where the service is, by whoever serves the page. */
 async function placeOf(): Promise<Place> {
@@ -26,62 +30,108 @@ async function placeOf(): Promise<Place> {
   };
 }
 
-/** Show the page before anything is known. */
-function begins(language: string, { page, checking: [word = "", why = ""] }: Shell): void {
-  byId("symbol").textContent = "…";
-  byId("word").textContent = word;
-  byId("why").textContent = why;
-  label(language, page);
+let shown: Phase = "checking";
+
+/** Show the verdict, and go to it once nothing may be sent any more. */
+function showVerdict(state: State, rest: Rest | undefined): void {
+  const { phase } = state;
+  // A refusal is shown at once, and its sentence as soon as there are words for it.
+  showStatus(state, Date.now(), phase === "refused" ? (rest?.whyRefused(state) ?? "") : "");
+  showFound(state);
+  if (shown !== phase && (phase === "refused" || phase === "stopped")) {
+    byId("verdict").focus({ preventScroll: true });
+    byId("status").scrollIntoView();
+  }
+  shown = phase;
 }
 
-/** Fetch what shows results, and its words. */
-async function viewIn(language: string): Promise<View> {
-  const [view] = await Promise.all([part(import("./view")), speak(language)]);
-  return view;
+/** Say that the page is not whole yet. */
+const showLoading = ({ loading }: First): void =>
+  put(byId("decide"), el("p", { id: "loading", class: "quiet" }, loading));
+
+/** Fetch what the view draws at once if it is there, so that the page changes its form once. It shows a failure. */
+const besideIt = async (): Promise<unknown> => Promise.allSettled([import("./documents"), import("./chain")]);
+
+/** Fetch what is not needed for the verdict. A page that stays without it says so. */
+async function restIn(language: string, { unfinished, reload }: First): Promise<Rest | undefined> {
+  try {
+    const [rest] = await Promise.all([part(import("./view")), speak(language), besideIt()]);
+    return rest;
+  } catch {
+    const failure = byId("failure");
+    put(failure, el("p", {}, unfinished), el("button", { id: "reload", click: () => location.reload() }, reload));
+    failure.hidden = false;
+    return undefined;
+  } finally {
+    byId("loading").remove();
+  }
 }
 
-async function begin(language: string, shell: Shell): Promise<void> {
+/** Fetch what judges while the service is asked. The check shows a failure. */
+function fetchJudges(memory: Memory): void {
+  import("../policy/draft").catch(() => undefined);
+  if (memory.get("policy") !== undefined) import("../channel/record").catch(() => undefined);
+}
+
+async function begin(language: string, first: First): Promise<void> {
   const place = await placeOf();
-  const { intro, own, theirs } = shell;
+  const { intro, own, theirs } = first;
   byId("intro").textContent = intro(place.service);
   byId("server").textContent = place.own ? own : theirs(place.service);
   const memory = new Memory(place.service, storeOf(), (bytes) => crypto.getRandomValues(bytes));
-  const loaded: { view?: View } = {};
+  let rest: Rest | undefined;
+  let isAsked = false;
+  const complete = (): void => {
+    if (isAsked) return;
+    isAsked = true;
+    showLoading(first);
+    // After the verdict is painted.
+    setTimeout(async () => {
+      rest = await restIn(language, first);
+      rest?.start(session);
+      show();
+    });
+  };
+  const show = (): void => {
+    showVerdict(session.state, rest);
+    rest?.show(session);
+    if (session.state.phase !== "checking") complete();
+  };
   const session: Session = new Session(place, memory, {
     fetch: (...given) => fetch(...given),
     now: () => Date.now(),
     later: (run, ms) => void setTimeout(run, ms),
-    show: () => loaded.view?.show(session),
+    show,
   });
+  byId("again").addEventListener("click", () => void session.check());
+  fetchJudges(memory);
   void session.check();
-  const view = await viewIn(language);
-  loaded.view = view;
-  view.start(session);
+  setTimeout(complete, PATIENCE_MS);
   setInterval(() => void session.poll(), POLL_MS);
   setInterval(() => void session.check(), CHECK_MS);
+  setInterval(() => showTime(session.state, Date.now()), TIME_MS);
   addEventListener("online", () => void session.check());
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden && Date.now() - (session.state.at ?? 0) > CHECK_MS) void session.check();
   });
 }
 
-/** Say why the page cannot begin; without the words for it, that it cannot. */
-async function stop(language: string, { incomplete }: Shell, error: unknown): Promise<void> {
-  try {
-    const view = await viewIn(language);
-    view.showEnd({ ...BEGINNING, busy: false, phase: "refused", problem: problemOf(error) });
-  } catch {
-    byId("status").dataset.phase = "refused";
-    byId("symbol").textContent = "✕";
-    byId("word").textContent = incomplete;
-    byId("why").textContent = "";
-  }
+/** Say why the page cannot begin. */
+async function stop(language: string, first: First, error: unknown): Promise<void> {
+  const state: State = { ...BEGINNING, busy: false, phase: "refused", problem: problemOf(error) };
+  showVerdict(state, undefined);
+  showLoading(first);
+  const rest = await restIn(language, first);
+  if (!rest) return;
+  showVerdict(state, rest);
+  rest.showFailure(state, false);
 }
 
 const language = languageOf(navigator.languages);
-shellOf(language)
-  .then(async (shell) => {
-    begins(language, shell);
-    await begin(language, shell).catch(async (error: unknown) => stop(language, shell, error));
+speakFirst(language)
+  .then(async (first) => {
+    label(language, first.page);
+    showVerdict(BEGINNING, undefined);
+    await begin(language, first).catch(async (error: unknown) => stop(language, first, error));
   })
   .catch(() => undefined); // The document says that nothing was checked.

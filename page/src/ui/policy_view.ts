@@ -38,6 +38,7 @@ export function showPolicy({ state, memory }: Subject): void {
 export function startPolicy(subject: Subject): void {
   const { memory } = subject;
   const file = byId("load", HTMLInputElement);
+  file.disabled = false;
   file.addEventListener("change", () => loadFrom(subject, [...(file.files ?? [])], () => (file.value = "")));
   byId("export").addEventListener("click", () =>
     filesOf(memory.get("policy") ?? "").forEach(({ name, part }) => download(name, part)),

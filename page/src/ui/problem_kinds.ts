@@ -1,8 +1,8 @@
 /** Which sentence stands for a code: by its own name, or by a family of codes. The words stand in `strings`. */
 
-import type { Strings } from "./strings";
+import type { Rest } from "./strings";
 
-export type ProblemKind = keyof Strings["problems"];
+export type ProblemKind = keyof Rest["problems"];
 
 const NAMED: Readonly<Record<string, ProblemKind>> = {
   "service-unreachable": "unreachable",

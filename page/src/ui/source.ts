@@ -2,7 +2,7 @@
 
 import type { Memory } from "./memory";
 import { say } from "./strings";
-import { day } from "./words";
+import { day } from "./moments";
 
 export interface Source {
   readonly by: "here" | "file" | "link";

@@ -1,37 +1,38 @@
 /** The state in words, symbol and colour, and the five facts under it. */
 
-import { sign } from "./checks";
+import type { CheckResult } from "../verifier/api";
 import { byId, code, el, put, short } from "./dom";
 import { type Fact, factsOf } from "./facts";
-import { say } from "./strings";
-import { type State, obstacle } from "./state";
+import { sayFirst } from "./strings";
+import type { State } from "./state";
 import { symbolOf } from "./symbols";
-import { joined, moment, problemWords, stateWords } from "./words";
-import { part } from "../verifier/parts";
+import { joined, moment } from "./moments";
 
 const MARKS: Readonly<Record<Fact["tone"], string>> = { yes: "✓", no: "✕", open: "–", simulated: "≈" };
 
 /** Write text only where it changed, so that a reader of the screen hears it once. */
-function write(id: string, text: string): void {
+export function write(id: string, text: string): void {
   const place = byId(id);
   if (place.textContent !== text) place.textContent = text;
 }
 
-export function showStatus(state: State, now: number): void {
+/** The state of a service. `why` says why it is refused, once the words for that were fetched. */
+export function showStatus(state: State, now: number, why: string): void {
   const { phase, key, service, ready } = state;
-  const { obstacles, sealedTo, serviceSays } = say();
+  const { sealedTo, serviceSays } = sayFirst();
   const said = phase === "stopped" || (!ready && phase === "unknown" && service) ? serviceSays(service) : "";
-  showVerdict(state, said);
+  showVerdict(state, why, said);
   showTime(state, now);
   write("key", key ? sealedTo(key.id, short(key.digest), key.hybrid) : "");
   byId("again").toggleAttribute("disabled", state.busy);
-  write("obstacle", obstacles[obstacle(state) ?? "none"]);
 }
 
 /** The state, with what else is said of it. */
-export function showVerdict(state: State, said: string): void {
+export function showVerdict(state: State, whyRefused: string, said: string): void {
   const { phase, simulated } = state;
-  const [word, why] = stateWords(state);
+  const { states, simulatedStates } = sayFirst();
+  const [word, known] = (simulated ? simulatedStates[phase] : undefined) ?? states[phase];
+  const why = phase === "refused" ? whyRefused : known;
   const symbol = symbolOf(state);
   const status = byId("status");
   status.dataset.phase = phase;
@@ -55,34 +56,12 @@ function showBar({ phase, simulated }: State, text: string): void {
 
 /** How long ago the last check was: again and again, and read aloud to nobody. */
 export function showTime({ at, busy, name }: State, now: number): void {
-  const { serviceIs, checkingNow, lastChecked } = say();
+  const { serviceIs, checkingNow, lastChecked } = sayFirst();
   const checked = at === undefined ? "" : lastChecked(moment(at, now));
   write("when", joined(name && serviceIs(name), busy ? checkingNow : checked));
 }
 
-/** What a refusal means, and what is technical about it behind a fold. */
-export function showFailure({ phase, problem }: State, wasSent: boolean): void {
-  const { nothingMore, nothingSent, details, code: name } = say();
-  const place = byId("failure");
-  const isShown = (phase === "refused" || phase === "unreachable") && problem;
-  place.hidden = !isShown;
-  if (!isShown) return;
-  const [, now] = problemWords(problem);
-  put(
-    place,
-    el("p", {}, joined(wasSent ? nothingMore : nothingSent, now)),
-    el(
-      "details",
-      {},
-      el("summary", {}, details),
-      el("p", {}, `${name} `, code(problem.code)),
-      el("pre", {}, problem.message),
-    ),
-  );
-}
-
 let told = "";
-let drawn: State | undefined;
 
 /** The facts; the same ones stay as they are, with what a person has opened. */
 export function showFacts(state: State): void {
@@ -90,20 +69,10 @@ export function showFacts(state: State): void {
   const found = JSON.stringify(facts);
   if (found !== told) put(byId("facts"), ...facts.map(fact));
   told = found;
-  drawn = state;
-  void drawChain(state);
-}
-
-/** Draw the chain of proof, whose code is fetched meanwhile. Without it there is none. */
-async function drawChain(state: State): Promise<void> {
-  const chain = await part(import("./chain")).catch(() => undefined);
-  if (drawn !== state) return;
-  chain?.showChain(byId("chain"), state);
-  chain?.showCertificates(state.result?.certificates ?? []);
 }
 
 function fact({ id, tone, sentence, details }: Fact): HTMLElement {
-  const { facts, signs } = say();
+  const { facts, signs } = sayFirst();
   const head = [
     el("span", { class: "mark", "aria-hidden": "true" }, MARKS[tone]),
     el(
@@ -121,6 +90,9 @@ function fact({ id, tone, sentence, details }: Fact): HTMLElement {
   return el("li", { class: tone, id: `fact-${id}` }, content);
 }
 
+export const sign = (outcome: CheckResult["outcome"]): HTMLElement =>
+  el("span", { class: `sign ${outcome.replace(" ", "-")}` }, sayFirst().outcomes[outcome]);
+
 /** What the proof does not show, beside the verdict. */
 export function showWarnings({ result }: State): void {
   // The verifier applies no policy, but this page does.
@@ -131,8 +103,16 @@ export function showWarnings({ result }: State): void {
 }
 
 export function showProved({ phase, simulated, result }: State): void {
-  const { proved } = say();
+  const { proved } = sayFirst();
   const isVerified = result?.outcome === "verified" && phase !== "checking" && phase !== "unreachable";
   const genuine = simulated ? proved.simulated : proved.genuine;
   write("proved", isVerified ? genuine : proved.nothing);
+}
+
+/** What was found; while a running check has not found it again, it stays as it is. */
+export function showFound(state: State): void {
+  if (state.busy && state.phase !== "checking") return;
+  showFacts(state);
+  showWarnings(state);
+  showProved(state);
 }

@@ -1,32 +1,33 @@
 /** The language of the page: chosen by the browser, and fetched alone. */
 
 import { part } from "../verifier/parts";
-import type { Shell } from "./strings/en/shell";
-import type { Strings } from "./strings/en/whole";
+import type { First } from "./strings/en/first";
+import type { Rest } from "./strings/en/rest";
 
-export type { Strings } from "./strings/en/whole";
+export type { First } from "./strings/en/first";
+export type { Rest } from "./strings/en/rest";
 
 interface Language {
-  readonly shell: () => Promise<Shell>;
-  readonly whole: () => Promise<Strings>;
+  readonly first: () => Promise<First>;
+  readonly rest: () => Promise<Rest>;
 }
 
 const LANGUAGES: Readonly<Record<string, Language>> = {
   en: {
-    shell: async () => (await part(import("./strings/en/shell"))).shell,
-    whole: async () => (await part(import("./strings/en/whole"))).whole,
+    first: async () => (await part(import("./strings/en/first"))).first,
+    rest: async () => (await part(import("./strings/en/rest"))).rest,
   },
   de: {
-    shell: async () => (await part(import("./strings/de/shell"))).shell,
-    whole: async () => (await part(import("./strings/de/whole"))).whole,
+    first: async () => (await part(import("./strings/de/first"))).first,
+    rest: async () => (await part(import("./strings/de/rest"))).rest,
   },
   fr: {
-    shell: async () => (await part(import("./strings/fr/shell"))).shell,
-    whole: async () => (await part(import("./strings/fr/whole"))).whole,
+    first: async () => (await part(import("./strings/fr/first"))).first,
+    rest: async () => (await part(import("./strings/fr/rest"))).rest,
   },
 };
 
-let current: Strings | undefined;
+const fetched: { first?: First; rest?: Rest } = {};
 
 /** The first language of a browser's list that there is, or English. */
 export function languageOf(wanted: readonly string[]): string {
@@ -36,16 +37,27 @@ export function languageOf(wanted: readonly string[]): string {
 
 const of = (language: string): Language => LANGUAGES[language]!; // one that `languageOf` returned
 
-/** Fetch what is said before anything is known. */
-export const shellOf = (language: string): Promise<Shell> => of(language).shell();
-
-/** Fetch everything else, of which a page may say something in another way. */
-export async function speak(language: string, said = (whole: Strings): Strings => whole): Promise<void> {
-  current = said(await of(language).whole());
+/** Fetch what is said until the first verdict, of which a page may say something in another way. */
+export async function speakFirst(
+  language: string,
+  said = async (first: First): Promise<First> => Promise.resolve(first),
+): Promise<First> {
+  fetched.first = await said(await of(language).first());
+  return fetched.first;
 }
 
-/** The words in the language that was fetched. */
-export function say(): Strings {
-  if (!current) throw new TypeError("no language was fetched");
-  return current;
+/** Fetch everything else, in the same way. */
+export async function speak(language: string, said = (rest: Rest): Rest => rest): Promise<void> {
+  fetched.rest = said(await of(language).rest());
+}
+
+/** What is said until the first verdict, in the language that was fetched. */
+export const sayFirst = (): First => needed(fetched.first);
+
+/** Everything else. */
+export const say = (): Rest => needed(fetched.rest);
+
+function needed<T>(words: T | undefined): T {
+  if (!words) throw new TypeError("no language was fetched");
+  return words;
 }

@@ -1,19 +1,24 @@
 /** The decision: what a machine reports, row by row, what of it is accepted, and what is asked back before. */
 
-import type { Choice, Row } from "../policy/draft";
+import type { Choice, Row } from "../policy/row";
+import { firmwareRows } from "../policy/firmware";
+import { showAges } from "./ages";
 import { askBack, loweredText } from "./confirm";
 import { byId, code, el, put } from "./dom";
 import { type Lowered, historyOf, isWary, lowered, noteVerdict, remember } from "./guard";
 import { accepting } from "./judge";
 import { keepSource } from "./source";
 import type { State } from "./state";
-import { say } from "./strings";
+import { say, sayFirst } from "./strings";
 import type { Subject } from "./subject";
 import { take, tell } from "./taking";
 import { rowName, rowWords, worstFirst } from "./words";
-import { part } from "../verifier/parts";
 
 let shown = "";
+
+/** The rows of a verdict, with those of old firmware, which decide nothing. */
+const allRows = ({ rows, result }: State): readonly Row[] =>
+  rows.length && result ? [...rows, ...firmwareRows(result)] : rows;
 
 /** What is to be decided: everything at first, and later what the policy does not accept. */
 function openOf({ phase, policy, rows }: State): readonly Row[] {
@@ -33,7 +38,7 @@ export function showTrust(subject: Subject): void {
   const place = byId("each", HTMLDetailsElement);
   place.hidden = !state.rows.length;
   place.open = false;
-  byId("each-name").textContent = each(state.rows.length);
+  byId("each-name").textContent = each(allRows(state).length);
   put(byId("trust"), ...rowsOf(subject, open));
   const button = el(
     "button",
@@ -45,7 +50,7 @@ export function showTrust(subject: Subject): void {
 
 function rowsOf(subject: Subject, open: readonly Row[]): Node[] {
   const { nothingVerified, tickAll, use } = say();
-  const rows = worstFirst(subject.state.rows);
+  const rows = worstFirst(allRows(subject.state));
   if (!rows.length) return [el("p", {}, nothingVerified)];
   const less = new Map(lowered(open, historyOf(subject.memory)).map((one) => [one.row.id, one]));
   const buttons = [
@@ -54,12 +59,13 @@ function rowsOf(subject: Subject, open: readonly Row[]): Node[] {
   ];
   const list = el("ul", { id: "rows" }, ...rows.map((row) => rowOf(row, open, less.get(row.id))));
   const result = subject.state.result;
-  if (result) void part(import("./ages")).then(({ showAges }) => showAges(list, rows, result));
+  if (result) showAges(list, rows, result);
   return [list, el("p", {}, ...buttons)];
 }
 
 function rowOf(row: Row, open: readonly Row[], less: Lowered | undefined): HTMLElement {
-  const { table, none, outcomes } = say();
+  const { table, none } = say();
+  const { outcomes } = sayFirst();
   const [name, meaning, source] = rowWords(row);
   const { id, reported, demanded, outcome } = row;
   return el(

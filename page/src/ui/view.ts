@@ -1,22 +1,23 @@
-/** Everything that is shown once the page has asked the service for its first proof. Fetched meanwhile. */
+/** Everything that is shown after the first verdict, and fetched right after it. */
 
 import { showComposer, startChat } from "./chat";
 import { showChecks } from "./checks";
 import { byId, download } from "./dom";
 import { startDropping } from "./dropping";
+import { showFailure } from "./failure";
 import { optionsOf } from "../policy/kept";
 import { showPolicy, startPolicy } from "./policy_view";
 import type { Session } from "./session";
-import type { Phase, State } from "./state";
-import { showFacts, showFailure, showProved, showStatus, showTime, showWarnings } from "./status";
+import type { Phase } from "./state";
 import { tell } from "./taking";
 import { showTrust } from "./trust";
 import { part } from "../verifier/parts";
 
-export { speak } from "./strings";
+export { showFailure } from "./failure";
+export { whyRefused } from "./words";
 
-const TIME_MS = 10_000;
-let shown: Phase | undefined;
+let shown: Phase = "checking";
+let isFirst = true;
 
 function commandOf({ nonce, memory, state }: Session): string {
   const kept = memory.get("policy");
@@ -26,20 +27,18 @@ function commandOf({ nonce, memory, state }: Session): string {
   return ["attest appraise evidence.json", ...options, `--nonce ${nonce}`, moment, "--offline", ...simulated].join(" ");
 }
 
-/** Go to what changed: to the field once something may be sent, and to the verdict once nothing may be any more. */
-function follow(before: Phase | undefined, now: Phase): void {
-  if (before === undefined || before === now) return;
-  if (now === "trusted" && before === "checking") byId("question").focus({ preventScroll: true });
-  if (now !== "refused" && now !== "stopped") return;
-  tell("");
-  byId("verdict").focus({ preventScroll: true });
-  byId("status").scrollIntoView();
+/** Go to the field once something may be sent; at first only where the person has not gone elsewhere. */
+function follow(before: Phase, now: Phase): void {
+  const isElsewhere = isFirst && document.activeElement !== document.body;
+  isFirst = false;
+  if (before === now) return;
+  if (now === "trusted" && before === "checking" && !isElsewhere) byId("question").focus({ preventScroll: true });
+  if (now === "refused" || now === "stopped") tell("");
 }
 
 /** Show what is known; what a running check has not found again yet stays as it is. */
 export function show(session: Session): void {
   const { state } = session;
-  showStatus(state, Date.now());
   showFailure(state, session.hasSent);
   showComposer(session);
   void part(import("./documents")).then(
@@ -47,10 +46,7 @@ export function show(session: Session): void {
     () => undefined, // A chosen file shows the failure.
   );
   if (state.busy && state.phase !== "checking") return;
-  showFacts(state);
   showChecks(state);
-  showWarnings(state);
-  showProved(state);
   showTrust(session);
   showPolicy(session);
   byId("command").textContent = commandOf(session);
@@ -67,18 +63,10 @@ export function show(session: Session): void {
   shown = state.phase;
 }
 
-/** Show a page that cannot begin. */
-export function showEnd(state: State): void {
-  showStatus(state, Date.now());
-  showFailure(state, false);
-}
-
 export function start(session: Session): void {
-  byId("again").addEventListener("click", () => void session.check());
   byId("save").addEventListener("click", () => download("evidence.json", JSON.stringify(session.evidence)));
   startChat(session);
   startDropping(session);
   startPolicy(session);
-  setInterval(() => showTime(session.state, Date.now()), TIME_MS);
-  show(session);
+  import("../channel/sending").catch(() => undefined); // What is sent shows the failure.
 }

@@ -1,9 +1,9 @@
 /** Sentences that are put together out of the strings of a language. */
 
-import type { Row } from "../policy/draft";
+import type { Row } from "../policy/row";
 import { kindOf } from "./problem_kinds";
 import { type Problem, problemOf } from "./problems";
-import { say } from "./strings";
+import { say, sayFirst } from "./strings";
 import type { State } from "./state";
 
 type Outcome = Row["outcome"];
@@ -44,17 +44,14 @@ const namesOf = (rows: readonly Row[]): string =>
     .map(rowName)
     .join("; ");
 
-/** The state in a few words, and in one sentence. */
-export function stateWords({ phase, simulated, rows, problem, result }: State): readonly [string, string] {
-  const { states, simulatedStates, refusedByPolicy } = say();
-  const [word, why] = (simulated ? simulatedStates[phase] : undefined) ?? states[phase];
-  if (phase !== "refused") return [word, why];
-  return [word, problem || !result ? problemWords(problem)[0] : refusedByPolicy(namesOf(rows))];
+/** Why a machine or a service is refused, in one sentence. */
+export function whyRefused({ rows, problem, result }: State): string {
+  return problem || !result ? problemWords(problem)[0] : say().refusedByPolicy(namesOf(rows));
 }
 
 /** The state in other people's pages, whose policy is the site's. */
 export function badgeWords({ phase, simulated, rows, problem }: State): readonly [string, string] {
-  const { badge, states } = say();
+  const { badge } = say();
   const { trusted, unknown } = badge;
   if (phase === "trusted") {
     return simulated ? [badge.trustedSimulated, badge.simulatedWhy] : [trusted, badge.trustedWhy];
@@ -62,7 +59,7 @@ export function badgeWords({ phase, simulated, rows, problem }: State): readonly
   if (phase === "unknown") {
     return simulated ? [badge.unknownSimulated, badge.simulatedWhy] : [unknown, badge.unknownWhy];
   }
-  if (phase !== "refused") return [badge[phase], states[phase][1]];
+  if (phase !== "refused") return [badge[phase], sayFirst().states[phase][1]];
   return [badge.refused, problem ? problemWords(problem).join(" ") : badge.refusedByPolicy(namesOf(rows))];
 }
 
@@ -76,16 +73,3 @@ export function problemLine(error: unknown): string {
   const problem = problemOf(error);
   return `${problemWords(problem).join(" ")} [${problem.code}]`;
 }
-
-/** What there is of several parts. */
-export const joined = (...parts: readonly (string | false | undefined)[]): string => parts.filter(Boolean).join(" ");
-
-/** An absolute moment, and how long ago. */
-export function moment(at: number, now: number): string {
-  const { ago } = say();
-  const seconds = Math.max(0, Math.round((now - at) / 1000));
-  const told = seconds < 60 ? ago(seconds, "s") : ago(Math.round(seconds / 60), "min");
-  return `${new Date(at).toISOString().slice(0, 19).replace("T", " ")} UTC, ${told}`;
-}
-
-export const day = (at: number): string => new Date(at).toISOString().slice(0, 10);

@@ -13,9 +13,7 @@ import { type Bytes, hex, latin1, rfc3339 } from "./bytes";
 import { type CborValue, cborBytes, cborValue, isMap } from "./cbor";
 import { parseCrl } from "./crl";
 import { need } from "./errors";
-import { parsePcsAnswer } from "./intel/document";
-import { parseOcsp } from "./ocsp_answers";
-import { readRimAnswer } from "./rims";
+import { part } from "./parts";
 import { readPemBlocks } from "./pem";
 import { type Found, nothingFound } from "./pool";
 import { type Certificate, parseCertificate } from "./x509";
@@ -66,13 +64,16 @@ async function contentOf(entries: readonly CborValue[]): Promise<Found> {
   return content;
 }
 
+/** The readers of what Intel and NVIDIA say, which a bundle for AMD's machines does not need. */
+const readers = async (): Promise<typeof import("./vendor_documents")> => part(import("./vendor_documents"));
+
 /** Read what an entry holds: exactly what its kind says, and nothing beside it. */
 async function addContent(kind: CborValue | undefined, data: Bytes, content: Found): Promise<void> {
   if (kind === "amd-vcek") content.certificates.push(parseCertificate(data));
   else if (kind === "amd-chain") content.certificates.push(...chain(data));
   else if (kind === "amd-crl") content.crls.push(parseCrl(data));
-  else if (kind === "nvidia-rim") content.rims.push(await readRimAnswer(data));
-  else if (kind === "nvidia-ocsp") content.ocsp.push(parseOcsp(data));
+  else if (kind === "nvidia-rim") content.rims.push(await (await readers()).readRimAnswer(data));
+  else if (kind === "nvidia-ocsp") content.ocsp.push((await readers()).parseOcsp(data));
   else {
     const [answer, issuers] = members(cborValue(data, "answer"), "answer", "issuer_chain");
     const body = bytes(answer);
@@ -80,7 +81,7 @@ async function addContent(kind: CborValue | undefined, data: Bytes, content: Fou
     if (pem.length) content.certificates.push(...chain(pem));
     if (kind === "intel-crl") content.crls.push(parseCrl(body));
     else {
-      const document = parsePcsAnswer(body);
+      const document = (await readers()).parsePcsAnswer(body);
       demand(pem.length && `intel-${document.kind}` === kind);
       content.documents.push(document);
     }

@@ -3,7 +3,8 @@
  * does not belong or cannot be read is passed over, and is then missing. Nothing is trusted.
  */
 
-import { type Bytes, hex, latin1, trimmedEnd, unhex, utf8 } from "./bytes";
+import { type Bytes, latin1, trimmedEnd, unhex, utf8 } from "./bytes";
+import { type DerKind, addSigned, derKind, derWithoutPadding, readPem } from "./certificate_files";
 import { hexBytes } from "./encoding";
 import { parseCrl } from "./crl";
 import { fail, refusalOf } from "./errors";
@@ -20,12 +21,6 @@ import { parseCertificate } from "./x509";
 
 const MAX_COLLATERAL_BYTES = 4 * 1024 * 1024;
 const MAX_CHAIN_CERTIFICATES = 16;
-const MAX_PEM_BLOCKS = 4096;
-const PEM_HEAD = /(?<![^\n])(?=-----BEGIN [A-Z0-9 ]{1,40}-----)/;
-const PEM_KINDS: Readonly<Record<string, "certificates" | "crls">> = {
-  CERTIFICATE: "certificates",
-  "X509 CRL": "crls",
-};
 const CHAINS = ["pck_crl_issuer_chain", "tcb_info_issuer_chain", "qe_identity_issuer_chain", "pck_certificate_chain"];
 const LISTS = ["root_ca_crl", "pck_crl"];
 const DOCUMENTS = { tcb_info: "tcb-info", qe_identity: "qe-identity" } as const;
@@ -54,67 +49,22 @@ const isRimAnswer = (text: string): boolean => /"rim"\s*:\s*"/.test(text) && /"s
 
 // -- DER
 
-/** Offset of what the SEQUENCE at this offset holds; the end of the data when no SEQUENCE begins here. */
-function contentOfSequence(data: Bytes, at: number): number {
-  const [tag, size = 0] = data.subarray(at, at + 2);
-  return tag !== 0x30 || at + 2 > data.length ? data.length : at + 2 + (size > 0x80 ? size - 0x80 : 0);
-}
-
-/**
- * Tell a certificate, a list and an OCSP answer by the first element of what is signed; their lengths are for their
- * readers.
- */
-export function derKind(data: Bytes): "certificates" | "crls" | "ocsp" | undefined {
-  const outer = contentOfSequence(data, 0);
-  if (hex(data.subarray(outer, outer + 2)).startsWith("0a01")) return "ocsp";
-  const first = contentOfSequence(data, outer);
-  if (data[first] === 0xa0) return "certificates";
-  return hex(data.subarray(first, first + 4)) === "02010130" ? "crls" : undefined;
-}
-
 /** The DER SEQUENCE that a whole file of hex digits spells, as mirrors of Intel's root CRL serve it. */
 function hexSequence(data: Bytes): Bytes | undefined {
   const text = trimmedEnd(latin1(data), " \t\n\r\0").replace(/^[ \t\n\r\0]+/, "");
   return text.length % 2 === 0 && /^30[0-9A-Fa-f]{8,}$/.test(text) ? unhex(text) : undefined;
 }
 
-/**
- * Cut NUL bytes and line ends behind a DER element, which several clients append to a list.
- *
- * Only what stands behind the length that the element itself states is cut, and only when it is nothing else: a
- * signature may well end in such a byte.
- */
-function derWithoutPadding(der: Bytes): Bytes {
-  const [, head = 0] = der;
-  const size = head < 0x80 ? 0 : head - 0x80;
-  const length = size ? der.slice(2, 2 + size).reduce((value, byte) => value * 256 + byte, 0) : head;
-  const end = 2 + size + length;
-  return der.slice(end).every((byte) => [0, 10, 13].includes(byte)) ? der.slice(0, end) : der;
-}
-
-function addDer(kind: "certificates" | "crls" | "ocsp", der: Bytes, found: Found): void {
-  if (kind === "certificates") found.certificates.push(parseCertificate(der));
-  else if (kind === "crls") found.crls.push(parseCrl(derWithoutPadding(der)));
-  else found.ocsp.push(parseOcsp(der));
+function addDer(kind: DerKind, der: Bytes, found: Found): void {
+  if (kind === "ocsp") found.ocsp.push(parseOcsp(der));
+  else addSigned(kind, der, found);
 }
 
 // -- several in one file: one that is broken takes none of its neighbours along
 
 async function readTable(table: Bytes, found: Found): Promise<void> {
   for (const { kind, data } of parseTable(table)) {
-    if (kind !== "PLATFORM") await refusalOf(() => addDer(kind === "CRL" ? "crls" : "certificates", data, found));
-  }
-}
-
-async function readPem(text: string, found: Found): Promise<void> {
-  const parts = text.split(PEM_HEAD).filter((part) => part.startsWith("-----BEGIN "));
-  if (parts.length > MAX_PEM_BLOCKS) return;
-  for (const part of parts) {
-    await refusalOf(() => {
-      const [block] = readPemBlocks(part);
-      const kind = block && PEM_KINDS[block.label];
-      if (kind) addDer(kind, block.content, found);
-    });
+    if (kind !== "PLATFORM") await refusalOf(() => addSigned(kind === "CRL" ? "crls" : "certificates", data, found));
   }
 }
 

@@ -4,13 +4,12 @@
  * them.
  */
 
-import "./shared";
 import { azureJson, isAzureJson, isRawTpmQuote } from "./azure_files";
 import { type Bytes, concat, equal, hex, isZero, latin1, trimmedEnd } from "./bytes";
 import { carriesEvidence } from "./carriers";
 import { base64Bytes, base64urlBytes, hexBytes } from "./encoding";
 import { parseCrl } from "./crl";
-import { derKind } from "./endorsement_files";
+import { derKind } from "./certificate_files";
 import { type Evidence, type Item, MEDIA, evidenceOf, itemOf, numbered, parseEnvelope, requireSound } from "./envelope";
 import {
   type Stated,

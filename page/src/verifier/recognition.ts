@@ -3,13 +3,14 @@
  * evidence and of endorsements is loaded when it is needed.
  */
 
-import { hex } from "./bytes";
+import { type Bytes, hex } from "./bytes";
+import { readCertificateFile } from "./certificate_files";
 import { MAX_ENVELOPE_BYTES, evidenceOf, parseEnvelope } from "./envelope";
 import { AttestError, refusalOf } from "./errors";
 import { jsonValue } from "./json";
 import { readBundle } from "./bundle";
 import { MAX_FILE_BYTES, type NamedBytes, type Recognised, isBundle, isEnvelope } from "./recognised";
-import { type Endorsements, merged, nothingFound } from "./pool";
+import { type Endorsements, type Found, merged, nothingFound } from "./pool";
 import { part } from "./parts";
 
 const MAX_FILES = 16_384;
@@ -39,11 +40,14 @@ export async function readEndorsements(files: readonly NamedBytes[], at: number)
   for (const { bytes } of files.slice(0, MAX_FILES)) {
     if (bytes.length > MAX_FILE_BYTES) continue;
     if (Object.values(found).reduce((count, each) => count + each.length, 0) >= MAX_ENDORSEMENTS) break;
-    await refusalOf(async () =>
-      isBundle(bytes)
-        ? readBundle(bytes, found, at)
-        : (await part(import("./files"))).readEndorsementFile(bytes, found),
-    );
+    await refusalOf(async () => readEndorsementsOf(bytes, found, at));
   }
   return merged(found, {});
+}
+
+async function readEndorsementsOf(bytes: Bytes, found: Found, at: number): Promise<void> {
+  if (isBundle(bytes)) await readBundle(bytes, found, at);
+  else if (!(await readCertificateFile(bytes, found))) {
+    await (await part(import("./files"))).readEndorsementFile(bytes, found);
+  }
 }

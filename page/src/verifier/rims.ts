@@ -3,11 +3,10 @@
 import { type Bytes, equal, latin1 } from "./bytes";
 import { base64Bytes, hexBytes } from "./encoding";
 import { sha256 } from "./crypto";
-import { fail, refuse } from "./errors";
+import { fail } from "./errors";
 import { isObject, jsonValue } from "./json";
+import { MAX_RIM_BYTES, malformed } from "./rim_form";
 
-/** The largest RIM seen has 26 KiB. */
-export const MAX_RIM_BYTES = 256 * 1024;
 /** Base64 of the document, and a few short members. */
 export const MAX_RIM_ANSWER_BYTES = Math.floor(MAX_RIM_BYTES / 3) * 4 + 8192;
 
@@ -23,11 +22,6 @@ const ID = /^NV_[A-Za-z0-9_.-]{1,125}$/;
 export interface RimDocument {
   /** The SWID document, exactly as it was served and signed; `der` as everything in a pool calls its bytes. */
   readonly der: Bytes;
-}
-
-/** Refuse a RIM that is not what the specification says. Such a RIM is passed over, so its code has to do. */
-export function malformed(): never {
-  return refuse("malformed", "rim-malformed");
 }
 
 /** True if this is a SWID document by its first element; nothing of it is parsed. */

@@ -1,12 +1,12 @@
 /**
- * Code that several formats share. A format that is fetched on its own begins with this import, which keeps all of it
- * in one file of the bundle: otherwise each set of formats would have a file of its own for the modules that it shares.
+ * What every format needs, and every reader of evidence: the build keeps it in one file, which a page fetches first.
+ * `later.ts` names what only formats on demand share.
  */
 
 import "./anchors";
 import "./bytes";
-import "./carriers";
 import "./cbor";
+import "./certificate_files";
 import "./chain";
 import "./checks";
 import "./claims";
@@ -16,27 +16,24 @@ import "./der";
 import "./encoding";
 import "./envelope";
 import "./errors";
-import "./intel/document";
-import "./intel/json_members";
-import "./intel/qe_identity";
+import "./formats";
 import "./intel/status";
-import "./intel/tcb_info";
 import "./json";
-import "./json_text";
-import "./ocsp_answers";
 import "./parts";
 import "./pem";
 import "./pool";
 import "./procedure";
-import "./provider_files";
 import "./reader";
 import "./recognised";
-import "./rims";
+import "./rim_form";
 import "./sgx/structure";
+import "./shown";
 import "./snp/certificate_table";
 import "./snp/evidence";
 import "./snp/structure";
 import "./tdx/structure";
 import "./time";
 import "./unknown_values";
+import "./verify_evidence";
+import "./warnings";
 import "./x509";

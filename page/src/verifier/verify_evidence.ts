@@ -2,7 +2,6 @@
  * The public function: options are required to be usable, files are recognised, and the outcome is written as a result.
  */
 
-import "./shared";
 import { type TrustAnchors, simulationAnchors, vendorAnchors } from "./anchors";
 import { type Bytes, NO_BYTES, copyOf, latin1, rfc3339, unhex, utf8 } from "./bytes";
 import { type Check as MadeCheck, UNCHECKED_NAMES, check } from "./checks";

@@ -1,8 +1,8 @@
 /** What differs between two verified pieces of evidence: the values that a policy judges, and all other claims. */
 
-import type { Row } from "../../policy/draft";
+import { told } from "../../policy/claims";
+import type { Row } from "../../policy/row";
 import type { ItemResult, Result } from "../../verifier/api";
-import { told } from "../../policy/decode";
 import { type Difference, differences } from "../guard";
 
 /** Verified evidence with its rows. */

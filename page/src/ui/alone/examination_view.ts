@@ -6,13 +6,16 @@ import { optionsOf } from "../../policy/kept";
 import { showChecks } from "../checks";
 import { byId, el, put } from "../dom";
 import { loadFrom, showPolicy, startPolicy } from "../policy_view";
-import { showFacts, showFailure, showProved, showVerdict, showWarnings } from "../status";
+import { showFailure } from "../failure";
+import { showFound, showVerdict } from "../status";
+import type { State } from "../state";
 import { showTrust } from "../trust";
 import { type Examination, commandOf, filesOf, used } from "./examination";
 import { acceptable, showFiles, tellFiles } from "./files_view";
 import { linkOf, momentOf, namedIn } from "./links";
 import { type Chosen, chosenOf } from "./sorting";
 import { words } from "./words";
+import { whyRefused } from "../words";
 
 const NONCE = /^(?:[0-9a-f]{2}){1,64}$/i;
 
@@ -32,17 +35,10 @@ export function show(examination: Examination): void {
     wasShown = false;
     return;
   }
-  const { judgedAt, instead } = words();
-  const isStale = state.result?.outcome === "verified" && state.result.freshness !== "matched";
-  showVerdict(state, isStale ? instead.unfresh : "");
-  byId("bar").hidden = false;
-  byId("when").textContent = state.at === undefined ? "" : judgedAt(rfc3339(state.at));
-  showFailure(state, false);
+  showState(state);
   if (state.busy) return;
-  showFacts(state);
+  showFound(state);
   showChecks(state);
-  showWarnings(state);
-  showProved(state);
   showTrust(examination);
   byId("command").textContent = commandOf(examination, optionsOf(examination.memory.get("policy") ?? ""));
   void part(import("./compare_view"))
@@ -50,6 +46,15 @@ export function show(examination: Examination): void {
     .catch(() => undefined);
   if (!wasShown) byId("status").scrollIntoView({ block: "nearest" });
   wasShown = true;
+}
+
+function showState(state: State): void {
+  const { judgedAt, instead } = words();
+  const isStale = state.result?.outcome === "verified" && state.result.freshness !== "matched";
+  showVerdict(state, state.phase === "refused" ? whyRefused(state) : "", isStale ? instead.unfresh : "");
+  byId("bar").hidden = false;
+  byId("when").textContent = state.at === undefined ? "" : judgedAt(rfc3339(state.at));
+  showFailure(state, false);
 }
 
 // -- files

@@ -1,7 +1,8 @@
 /** The history of this browser, by service, and its deletion. */
 
 import { byId, code, el, put } from "../dom";
-import { day, rowName } from "../words";
+import { day } from "../moments";
+import { rowName } from "../words";
 import { type Entry, changedValues, entriesIn, forget, servicesIn } from "./history";
 import { words, wordsIn } from "./words";
 

@@ -4,15 +4,15 @@ import { part } from "../../verifier/parts";
 import { byId } from "../dom";
 import { label, storeOf } from "../labels";
 import { Memory } from "../memory";
-import { languageOf, shellOf, speak } from "../strings";
+import { languageOf, speak, speakFirst } from "../strings";
 import { Examination } from "./examination";
-import { aboutFiles, wordsIn } from "./words";
+import { aboutFiles, firstAboutFiles, wordsIn } from "./words";
 
 /** A policy for files lasts as long as the page is open. */
 const NAME = "files";
 
 async function begin(language: string): Promise<void> {
-  const [{ page }, alone] = await Promise.all([shellOf(language), wordsIn(language)]);
+  const [{ page }, alone] = await Promise.all([speakFirst(language, firstAboutFiles), wordsIn(language)]);
   label(language, { ...page, ...alone.page });
   try {
     const [view] = await Promise.all([part(import("./examination_view")), speak(language, aboutFiles)]);

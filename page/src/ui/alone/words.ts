@@ -1,7 +1,7 @@
 /** Texts of the page for files and of the history, loaded on demand. */
 
 import { part } from "../../verifier/parts";
-import type { Strings } from "../strings";
+import { type First, type Rest, languageOf } from "../strings";
 import type { Alone } from "../strings/en/alone";
 
 export type { Alone } from "../strings/en/alone";
@@ -26,20 +26,26 @@ export function words(): Alone {
   return current;
 }
 
-/** Texts that replace those about a service. */
-export function aboutFiles(whole: Strings): Strings {
-  const { chain, pending, problem, now, doNotRely, states, ...instead } = words().instead;
-  const kinds = Object.entries(whole.problems).map(([kind, [what, todo]]) => {
+/** Texts that replace those about a service: of the verdict. */
+export async function firstAboutFiles(first: First): Promise<First> {
+  const { instead } = await wordsIn(languageOf(navigator.languages));
+  const { proved, states, pending } = instead;
+  return { ...first, proved, states: { ...first.states, ...states }, facts: { ...first.facts, pending } };
+}
+
+/** Texts that replace those about a service: everything else. */
+export function aboutFiles(rest: Rest): Rest {
+  const { chain, problem, now, doNotRely, refusedByPolicy, nothingSent } = words().instead;
+  const kinds = Object.entries(rest.problems).map(([kind, [what, todo]]) => {
     const name = kind as keyof typeof now;
     return [kind, [problem[name] ?? what, ofThePage.includes(kind) ? todo : (now[name] ?? doNotRely)]];
   });
   return {
-    ...whole,
-    ...instead,
-    states: { ...whole.states, ...states },
-    chain: { ...whole.chain, ...chain },
-    facts: { ...whole.facts, pending },
-    problems: Object.fromEntries(kinds) as Strings["problems"],
+    ...rest,
+    refusedByPolicy,
+    nothingSent,
+    chain: { ...rest.chain, ...chain },
+    problems: Object.fromEntries(kinds) as Rest["problems"],
   };
 }
 

@@ -3,7 +3,6 @@
  * one is met.
  */
 
-import "../shared";
 import type { TrustAnchors } from "../anchors";
 import type { Check } from "../checks";
 import type { Claims } from "../claims";

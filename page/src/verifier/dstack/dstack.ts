@@ -1,6 +1,5 @@
 /** The part that is loaded once a log or a statement of dstack is met. */
 
-import "../shared";
 import type { Bytes } from "../bytes";
 import type { TdReport } from "../tdx/structure";
 import { type DstackJudgement, judgeDstack } from "./judgement";

@@ -1,6 +1,5 @@
 /** Module that is loaded for an event log of evidence with boot registers. */
 
-import "../shared";
 import type { Bytes } from "../bytes";
 import type { Claims } from "../claims";
 import type { Registers } from "../evidence";

@@ -1,5 +1,3 @@
 /** The format that is fetched once evidence of NVIDIA's devices is met. */
 
-import "../shared";
-
 export { parseGpuDevice, parseGpuReport } from "./verify";

@@ -7,7 +7,7 @@
  */
 
 import { type XmlElement, elements, isBlank } from "../xml/parse";
-import { malformed } from "../rims";
+import { malformed } from "../rim_form";
 
 const SWID = "http://standards.iso.org/iso/19770/-2/2015/schema.xsd ";
 const RIM = "https://trustedcomputinggroup.org/resource/tcg-reference-integrity-manifest-rim-information-model/ ";

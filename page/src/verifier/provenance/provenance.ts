@@ -1,6 +1,5 @@
 /** Bundles of Sigstore with the provenance of one document, as `attest/provenance`: verified under what is given. */
 
-import "../shared";
 import { type Bytes, concat, hex, utf8 } from "../bytes";
 import { schemeHolds } from "../crypto";
 import { ecdsaRaw } from "../der";

@@ -3,7 +3,6 @@
  * attest.evidence.sample).
  */
 
-import "../shared";
 import { anyBase64Bytes } from "../any_base64";
 import { type Bytes, NO_BYTES, padded } from "../bytes";
 import { nestedClaims } from "../claims";

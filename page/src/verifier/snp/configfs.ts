@@ -1,6 +1,5 @@
 /** Output of configfs-tsm, as clients of other projects store it. */
 
-import "../shared";
 import type { Bytes } from "../bytes";
 import { base64urlBytes } from "../encoding";
 import { need } from "../errors";

@@ -9,7 +9,7 @@
  */
 
 import { type Bytes, utf8Text } from "../bytes";
-import { MAX_RIM_BYTES, malformed } from "../rims";
+import { MAX_RIM_BYTES, malformed } from "../rim_form";
 
 /** A RIM of 64 records has 87 elements. */
 const MAX_ELEMENTS = 256;

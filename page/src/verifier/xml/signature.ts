@@ -14,7 +14,7 @@ import { ecdsaHolds, keyKind, sha384 } from "../crypto";
 import { AttestError, refusalOf } from "../errors";
 import { type Certificate, parseCertificate } from "../x509";
 import { type XmlElement, canonical, descendants, elements, isBlank, parseXml, text } from "./parse";
-import { malformed } from "../rims";
+import { malformed } from "../rim_form";
 
 /** A RIM carries 4. */
 const MAX_CERTIFICATES = 8;

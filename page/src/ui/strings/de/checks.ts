@@ -64,7 +64,6 @@ export const checks: Checks = {
     "Die Richtlinie fordert etwas, was diese Maschine nicht erfüllt.",
     "Von der Hardware unterschrieben",
   ],
-  outcomes: { fail: "✕ falsch", warning: "! Warnung", "not evaluated": "– nicht beurteilt", pass: "✓ richtig" },
   expectedGot: (expected, got) => `erwartet ${expected}, gefunden ${got}`,
   followUp: "nicht beurteilt: Was hier gelesen wird, ist nicht unterschrieben",
   nothingYet: "Noch nichts.",

@@ -44,7 +44,7 @@ export const shell: Shell = {
   theirs: (service) =>
     "Die Seite kommt vom Dienst selbst, der Ihnen eine andere schicken könnte, die nur vorgibt zu prüfen. " +
     `Sicher gehen Sie mit attest page ${service} auf Ihrem eigenen Rechner.`,
-  checking: ["Prüfung läuft", "Die Maschine soll sich ausweisen. Gesendet wird nur eine Zufallszahl."],
-  incomplete:
-    "Ein Teil dieser Seite fehlt oder wurde unterwegs verändert: Es wurde nichts geprüft. Laden Sie die Seite neu.",
+  loading: "Der Rest dieser Seite wird geladen …",
+  unfinished: "Ein Teil dieser Seite fehlt oder wurde unterwegs verändert. Annehmen oder senden können Sie nichts.",
+  reload: "Seite neu laden",
 };

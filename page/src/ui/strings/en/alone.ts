@@ -1,7 +1,7 @@
 /** What the page without a service says: of files, two pieces of evidence, links, and this browser's history. */
 
 import type { Checks } from "./checks";
-import type { View } from "./view";
+import type { Verdict } from "./verdict";
 
 type Problems = Readonly<Partial<Record<keyof Checks["problems"], string>>>;
 
@@ -47,7 +47,7 @@ export const alone = {
         "The maker's key signed this evidence. Look at the facts, and decide whether you accept them.",
       ],
       trusted: ["Matches your policy", "The maker's key signed this evidence, and it states what you accepted."],
-    } as Partial<View["states"]>,
+    } as Partial<Verdict["states"]>,
     refusedByPolicy: (rows: string) => `The evidence is not what you accepted: ${rows}.`,
     nothingSent: "Nothing left this browser.",
     pending: "These files do not show it.",

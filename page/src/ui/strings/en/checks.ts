@@ -75,7 +75,6 @@ export const checks = {
     "Signed by the hardware",
   ],
   // -- what was checked
-  outcomes: { fail: "✕ fail", warning: "! warning", "not evaluated": "– not evaluated", pass: "✓ pass" },
   expectedGot: (expected: string, got: string) => `expected ${expected}, got ${got}`,
   followUp: "not judged: what it reads was not signed",
   nothingYet: "Nothing yet.",

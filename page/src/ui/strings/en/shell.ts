@@ -43,8 +43,9 @@ export const shell = {
   theirs: (service: string) =>
     "The page came from the service itself, which could send you another page that only claims to check. " +
     `For certainty run attest page ${service} on your own computer.`,
-  checking: ["Checking", "The machine is asked for proof. Nothing but a random number is sent."],
-  incomplete: "A part of this page could not be loaded, or was changed on the way: nothing was checked. Load it again.",
+  loading: "The rest of this page is being loaded…",
+  unfinished: "A part of this page could not be loaded, or was changed on the way. Nothing can be accepted or sent.",
+  reload: "Load the page again",
 };
 
 export type Shell = typeof shell;

@@ -1,43 +1,6 @@
-/** States, facts, decisions, and what is said of questions and documents. */
-
-import type { Phase } from "../../state";
-
-type Pair = readonly [string, string];
+/** Decisions, and what is said of questions and documents. */
 
 export const view = {
-  proved: {
-    genuine:
-      "It proves that the hardware's maker signed for this machine, a moment ago and for this page's own random " +
-      "number, and that the key to which your messages are sealed belongs to that machine.",
-    simulated:
-      "A simulator signed this, whose keys everybody has. It proves nothing about hardware, and nothing is secret.",
-    nothing: "At this moment nothing is proved.",
-  },
-  /** The states: a name, and one sentence. */
-  states: {
-    checking: ["Checking", "The machine is asked for proof. Nothing but a random number is sent."],
-    unknown: [
-      "Genuine, but not yet accepted by you",
-      "The hardware is what it says. Look at the facts, and decide whether you accept them.",
-    ],
-    trusted: ["Matches your policy", "The hardware is genuine, and it runs what you accepted."],
-    unreachable: [
-      "Unreachable or busy",
-      "The service gives no answer now. Nothing is concluded from that: the page keeps what you chose and asks again.",
-    ],
-    stopped: [
-      "Service stopped",
-      "The service has no keys to your documents: its lease ended, or the key was taken back. Nothing is sent.",
-    ],
-    refused: ["Refused", ""],
-  } as Readonly<Record<Phase, Pair>>,
-  simulatedStates: {
-    unknown: [
-      "Simulated, and not yet accepted by you",
-      "A simulator signed this, no hardware. Look at the facts, and decide whether you accept them for a trial.",
-    ],
-    trusted: ["Simulated: meets your policy", "A simulator signed this, no hardware. It runs what you accepted."],
-  } as Readonly<Partial<Record<Phase, Pair>>>,
   refusedByPolicy: (rows: string) => `The machine is not the one that you accepted: ${rows}. Nothing is sent.`,
   trial: {
     offer: "This machine is simulated, so you can try what the page does when a machine changes:",
@@ -47,18 +10,10 @@ export const view = {
     >,
     back: "Put it back as it was",
   },
-  serviceSays: (text: string) => `The service says: ${text}.`,
   nothingSent: "Nothing that you typed or chose was sent to it.",
   nothingMore: "Nothing more is sent. What you sent before went only to the machine that you had accepted.",
   details: "Details",
   code: "Code",
-  lastChecked: (moment: string) => `Last checked ${moment}.`,
-  checkingNow: "Checking now…",
-  serviceIs: (name: string) => `Service: ${name}.`,
-  ago: (count: number, unit: "s" | "min" | "h") => `${count} ${unit} ago`,
-  sealedTo: (id: number, digest: string, hybrid: boolean) =>
-    `Messages are sealed to key ${id} of this machine, ${digest}, ` +
-    `${hybrid ? "also against quantum computers" : "by X25519 alone: this browser has no ML-KEM"}.`,
   obstacles: {
     checking: "The machine is being checked first.",
     unknown: "You have not accepted this machine yet.",
@@ -68,64 +23,6 @@ export const view = {
     keyless: "There is no key of the machine that could be sealed to.",
     unready: "The service is not ready.",
     none: "You may ask and upload.",
-  },
-  // -- the five facts
-  signs: { yes: "yes", no: "no", open: "not known", simulated: "simulated" },
-  facts: {
-    chip: {
-      title: "Genuine chip",
-      yes: (chip: string) => `The maker's key signed for this ${chip}.`,
-      simulated: "No chip: a simulator signed.",
-      no: "No maker's key vouches for this machine.",
-      firmware: (chip: string) => `The firmware of this ${chip} is not what you accepted.`,
-    },
-    memory: {
-      title: "Memory sealed, debugging off",
-      yes: "The chip encrypts the memory, and nobody can debug it.",
-      simulated: "A simulator has nothing to seal.",
-      no: "The memory can be read, or its protection is not what you accepted.",
-    },
-    gpu: {
-      title: "GPU protected",
-      yes: (gpus: string) => `${gpus}: confidential mode, bound to this machine.`,
-      none: "No GPU is part of the proof.",
-      simulated: "A simulated GPU protects nothing.",
-      no: "A GPU is unprotected, or not what you accepted.",
-      unstated: (gpus: string) => `${gpus}: genuine, but its mode is not proved.`,
-    },
-    software: {
-      title: "Software known",
-      yes: (documents: string) => `Vouched for by a signed reference document: ${documents}.`,
-      accepted: "Unknown to us: no signed document vouches for it. You accepted this exact software.",
-      unknown: "Unknown to us: no signed document vouches for it.",
-      simulated: "Measured by a simulator.",
-      no: "This is not the software that you accepted.",
-      unproved: "What was given of its build does not hold.",
-    },
-    reader: {
-      title: "Only this machine can read what you send",
-      yes: "Its key is new, and the proof belongs to it.",
-      simulated: "Everybody has a simulated machine's keys.",
-      no: "The key does not belong to this machine.",
-    },
-    pending: "Not known at this moment.",
-    unjudged: "Not judged, because the proof was refused.",
-  },
-  factDetails: {
-    chip: "Chip",
-    firmware: "Firmware",
-    debug: "Debugging",
-    off: "off",
-    on: "ON",
-    memory: "Encryption",
-    measurement: "Measurement",
-    gpus: "GPUs",
-    mode: "Confidential mode",
-    developer: "Developer tools",
-    key: "Key",
-    nonce: "Random number of this page",
-    checks: "Checks",
-    passed: (passed: number, all: number) => `${passed} of ${all} passed`,
   },
   // -- the decision
   accept: "Accept this machine…",

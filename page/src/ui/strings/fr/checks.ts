@@ -52,7 +52,6 @@ export const checks: Checks = {
     "La table des bulletins de cette page",
   ],
   policyRow: (name) => [name, "La politique exige ce que cette machine ne remplit pas.", "Signé par le matériel"],
-  outcomes: { fail: "✕ échec", warning: "! attention", "not evaluated": "– non jugé", pass: "✓ réussi" },
   expectedGot: (expected, got) => `attendu ${expected}, trouvé ${got}`,
   followUp: "non jugé : ce qui est lu ici n’a pas été signé",
   nothingYet: "Rien encore.",

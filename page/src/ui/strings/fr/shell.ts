@@ -44,6 +44,7 @@ export const shell: Shell = {
   theirs: (service) =>
     "La page vient du service lui-même, qui pourrait en envoyer une autre qui fait semblant de vérifier. " +
     `Pour en être sûr, exécutez attest page ${service} sur votre propre ordinateur.`,
-  checking: ["Vérification en cours", "La machine doit se prouver. Seul un nombre aléatoire est envoyé."],
-  incomplete: "Une partie de cette page manque ou a été modifiée en chemin : rien n’a été vérifié. Rechargez la page.",
+  loading: "Le reste de cette page se charge…",
+  unfinished: "Une partie de cette page manque ou a été modifiée en chemin. Vous ne pouvez rien accepter ni envoyer.",
+  reload: "Recharger la page",
 };

@@ -1,1 +1,0 @@
-var e={checking:"…",unknown:"?",trusted:"✓",unreachable:"↻",stopped:"■",refused:"✕"},n=({phase:n,simulated:a})=>!a||"trusted"!==n&&"unknown"!==n?e[n]:"≈";export{n as a};

@@ -1,1 +1,0 @@
-import{d as r}from"./chunk-SBBV3W7R.js";var t=/-----BEGIN ([A-Z0-9 ]{1,40})-----[\t-\r ]([A-Za-z0-9+/=\t-\r ]*)-----END \1-----/g;function a(a){return[...a.matchAll(t)].map(([,t="",a=""])=>({label:t,content:r(a.replace(/[\t-\r ]/g,""),"PEM")}))}export{a};

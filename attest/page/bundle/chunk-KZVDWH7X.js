@@ -1,1 +1,0 @@
-import{e}from"./chunk-SBBV3W7R.js";import{q as t}from"./chunk-EV63VHVB.js";function l(l,r){let n=t(l,"="),s=l.length-n.length;if(!(/[+/]/.test(n)&&/[-_]/.test(n)||s>2||s&&l.length%4))return e(n.replaceAll("+","-").replaceAll("/","_"),r)}export{l as a};

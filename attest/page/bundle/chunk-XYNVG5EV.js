@@ -1,1 +1,0 @@
-var r=class extends Error{constructor(){super(...arguments),this.name="PartError"}};async function t(t){try{return await t}catch(t){throw new r("a part of the verifier could not be fetched",{cause:t})}}export{t as a};

@@ -1,1 +1,0 @@
-var e={phase:"checking",busy:!0,at:void 0,name:"",simulated:!1,result:void 0,rows:[],policy:void 0,problem:void 0,key:void 0,service:"",ready:!1,limits:void 0};function i({phase:e,key:i,ready:s}){return"trusted"!==e?e:i?s?void 0:"unready":"keyless"}export{e as a,i as b};

@@ -1,1 +1,0 @@
-import{a as o}from"./chunk-H3RR5MGS.js";import"./chunk-FIKJKGUK.js";import"./chunk-NGUBWZK5.js";import"./chunk-WVKYN5MF.js";import"./chunk-G24G3EC2.js";import"./chunk-RYGSH7PD.js";import"./chunk-UAP76FXK.js";import"./chunk-XYNVG5EV.js";import"./chunk-SBBV3W7R.js";import"./chunk-GBPCBLY2.js";import"./chunk-EV63VHVB.js";export{o as loadPolicy};

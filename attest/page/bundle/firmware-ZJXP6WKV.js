@@ -1,1 +1,0 @@
-import{a as r,b as m}from"./chunk-NLJN3VTQ.js";import"./chunk-FIKJKGUK.js";import"./chunk-NGUBWZK5.js";import"./chunk-WVKYN5MF.js";import"./chunk-SBBV3W7R.js";import"./chunk-GBPCBLY2.js";import"./chunk-EV63VHVB.js";export{m as firmwareAges,r as oldFirmware};

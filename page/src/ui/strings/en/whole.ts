@@ -1,8 +1,0 @@
-/** Everything that the page says after its first question to the service. */
-
-import { type Checks, checks } from "./checks";
-import { type Documents, documents } from "./documents";
-import { type View, view } from "./view";
-
-export type Strings = Checks & Documents & View;
-export const whole: Strings = { ...checks, ...documents, ...view };

@@ -1,0 +1,11 @@
+/** What several formats on demand share, of which a SEV-SNP machine needs nothing: the build keeps it in one file. */
+
+import "./carriers";
+import "./intel/document";
+import "./intel/json_members";
+import "./intel/qe_identity";
+import "./intel/tcb_info";
+import "./json_text";
+import "./ocsp_answers";
+import "./provider_files";
+import "./rims";
