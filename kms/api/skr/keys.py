@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -116,7 +117,7 @@ class VaultKeys:
             name=name,
             record=found.record,
             settings=found.settings,
-            public=self._public_of(found.record),
+            public=partial(self._public_of, found.record),
             destroy_delay_seconds=int(self._destroy_after.total_seconds()),
         )
 
@@ -176,11 +177,13 @@ class VaultKeys:
     def _public_of(self, record: KeyRecord) -> dict[str, str]:
         """Return the public members; those of a version never change."""
         key = (record.name, record.version)
-        if key not in self._public:
+        found = self._public.get(key)
+        if found is None:
+            found = public_half_of(self._services.kek, record)
             if len(self._public) >= _CACHED:
                 self._public.clear()
-            self._public[key] = public_half_of(self._services.kek, record)
-        return self._public[key]
+            self._public[key] = found
+        return found
 
     # -- making
 
