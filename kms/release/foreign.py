@@ -19,13 +19,14 @@ from attest.errors import AttestError, EvidenceError, VerificationError
 from attest.release import Challenge, KeyName, ReleaseRequest, unpad_secret
 from attest.results import TokenKey, VerifiedServiceToken
 from kms.domain.actors import Actor
-from kms.domain.decide import DenialReason, ReleaseOutcome
+from kms.domain.decide import DenialReason
 from kms.domain.errors import UnavailableError
 from kms.domain.keys import KeyPurpose, KeyReference
 from kms.domain.lease_grants import Granted
 from kms.domain.passports import FreshBy, PresentedToken, VerifiedPassport
 from kms.domain.secret import EXPORT, SecretBytes
 from kms.domain.wires import Wire
+from kms.release.attestation_records import AttestationRecord, attestation_body
 from kms.release.challenges import OpenedChallenge
 from kms.release.decision import Decided
 from kms.release.exchange import Exchange, TokenRequest
@@ -68,26 +69,6 @@ class ForeignProof:
     evidence: Evidence
     terms: ForeignTerms
     expires_at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttestationRecord:
-    """An attestation for the log: what the protocol says of it, and the refusal, or None."""
-
-    kind: str
-    members: Mapping[str, JsonValue]
-    refusal: AttestError | None
-
-
-def attestation_body(record: AttestationRecord, *, nonce_digest: bytes | None) -> dict[str, JsonValue]:
-    """Return the body of an attestation's log entry; without a digest the protocol has no nonce of this service."""
-    refusal = record.refusal
-    return {
-        **({} if nonce_digest is None else {"nonce_sha256": nonce_digest.hex()}),
-        **record.members,
-        "outcome": str(ReleaseOutcome.ALLOW if refusal is None else ReleaseOutcome.DENY),
-        "reasons": [] if refusal is None else [{"code": refusal.code, "text": refusal.message}],
-    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
