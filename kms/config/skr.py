@@ -168,10 +168,14 @@ def read_skr_settings(path: Path) -> SkrSettings:
         toml.refuse("vaults: expected at least one table [[vaults]], each with a host of its own")
     if len({str(parse_issuer(one.url)) for one in authorities}) != len(authorities):
         toml.refuse("authorities: two have one url")
+    callers = tuple(_caller(toml, one) for one in toml.tables(members, "callers"))
+    stated = frozenset[str]().union(*(one.vaults or () for caller in callers for one in caller.permissions))
+    if unknown := stated - {one.host for one in vaults}:
+        toml.refuse(f"permissions.vaults: there is no vault {min(unknown)!r}")
     return SkrSettings(
         vaults=vaults,
         authorities=authorities,
-        callers=tuple(_caller(toml, one) for one in toml.tables(members, "callers")),
+        callers=callers,
         refuse_sha1=_switch(toml, members, "refuse_sha1"),
         max_token_age_seconds=toml.number(members, "max_token_age_seconds", _AGES, 8 * 3600),
         single_use_tokens=_switch(toml, members, "single_use_tokens"),

@@ -115,11 +115,13 @@ def _application(claims: Mapping[str, JsonValue]) -> JsonValue:
 def _actions(permissions: tuple[Permission, ...], claims: Mapping[str, JsonValue], vault: Vault) -> frozenset[str]:
     roles = claims.get("roles")
     named = roles if isinstance(roles, list) else []
+    # With scopes it is the token of a user who signed in through the application, which is not the caller.
+    application = None if "scp" in claims else _application(claims)
     found = [
         one.actions
         for one in permissions
         if (one.vaults is None or vault.host in one.vaults)
-        and (one.role in named if one.appid is None else one.appid == _application(claims))
+        and (one.role in named if one.appid is None else one.appid == application)
     ]
     return frozenset().union(*found)
 

@@ -97,6 +97,7 @@ def test_a_caller_does_what_its_roles_and_its_application_permit(face: Face) -> 
         ("POST", "/keys/k1/rotate", reader),
         ("DELETE", "/keys/k1", reader),
         ("GET", "/keys/k1", face.bearer(role="none")),
+        ("POST", "/keys/k1/release", face.bearer(role="none", appid="workload-1", scp="user_impersonation")),
         ("GET", "/keys/k1", face.bearer(roles="officer")),
     ):
         answer = face.ask(method, path, b"not looked at", token=token)
