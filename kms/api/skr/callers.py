@@ -1,4 +1,4 @@
-"""Callers of a vault: who a bearer token names, and what it permits; and the challenge of a request without one.
+"""Callers of a vault: their bearer tokens and permissions, and the challenge of a request without a token.
 
 Spec: specs/azure-skr.md, sections 4 and 5.1.
 """
