@@ -1,4 +1,4 @@
-"""Authorities: the Verifiers whose tokens count, with pinned key sets, or with key sets that are read again every few minutes.
+"""Authorities: the Verifiers whose tokens count, with pinned key sets, or with key sets that are read every few minutes.
 
 Nothing is ever read from an address that a token names.
 
