@@ -1,4 +1,4 @@
-"""Authorities: the Verifiers whose tokens count, with pinned key sets, or with key sets that are read every few minutes.
+"""Authorities: the Verifiers whose tokens count. Key sets are pinned, or read every few minutes from an address.
 
 Nothing is ever read from an address that a token names.
 
