@@ -1,4 +1,4 @@
-"""What every test shares: where recorded evidence lies, which sockets are open, how hard hypothesis looks."""
+"""Parts that every test shares: where recorded evidence lies, which sockets are open, how hard hypothesis looks."""
 
 import gc
 import logging

@@ -1,4 +1,4 @@
-"""What the documentation promises is what the code does."""
+"""Promises of the documentation, compared with the code."""
 
 import ast
 import re

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.keywrap import InvalidUnwrap, aes_key_unwrap
 
 from attest.context_managers import ClosedOnExit
-from attest.encoding import JsonValue, base64url_bytes, base64url_text, json_value
+from attest.encoding import JsonValue, base64url_bytes, json_value
 from attest.errors import AttestError, VerificationError
 from attest.kbs.key_agreement import (
     CONTENT_ENCRYPTION,
@@ -28,6 +28,7 @@ from attest.kbs.key_agreement import (
     key_encryption_key,
 )
 from attest.kbs.tee_key import CURVES, EC_ALGORITHM, RSA_ALGORITHM, coordinate, read_tee_key
+from attest.results import rsa_jwk
 
 KeyKind = Literal["p256", "p521", "rsa"]
 KEY_KINDS: Final[tuple[KeyKind, ...]] = get_args(KeyKind)
@@ -117,11 +118,7 @@ class GuestKey(ClosedOnExit):
 
 def _jwk(public: ec.EllipticCurvePublicKey | rsa.RSAPublicKey) -> dict[str, str]:
     if isinstance(public, rsa.RSAPublicKey):
-        numbers = public.public_numbers()
-        n, e = (
-            base64url_text(number.to_bytes((number.bit_length() + 7) // 8, "big")) for number in (numbers.n, numbers.e)
-        )
-        return {"kty": "RSA", "alg": RSA_ALGORITHM, "n": n, "e": e}
+        return {**rsa_jwk(public), "alg": RSA_ALGORITHM}
     point, curve = public.public_numbers(), public.curve
     name = next(name for name, known in CURVES.items() if known.name == curve.name)
     x, y = (coordinate(number, curve) for number in (point.x, point.y))

@@ -140,7 +140,7 @@ def read_public_keys(data: bytes) -> tuple[TokenKey, ...]:
     except (ValueError, UnsupportedAlgorithm) as exc:
         raise _bad_jwks("the PEM holds no public key that can be read") from exc
     if isinstance(key, rsa.RSAPublicKey):
-        jwk = rsa_jwk(key)
+        jwk: Mapping[str, JsonValue] = rsa_jwk(key)
     elif isinstance(key, ec.EllipticCurvePublicKey | Ed25519PublicKey):
         jwk = public_jwk(key)
     else:
@@ -202,7 +202,7 @@ def _require_rsa(jwk: Mapping[str, JsonValue]) -> None:
         raise ValueError(f"a modulus of {bits} bits, expected {RSA_BITS.start} to {RSA_BITS.stop - 1}")
 
 
-def rsa_jwk(public: rsa.RSAPublicKey) -> dict[str, JsonValue]:
+def rsa_jwk(public: rsa.RSAPublicKey) -> dict[str, str]:
     """Return the required public members of an RSA key (RFC 7518, section 6.3.1)."""
     numbers = public.public_numbers()
     n, e = (base64url_text(number.to_bytes((number.bit_length() + 7) // 8, "big")) for number in (numbers.n, numbers.e))

@@ -21,22 +21,21 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Final
 
-from attest.errors import AttestError, ConfigurationError
 from attest.named_files import read_named
 from attest.release import DEFAULT_TENANT, require_tenant
-from attest.results import MAX_JWKS_BYTES, TokenKey, read_public_keys
+from attest.results import TokenKey
+from kms.config.protocol_file import MAX_ENTRIES, Members, ProtocolFile
 
 SETTING: Final = "kbs_file"
-MAX_FILE_BYTES: Final = 64 * 1024
-MAX_ENTRIES: Final = 64
 _TOKEN_SECONDS: Final = range(30, 3601)
 _MEMBERS: Final = {"tenant", "policy", "profile", "older_clients", "token_seconds", "administrators", "roles"}
 _PROFILE: Final = "coco"
+_FILE: Final = partial(ProtocolFile, setting=SETTING, code="kbs-file-invalid", page="docs/kbs.md")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,24 +91,20 @@ def read_kbs_settings(path: Path) -> KbsSettings:
     Raises:
         ConfigurationError: ``kbs-file-invalid``, ``file-unreadable``, ``tenant-invalid`` or ``jwks-invalid``.
     """
-    members = _members(path)
-    unknown = set(members) - _MEMBERS
-    if unknown:
-        _refuse(path, f"there is no member {min(unknown)!r}")
+    toml = _FILE(path=path)
+    members = toml.members()
+    toml.require_known(members, _MEMBERS)
     policy = members.get("policy")
     profile, older = members.get("profile"), members.get("older_clients")
     if profile not in {None, _PROFILE} or not isinstance(older, bool | None):
-        _refuse(path, f"profile: expected {_PROFILE!r}; older_clients: true or false")
-    seconds = members.get("token_seconds", 300)
-    if isinstance(seconds, bool) or not isinstance(seconds, int) or seconds not in _TOKEN_SECONDS:
-        _refuse(path, f"token_seconds: expected {_TOKEN_SECONDS.start} to {_TOKEN_SECONDS.stop - 1}")
+        toml.refuse(f"profile: expected {_PROFILE!r}; older_clients: true or false")
     return KbsSettings(
-        tenant=require_tenant(_text(path, members, "tenant", DEFAULT_TENANT) or ""),
-        policy=None if policy is None else read_named(path.parent / _path_of(path, policy, "policy"), SETTING),
+        tenant=require_tenant(toml.text(members, "tenant") or DEFAULT_TENANT),
+        policy=None if policy is None else read_named(toml.beside(_path_of(toml, policy, "policy")), SETTING),
         older_clients=profile == _PROFILE if older is None else older,
-        token_seconds=seconds,
-        administrators=tuple(_provider(path, one) for one in _tables(path, members, "administrators")),
-        roles=tuple(_role(path, one) for one in _tables(path, members, "roles")),
+        token_seconds=toml.number(members, "token_seconds", _TOKEN_SECONDS, 300),
+        administrators=tuple(_provider(toml, one) for one in toml.tables(members, "administrators")),
+        roles=tuple(_role(toml, one) for one in toml.tables(members, "roles")),
     )
 
 
@@ -119,89 +114,41 @@ def named_by_kbs(path: Path) -> tuple[Path, ...]:
     Raises:
         ConfigurationError: ``kbs-file-invalid`` or ``file-unreadable``.
     """
-    members = _members(path)
-    named = [members.get("policy"), *(one.get("keys") for one in _tables(path, members, "administrators"))]
-    return tuple(path.parent / one for one in named if isinstance(one, str))
+    toml = _FILE(path=path)
+    members = toml.members()
+    named = [members.get("policy"), *(one.get("keys") for one in toml.tables(members, "administrators"))]
+    return tuple(toml.beside(one) for one in named if isinstance(one, str))
 
 
-def _members(path: Path) -> dict[str, Any]:  # Any: TOML
-    content = read_named(path, SETTING, limit=MAX_FILE_BYTES)
-    if len(content) > MAX_FILE_BYTES:
-        _refuse(path, f"more than {MAX_FILE_BYTES} bytes")
-    try:
-        return tomllib.loads(content.decode("utf-8"))
-    except ValueError as exc:
-        _refuse(path, str(exc))
-
-
-def _tables(path: Path, members: dict[str, Any], name: str) -> list[dict[str, Any]]:  # Any: TOML
-    found = members.get(name, [])
-    if not isinstance(found, list) or len(found) > MAX_ENTRIES or not all(isinstance(one, dict) for one in found):
-        _refuse(path, f"{name}: expected at most {MAX_ENTRIES} tables [[{name}]]")
-    return found
-
-
-def _provider(path: Path, entry: dict[str, Any]) -> IdentityProvider:  # Any: TOML
-    _require_known(path, entry, {"keys", "issuer", "audience", "role"}, "administrators")
-    file = path.parent / _path_of(path, entry.get("keys"), "administrators.keys")
-    content = read_named(file, SETTING, limit=MAX_JWKS_BYTES)
-    try:
-        keys = read_public_keys(content)
-    except AttestError as exc:
-        raise _invalid(path, f"{file}: {exc.message}") from exc
+def _provider(toml: ProtocolFile, entry: Members) -> IdentityProvider:
+    toml.require_known(entry, {"keys", "issuer", "audience", "role"}, "administrators")
     return IdentityProvider(
-        keys=keys,
-        issuer=_text(path, entry, "issuer"),
-        audience=_text(path, entry, "audience"),
-        role=_text(path, entry, "role"),
+        keys=toml.keys(_path_of(toml, entry.get("keys"), "administrators.keys")),
+        issuer=toml.text(entry, "issuer"),
+        audience=toml.text(entry, "audience"),
+        role=toml.text(entry, "role"),
     )
 
 
-def _role(path: Path, entry: dict[str, Any]) -> RoleEndpoints:  # Any: TOML
-    _require_known(path, entry, {"role", "endpoints"}, "roles")
-    role, endpoints = _text(path, entry, "role"), entry.get("endpoints")
+def _role(toml: ProtocolFile, entry: Members) -> RoleEndpoints:
+    toml.require_known(entry, {"role", "endpoints"}, "roles")
+    role, endpoints = toml.text(entry, "role"), entry.get("endpoints")
     if not role or not isinstance(endpoints, list) or not 0 < len(endpoints) <= MAX_ENTRIES:
-        _refuse(path, "roles: expected a role and a list of endpoints")
-    return RoleEndpoints(role=role, endpoints=tuple(_expression(path, one) for one in endpoints))
+        toml.refuse("roles: expected a role and a list of endpoints")
+    return RoleEndpoints(role=role, endpoints=tuple(_expression(toml, one) for one in endpoints))
 
 
-def _expression(path: Path, text: object) -> re.Pattern[str]:
+def _expression(toml: ProtocolFile, text: object) -> re.Pattern[str]:
     """Compile an expression, which covers an address from its beginning to its end."""
     if not isinstance(text, str) or not text.startswith("^/kbs") or not text.endswith("$"):
-        _refuse(path, f"roles.endpoints: {text!r}: expected an expression that begins with '^/kbs' and ends with '$'")
+        toml.refuse(f"roles.endpoints: {text!r}: expected an expression that begins with '^/kbs' and ends with '$'")
     try:
         return re.compile(text.removesuffix("$") + r"\Z")
     except re.error as exc:
-        _refuse(path, f"roles.endpoints: {text!r}: {exc}")
+        toml.refuse(f"roles.endpoints: {text!r}: {exc}")
 
 
-def _text(path: Path, members: dict[str, Any], name: str, default: str | None = None) -> str | None:  # Any: TOML
-    value = members.get(name, default)
-    if value is not None and not (isinstance(value, str) and value and value.isprintable()):
-        _refuse(path, f"{name}: expected text")
-    return value
-
-
-def _path_of(path: Path, value: object, name: str) -> str:
+def _path_of(toml: ProtocolFile, value: object, name: str) -> str:
     if not isinstance(value, str) or not value:
-        _refuse(path, f"{name}: expected the path of a file")
+        toml.refuse(f"{name}: expected the path of a file")
     return value
-
-
-def _require_known(path: Path, entry: dict[str, Any], names: set[str], table: str) -> None:  # Any: TOML
-    if unknown := set(entry) - names:
-        _refuse(path, f"{table}: there is no member {min(unknown)!r}")
-
-
-def _refuse(path: Path, problem: str) -> NoReturn:
-    raise _invalid(path, problem)
-
-
-def _invalid(path: Path, problem: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"{SETTING}: {path}: {problem}",
-        code="kbs-file-invalid",
-        field=SETTING,
-        got=problem[:200],
-        hint="docs/kbs.md shows a whole file",
-    )

@@ -11,11 +11,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Final
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -23,12 +23,11 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from attest import Policy, load_policy
-from attest.errors import ConfigurationError
 from attest.named_files import read_named
+from kms.config.protocol_file import MAX_FILE_BYTES, Members, ProtocolFile
 from kms.keys.wrapping.secret_files import PrivateFile
 
 SETTING: Final = "maa_file"
-MAX_FILE_BYTES: Final = 64 * 1024
 MAX_CERTIFICATES: Final = 5
 MAX_ISSUER_CHARACTERS: Final = 256
 RSA_BITS: Final = range(2048, 8193)
@@ -38,6 +37,7 @@ _TOKEN_SECONDS: Final = range(30, MAX_TOKEN_SECONDS + 1)
 _MEMBERS: Final = {"issuer", "key", "certificates", "policy", "token_seconds"}
 _PUBLIC: Final = ("certificates", "policy")
 _UNREADABLE: Final = (ValueError, TypeError, UnsupportedAlgorithm)
+_FILE: Final = partial(ProtocolFile, setting=SETTING, code="maa-file-invalid", page="docs/maa.md")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,18 +66,18 @@ def read_maa_settings(path: Path) -> MaaSettings:
         ConfigurationError: ``maa-file-invalid``, ``maa-key-unusable``, ``maa-key-exposed`` or ``file-unreadable``; also
             of the policy.
     """
-    members = _members(path)
-    if unknown := set(members) - _MEMBERS:
-        _refuse(path, f"there is no member {min(unknown)!r}")
-    key = _read_key(path, _file(path, members, "key"))
-    text = read_named(_file(path, members, "policy"), SETTING)
+    toml = _FILE(path=path)
+    members = toml.members()
+    toml.require_known(members, _MEMBERS)
+    key = _read_key(toml, _file(toml, members, "key"))
+    text = read_named(_file(toml, members, "policy"), SETTING)
     return MaaSettings(
-        issuer=_issuer(path, members.get("issuer")),
+        issuer=_issuer(toml, members.get("issuer")),
         key=key,
-        chain=_read_chain(path, _file(path, members, "certificates"), key),
+        chain=_read_chain(toml, _file(toml, members, "certificates"), key),
         policy=load_policy(text),
         policy_text=text,
-        token_seconds=_seconds(path, members.get("token_seconds", MAX_TOKEN_SECONDS)),
+        token_seconds=toml.number(members, "token_seconds", _TOKEN_SECONDS, MAX_TOKEN_SECONDS),
     )
 
 
@@ -87,45 +87,30 @@ def named_by_maa(path: Path) -> tuple[Path, ...]:
     Raises:
         ConfigurationError: ``maa-file-invalid`` or ``file-unreadable``.
     """
-    named = (_members(path).get(name) for name in _PUBLIC)
-    return tuple(path.parent / one for one in named if isinstance(one, str))
+    toml = _FILE(path=path)
+    named = (toml.members().get(name) for name in _PUBLIC)
+    return tuple(toml.beside(one) for one in named if isinstance(one, str))
 
 
-def _members(path: Path) -> dict[str, Any]:  # Any: TOML
-    content = read_named(path, SETTING, limit=MAX_FILE_BYTES)
-    if len(content) > MAX_FILE_BYTES:
-        _refuse(path, f"more than {MAX_FILE_BYTES} bytes")
-    try:
-        return tomllib.loads(content.decode("utf-8"))
-    except ValueError as exc:
-        _refuse(path, str(exc))
-
-
-def _issuer(path: Path, value: object) -> str:
+def _issuer(toml: ProtocolFile, value: object) -> str:
     """Return the issuer: an address without a path, of which clients ask the key set."""
     text = value if isinstance(value, str) else ""
     host = text.removeprefix("https://")
     if host in {"", text} or not text.isascii() or not text.isprintable() or set(host) & set("/?# @"):
-        _refuse(path, "issuer: expected https:// and the name of a host, without a path")
+        toml.refuse("issuer: expected https:// and the name of a host, without a path")
     if len(text) > MAX_ISSUER_CHARACTERS:
-        _refuse(path, f"issuer: more than {MAX_ISSUER_CHARACTERS} characters")
+        toml.refuse(f"issuer: more than {MAX_ISSUER_CHARACTERS} characters")
     return text
 
 
-def _seconds(path: Path, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value not in _TOKEN_SECONDS:
-        _refuse(path, f"token_seconds: expected {_TOKEN_SECONDS.start} to {_TOKEN_SECONDS.stop - 1}")
-    return value
-
-
-def _file(path: Path, members: dict[str, Any], name: str) -> Path:  # Any: TOML
+def _file(toml: ProtocolFile, members: Members, name: str) -> Path:
     value = members.get(name)
     if not isinstance(value, str) or not value:
-        _refuse(path, f"{name}: expected the path of a file")
-    return path.parent / value
+        toml.refuse(f"{name}: expected the path of a file")
+    return toml.beside(value)
 
 
-def _read_key(path: Path, file: Path) -> rsa.RSAPrivateKey:
+def _read_key(toml: ProtocolFile, file: Path) -> rsa.RSAPrivateKey:
     """Read a key file that only its owner, the user of this process, can read."""
     private = PrivateFile(
         path=file,
@@ -141,11 +126,11 @@ def _read_key(path: Path, file: Path) -> rsa.RSAPrivateKey:
     except _UNREADABLE:
         key = None  # the error repeats nothing of the input
     if not isinstance(key, rsa.RSAPrivateKey) or key.key_size not in RSA_BITS:
-        _refuse(path, f"key: expected an RSA private key of {RSA_BITS.start} to {RSA_BITS.stop - 1} bits, in PEM")
+        toml.refuse(f"key: expected an RSA private key of {RSA_BITS.start} to {RSA_BITS.stop - 1} bits, in PEM")
     return key
 
 
-def _read_chain(path: Path, file: Path, key: rsa.RSAPrivateKey) -> tuple[x509.Certificate, ...]:
+def _read_chain(toml: ProtocolFile, file: Path, key: rsa.RSAPrivateKey) -> tuple[x509.Certificate, ...]:
     content = read_named(file, SETTING, limit=MAX_FILE_BYTES)
     try:
         chain = tuple(x509.load_pem_x509_certificates(content))
@@ -153,17 +138,7 @@ def _read_chain(path: Path, file: Path, key: rsa.RSAPrivateKey) -> tuple[x509.Ce
             one.verify_directly_issued_by(issuer)
         matches = bool(chain) and chain[0].public_key() == key.public_key()
     except (*_UNREADABLE, InvalidSignature):
-        _refuse(path, f"certificates: {file}: expected a chain in PEM, each issued by the next")
+        toml.refuse(f"certificates: {file}: expected a chain in PEM, each issued by the next")
     if not matches or len(chain) > MAX_CERTIFICATES:
-        _refuse(path, f"certificates: {file}: expected 1 to {MAX_CERTIFICATES}, that of the key first")
+        toml.refuse(f"certificates: {file}: expected 1 to {MAX_CERTIFICATES}, that of the key first")
     return chain
-
-
-def _refuse(path: Path, problem: str) -> NoReturn:
-    raise ConfigurationError(
-        f"{SETTING}: {path}: {problem}",
-        code="maa-file-invalid",
-        field=SETTING,
-        got=problem[:200],
-        hint="docs/maa.md shows a whole file",
-    )

@@ -36,21 +36,19 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Final
 
-from attest.errors import AttestError, ConfigurationError
 from attest.named_files import read_named
 from attest.policy import parse_issuer
 from attest.release import DEFAULT_TENANT, require_tenant
-from attest.results import MAX_JWKS_BYTES, TokenKey, read_jwks, read_public_keys
+from attest.results import TokenKey
+from kms.config.protocol_file import Members, ProtocolFile
 
 SETTING: Final = "skr_file"
-MAX_FILE_BYTES: Final = 64 * 1024
-MAX_ENTRIES: Final = 64
 ACTIONS: Final = frozenset({"create", "import", "get", "update", "list", "release", "rotate", "delete"})
 DAY_SECONDS: Final = 86_400
 _MEMBERS: Final = {
@@ -69,7 +67,7 @@ _MAX_ADDRESS: Final = 255
 _AGES: Final = range(60, DAY_SECONDS + 1)
 _NOT_IN_ADDRESSES: Final = frozenset(',="|')
 _HOST: Final = re.compile(r"[a-z0-9.-]{1,253}(:[1-9][0-9]{0,4})?", re.ASCII)
-Members = dict[str, Any]  # Any: TOML
+_FILE: Final = partial(ProtocolFile, setting=SETTING, code="skr-file-invalid", page="docs/skr.md")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,26 +159,27 @@ def read_skr_settings(path: Path) -> SkrSettings:
     Raises:
         ConfigurationError: ``skr-file-invalid``, ``file-unreadable`` or ``tenant-invalid``.
     """
-    members = _members(path)
-    if unknown := set(members) - _MEMBERS:
-        _refuse(path, f"there is no member {min(unknown)!r}")
-    age = members.get("max_token_age_seconds", 8 * 3600)
-    if isinstance(age, bool) or not isinstance(age, int) or age not in _AGES:
-        _refuse(path, f"max_token_age_seconds: expected {_AGES.start} to {_AGES.stop - 1}")
-    vaults = tuple(_vault(path, one) for one in _tables(path, members, "vaults"))
-    authorities = tuple(_authority(path, one) for one in _tables(path, members, "authorities"))
+    toml = _FILE(path=path)
+    members = toml.members()
+    toml.require_known(members, _MEMBERS)
+    vaults = tuple(_vault(toml, one) for one in toml.tables(members, "vaults"))
+    authorities = tuple(_authority(toml, one) for one in toml.tables(members, "authorities"))
     if not vaults or len({one.host for one in vaults}) != len(vaults):
-        _refuse(path, "vaults: expected at least one table [[vaults]], each with a host of its own")
+        toml.refuse("vaults: expected at least one table [[vaults]], each with a host of its own")
     if len({str(parse_issuer(one.url)) for one in authorities}) != len(authorities):
-        _refuse(path, "authorities: two have one url")
+        toml.refuse("authorities: two have one url")
+    callers = tuple(_caller(toml, one) for one in toml.tables(members, "callers"))
+    stated = frozenset[str]().union(*(one.vaults or () for caller in callers for one in caller.permissions))
+    if unknown := stated - {one.host for one in vaults}:
+        toml.refuse(f"permissions.vaults: there is no vault {min(unknown)!r}")
     return SkrSettings(
         vaults=vaults,
         authorities=authorities,
-        callers=tuple(_caller(path, one) for one in _tables(path, members, "callers")),
-        refuse_sha1=_switch(path, members, "refuse_sha1"),
-        max_token_age_seconds=age,
-        single_use_tokens=_switch(path, members, "single_use_tokens"),
-        extended_policies=_switch(path, members, "extended_policies"),
+        callers=callers,
+        refuse_sha1=_switch(toml, members, "refuse_sha1"),
+        max_token_age_seconds=toml.number(members, "max_token_age_seconds", _AGES, 8 * 3600),
+        single_use_tokens=_switch(toml, members, "single_use_tokens"),
+        extended_policies=_switch(toml, members, "extended_policies"),
     )
 
 
@@ -190,92 +189,77 @@ def named_by_skr(path: Path) -> tuple[Path, ...]:
     Raises:
         ConfigurationError: ``skr-file-invalid`` or ``file-unreadable``.
     """
-    return tuple(_named(path, {"vaults": ("policy", "signing_certificate"), "authorities": ("keys", "ca")}, "keys"))
+    toml = _FILE(path=path)
+    tables = {"vaults": ("policy", "signing_certificate"), "authorities": ("keys", "ca"), "callers": ("keys",)}
+    return tuple(_named(toml, tables))
 
 
 def signing_keys_of_skr(path: Path) -> tuple[Path, ...]:
     """Return the files of the keys that sign answers; as ``named_by_skr``."""
-    return tuple(_named(path, {"vaults": ("signing_key",)}, None))
+    toml = _FILE(path=path)
+    return tuple(_named(toml, {"vaults": ("signing_key",)}))
 
 
-def _named(path: Path, wanted: dict[str, tuple[str, ...]], of_callers: str | None) -> Iterator[Path]:
-    members = _members(path)
-    tables = {**wanted, **({"callers": (of_callers,)} if of_callers else {})}
+def _named(toml: ProtocolFile, tables: dict[str, tuple[str, ...]]) -> Iterator[Path]:
+    members = toml.members()
     for table, names in tables.items():
-        for entry in _tables(path, members, table):
-            yield from (path.parent / entry[name] for name in names if isinstance(entry.get(name), str))
+        for entry in toml.tables(members, table):
+            yield from (toml.beside(entry[name]) for name in names if isinstance(entry.get(name), str))
 
 
-def _members(path: Path) -> Members:
-    content = read_named(path, SETTING, limit=MAX_FILE_BYTES)
-    if len(content) > MAX_FILE_BYTES:
-        _refuse(path, f"more than {MAX_FILE_BYTES} bytes")
-    try:
-        return tomllib.loads(content.decode("utf-8"))
-    except ValueError as exc:
-        _refuse(path, str(exc))
-
-
-def _tables(path: Path, members: Members, name: str) -> list[Members]:
-    found = members.get(name, [])
-    if not isinstance(found, list) or len(found) > MAX_ENTRIES or not all(isinstance(one, dict) for one in found):
-        _refuse(path, f"{name}: expected at most {MAX_ENTRIES} tables [[{name}]]")
-    return found
-
-
-def _vault(path: Path, entry: Members) -> Vault:
-    _require_known(path, entry, _VAULT, "vaults")
-    texts = {name: _text(path, entry, name, f"vaults.{name}") for name in _VAULT}
-    host = _required(path, texts["host"], "vaults.host").removesuffix(_HTTPS_PORT)
+def _vault(toml: ProtocolFile, entry: Members) -> Vault:
+    toml.require_known(entry, _VAULT, "vaults")
+    texts = {name: toml.text(entry, name, f"vaults.{name}") for name in _VAULT}
+    host = _required(toml, texts["host"], "vaults.host").removesuffix(_HTTPS_PORT)
     if not _HOST.fullmatch(host):
-        _refuse(path, f"vaults.host: {host!r}: expected a name in lower case, and its port unless that is 443")
+        toml.refuse(f"vaults.host: {host!r}: expected a name in lower case, and its port unless that is 443")
     policy = texts["policy"]
     return Vault(
         host=host,
         tenant=require_tenant(texts["tenant"] or DEFAULT_TENANT),
-        policy=None if policy is None else read_named(path.parent / policy, SETTING),
-        resource=_address(path, texts["resource"], "vaults.resource"),
-        login=_address(path, texts["login"], "vaults.login"),
-        certificate=path.parent / _required(path, texts["signing_certificate"], "vaults.signing_certificate"),
-        key=path.parent / _required(path, texts["signing_key"], "vaults.signing_key"),
+        policy=None if policy is None else read_named(toml.beside(policy), SETTING),
+        resource=_address(toml, texts["resource"], "vaults.resource"),
+        login=_address(toml, texts["login"], "vaults.login"),
+        certificate=toml.beside(_required(toml, texts["signing_certificate"], "vaults.signing_certificate")),
+        key=toml.beside(_required(toml, texts["signing_key"], "vaults.signing_key")),
     )
 
 
-def _authority(path: Path, entry: Members) -> Authority:
-    _require_known(path, entry, _AUTHORITY, "authorities")
-    texts = {name: _text(path, entry, name, f"authorities.{name}") for name in _AUTHORITY}
+def _authority(toml: ProtocolFile, entry: Members) -> Authority:
+    toml.require_known(entry, _AUTHORITY, "authorities")
+    texts = {name: toml.text(entry, name, f"authorities.{name}") for name in _AUTHORITY}
     url, keys, jwks_url, ca = (texts[name] for name in _AUTHORITY)
     if (keys is None) is (jwks_url is None) or (ca is not None and jwks_url is None):
-        _refuse(path, "authorities: expected either keys, or jwks_url and perhaps ca")
+        toml.refuse("authorities: expected either keys, or jwks_url and perhaps ca")
     return Authority(
-        url=_address(path, url, "authorities.url"),
-        keys=() if keys is None else _keys(path, keys, only_sets=True),
-        jwks_url=None if jwks_url is None else _address(path, jwks_url, "authorities.jwks_url"),
-        ca=None if ca is None else path.parent / ca,
+        url=_address(toml, url, "authorities.url"),
+        keys=() if keys is None else toml.keys(keys, only_sets=True),
+        jwks_url=None if jwks_url is None else _address(toml, jwks_url, "authorities.jwks_url"),
+        ca=None if ca is None else toml.beside(ca),
     )
 
 
-def _caller(path: Path, entry: Members) -> CallerIssuer:
-    _require_known(path, entry, ("keys", "issuer", "audience", "permissions"), "callers")
+def _caller(toml: ProtocolFile, entry: Members) -> CallerIssuer:
+    toml.require_known(entry, ("keys", "issuer", "audience", "permissions"), "callers")
     return CallerIssuer(
-        keys=_keys(path, _required(path, _text(path, entry, "keys", "callers.keys"), "callers.keys")),
-        issuer=_required(path, _text(path, entry, "issuer", "callers.issuer"), "callers.issuer"),
-        audience=_required(path, _text(path, entry, "audience", "callers.audience"), "callers.audience"),
-        permissions=tuple(_permission(path, one) for one in _tables(path, entry, "permissions")),
+        keys=toml.keys(_required(toml, toml.text(entry, "keys", "callers.keys"), "callers.keys")),
+        issuer=_required(toml, toml.text(entry, "issuer", "callers.issuer"), "callers.issuer"),
+        audience=_required(toml, toml.text(entry, "audience", "callers.audience"), "callers.audience"),
+        permissions=tuple(_permission(toml, one) for one in toml.tables(entry, "permissions")),
     )
 
 
-def _permission(path: Path, entry: Members) -> Permission:
-    _require_known(path, entry, ("role", "appid", "actions", "vaults"), "permissions")
-    role, appid = (_text(path, entry, name, f"permissions.{name}") for name in ("role", "appid"))
+def _permission(toml: ProtocolFile, entry: Members) -> Permission:
+    toml.require_known(entry, ("role", "appid", "actions", "vaults"), "permissions")
+    role, appid = (toml.text(entry, name, f"permissions.{name}") for name in ("role", "appid"))
     actions = entry.get("actions")
     if (role is None) is (appid is None):
-        _refuse(path, "permissions: expected either a role or an appid")
+        toml.refuse("permissions: expected either a role or an appid")
     if not isinstance(actions, list) or not actions or not all(one in ACTIONS for one in actions):
-        _refuse(path, f"permissions.actions: expected some of {', '.join(sorted(ACTIONS))}")
+        toml.refuse(f"permissions.actions: expected some of {', '.join(sorted(ACTIONS))}")
     vaults = entry.get("vaults")
     if vaults is not None and not (isinstance(vaults, list) and vaults and all(isinstance(one, str) for one in vaults)):
-        _refuse(path, "permissions.vaults: expected a list of hosts of vaults")
+        toml.refuse("permissions.vaults: expected a list of hosts of vaults")
     return Permission(
         role=role,
         appid=appid,
@@ -284,59 +268,24 @@ def _permission(path: Path, entry: Members) -> Permission:
     )
 
 
-def _keys(path: Path, name: str, *, only_sets: bool = False) -> tuple[TokenKey, ...]:
-    file = path.parent / name
-    content = read_named(file, SETTING, limit=MAX_JWKS_BYTES)
-    try:
-        return read_jwks(content) if only_sets else read_public_keys(content)
-    except AttestError as exc:
-        raise _invalid(path, f"{file}: {exc.message}") from exc
-
-
-def _address(path: Path, value: str | None, name: str) -> str:
+def _address(toml: ProtocolFile, value: str | None, name: str) -> str:
     found = None if value is None else parse_issuer(value)
     # Clients split the header of the challenge at commas and equals signs.
     if value is None or found is None or found.scheme != "https" or set(value) & _NOT_IN_ADDRESSES:
-        _refuse(path, f"{name}: expected an https address")
+        toml.refuse(f"{name}: expected an https address")
     if len(value) > _MAX_ADDRESS:
-        _refuse(path, f"{name}: expected at most {_MAX_ADDRESS} characters")
+        toml.refuse(f"{name}: expected at most {_MAX_ADDRESS} characters")
     return value
 
 
-def _switch(path: Path, members: Members, name: str) -> bool:
+def _switch(toml: ProtocolFile, members: Members, name: str) -> bool:
     value = members.get(name, False)
     if not isinstance(value, bool):
-        _refuse(path, f"{name}: expected true or false")
+        toml.refuse(f"{name}: expected true or false")
     return value
 
 
-def _text(path: Path, members: Members, name: str, where: str) -> str | None:
-    value = members.get(name)
-    if value is not None and not (isinstance(value, str) and value and value.isprintable()):
-        _refuse(path, f"{where}: expected text")
-    return value
-
-
-def _required(path: Path, value: str | None, where: str) -> str:
+def _required(toml: ProtocolFile, value: str | None, where: str) -> str:
     if value is None:
-        _refuse(path, f"{where}: expected text")
+        toml.refuse(f"{where}: expected text")
     return value
-
-
-def _require_known(path: Path, entry: Members, names: tuple[str, ...], table: str) -> None:
-    if unknown := set(entry) - set(names):
-        _refuse(path, f"{table}: there is no member {min(unknown)!r}")
-
-
-def _refuse(path: Path, problem: str) -> NoReturn:
-    raise _invalid(path, problem)
-
-
-def _invalid(path: Path, problem: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"{SETTING}: {path}: {problem}",
-        code="skr-file-invalid",
-        field=SETTING,
-        got=problem[:200],
-        hint="docs/skr.md shows a whole file",
-    )

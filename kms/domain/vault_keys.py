@@ -21,6 +21,7 @@ class VaultKeySettings:
 
     Attributes:
         policy: the release policy in its stored form.
+        address: of the key in the vault in which it was made, where callers may change it.
         immutable: True if the policy cannot be replaced any more.
         operations: ``key_ops``, which the service shows and does not use.
         not_before: Unix seconds; no release before this moment.
@@ -29,6 +30,7 @@ class VaultKeySettings:
     """
 
     policy: bytes
+    address: str
     immutable: bool = False
     operations: tuple[str, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -46,6 +48,7 @@ class VaultKeySettings:
         return canonical_json(
             {
                 "policy": base64url_text(self.policy),
+                "address": self.address,
                 "immutable": self.immutable,
                 "operations": list(self.operations),
                 "tags": dict(self.tags),
@@ -70,6 +73,7 @@ class VaultKeySettings:
             raise EvidenceError("the settings of a vault's key are malformed", code="json-invalid")
         return VaultKeySettings(
             policy=base64url_bytes(str(members["policy"]), what="policy"),
+            address=str(members["address"]),
             immutable=members["immutable"] is True,
             operations=tuple(map(str, operations)),
             tags={name: str(one) for name, one in tags.items()},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from hashlib import sha256
 from typing import Final
@@ -21,20 +20,13 @@ VAULT_KEY_SET: Final = "vault-key-set"
 _WITH_PUBLIC_HALF: Final = frozenset({KeyPurpose.SKR_RSA, KeyPurpose.SKR_EC})
 
 
-def update_vault_key_in(
-    tx: WriteTransaction,
-    name: KeyName,
-    update: Callable[[VaultKeySettings | None], VaultKeySettings],
-    *,
-    actor: Actor,
-    at: datetime,
-) -> VaultKeySettings:
-    """Put new settings of a key into force, made from those in force, and return them; in a transaction."""
+def set_vault_key_in(
+    tx: WriteTransaction, name: KeyName, settings: VaultKeySettings, *, actor: Actor, at: datetime
+) -> None:
+    """Put new settings of a key into force, in a transaction."""
     before = tx.vault_keys.newest(name)
-    settings = update(None if before is None else before.settings)
     revision = 1 if before is None else before.revision + 1
     add_vault_key_in(tx, VaultKey(name, revision, settings), actor=actor, at=at)
-    return settings
 
 
 def add_vault_key_in(tx: WriteTransaction, one: VaultKey, *, actor: Actor, at: datetime) -> None:

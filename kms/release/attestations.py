@@ -13,7 +13,7 @@ from attest import Evidence, ExpectedRuntimeData, Policy, VerifiedEvidence, appr
 from attest.errors import VerificationError
 from kms.domain.devices import products_of
 from kms.domain.freezes import Freeze, Scope, frozen_products
-from kms.release.foreign import AttestationRecord, attestation_body
+from kms.release.attestation_records import AttestationRecord, attestation_body
 from kms.release.proofs import verify_evidence
 from kms.release.service import ReleaseService
 from kms.release.services import Services

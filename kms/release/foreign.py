@@ -19,12 +19,14 @@ from attest.errors import AttestError, EvidenceError, VerificationError
 from attest.release import Challenge, KeyName, ReleaseRequest, unpad_secret
 from attest.results import TokenKey, VerifiedServiceToken
 from kms.domain.actors import Actor
-from kms.domain.decide import DenialReason, ReleaseOutcome
+from kms.domain.decide import DenialReason
+from kms.domain.errors import UnavailableError
 from kms.domain.keys import KeyPurpose, KeyReference
 from kms.domain.lease_grants import Granted
 from kms.domain.passports import FreshBy, PresentedToken, VerifiedPassport
 from kms.domain.secret import EXPORT, SecretBytes
 from kms.domain.wires import Wire
+from kms.release.attestation_records import AttestationRecord, attestation_body
 from kms.release.challenges import OpenedChallenge
 from kms.release.decision import Decided
 from kms.release.exchange import Exchange, TokenRequest
@@ -70,26 +72,6 @@ class ForeignProof:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttestationRecord:
-    """An attestation for the log: what the protocol says of it, and the refusal, or None."""
-
-    kind: str
-    members: Mapping[str, JsonValue]
-    refusal: AttestError | None
-
-
-def attestation_body(record: AttestationRecord, *, nonce_digest: bytes | None) -> dict[str, JsonValue]:
-    """Return the body of an attestation's log entry; without a digest the protocol has no nonce of this service."""
-    refusal = record.refusal
-    return {
-        **({} if nonce_digest is None else {"nonce_sha256": nonce_digest.hex()}),
-        **record.members,
-        "outcome": str(ReleaseOutcome.ALLOW if refusal is None else ReleaseOutcome.DENY),
-        "reasons": [] if refusal is None else [{"code": refusal.code, "text": refusal.message}],
-    }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TokenTerms:
     """Statements of a genuine token that a foreign protocol relies on.
 
@@ -119,6 +101,7 @@ class TokenProof:
             ``EvidenceError`` or a ``VerificationError`` for a token that lacks something; the refusal is logged.
         trusted: for each issuer of the protocol's own the keys that sign for it; None: those of all trusted Verifiers.
         single_use: the token counts once.
+        is_current: returns whether what ``read`` relies on is still so, in the transaction that logs the decision.
         asked_by: the authenticated caller, for the log.
     """
 
@@ -130,6 +113,7 @@ class TokenProof:
     read: Callable[[VerifiedServiceToken], TokenTerms]
     trusted: Mapping[str, tuple[TokenKey, ...]] | None = None
     single_use: bool = False
+    is_current: Callable[[ReadTransaction], bool] = lambda _tx: True
     asked_by: Actor | None = None
 
 
@@ -194,10 +178,12 @@ class _TokenExchange(_ForeignExchange):
 
     Attributes:
         used_until: the end of a token that counts once, excluded; None for any other.
+        is_current: as in the proof.
     """
 
     asked_by: Actor | None
     used_until: datetime | None
+    is_current: Callable[[ReadTransaction], bool]
 
     @property
     def log_head(self) -> dict[str, JsonValue]:
@@ -207,7 +193,15 @@ class _TokenExchange(_ForeignExchange):
         return head if self.asked_by is None else {**head, "asked_by": self.asked_by.members()}
 
     def use_up(self, tx: WriteTransaction) -> None:
-        """Use up a token that counts once."""
+        """Use up a token that counts once.
+
+        Raises:
+            UnavailableError: ``keys-changing``: the protocol relied on what has changed since.
+        """
+        if not self.is_current(tx):
+            raise UnavailableError(
+                "the key changed while its release was being decided", code="keys-changing", retryable=True
+            )
         if self.used_until is not None:
             tx.nonces.use(sha256(self.request.evidence.digest).digest(), expires_at=self.used_until, at=self.at)
 
@@ -302,6 +296,7 @@ class ForeignReleases:
         exchange = _TokenExchange(
             asked_by=proof.asked_by,
             used_until=_expiry(outcome) if proof.single_use else None,
+            is_current=proof.is_current,
             request=TokenRequest(evidence=PresentedToken(content=proof.token), outcome=outcome, key_ids=(str(key),)),
             challenge=OpenedChallenge(nonce=proof.nonce, expires_at=at),
             context=proof.context,

@@ -20,7 +20,7 @@ ADDRESS = "kbs:///default/model-key/llama"
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def kind(request: pytest.FixtureRequest) -> str:
-    """What holds here holds on both databases."""
+    """Both kinds of database."""
     return str(request.param)
 
 

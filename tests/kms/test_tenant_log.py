@@ -32,7 +32,7 @@ from kms.keys.release_settings import ReleaseSettings, set_release_settings
 from kms.keys.rotation import Rotator, remove_schedule, rotate_key, set_schedule
 from kms.keys.tags import change_tags
 from kms.keys.tenants import create_tenant
-from kms.keys.vault_keys import update_vault_key_in
+from kms.keys.vault_keys import set_vault_key_in
 from kms.leases.admin import resume_renewals, stop_renewals
 from kms.log.tenant_view import RULES, Owners, seen_by
 from kms.quorum.admin import change_now, withdraw
@@ -102,7 +102,8 @@ class World:
         add_alias(store, alias, actor=ROOT, at=at)
         remove_alias(store, alias.address, actor=ROOT, at=at)
         with store.writing() as tx:
-            update_vault_key_in(tx, name, lambda _: VaultKeySettings(policy=b"{}"), actor=ROOT, at=at)
+            in_vault = VaultKeySettings(policy=b"{}", address="https://v1.localhost/keys/k")
+            set_vault_key_in(tx, name, in_vault, actor=ROOT, at=at)
         rotator = Rotator(store=store, kek=self.harness.services.kek, random=self.harness.random)
         rotate_key(rotator, name, overlap=timedelta(days=1), actor=ROOT, at=at)
         old, week = KeyReference(name=name, version=1), parse_duration("7d")

@@ -44,7 +44,7 @@ def encrypted(material: bytes | memoryview) -> bytes:
 
 
 def terms(token: VerifiedServiceToken, *, fresh_by: FreshBy | None = FreshBy.BOUND_RECIPIENT) -> TokenTerms:
-    """What a protocol reads of a token: here, that its machine committed to one key."""
+    """Terms that a protocol reads of a token: here, that its machine committed to one key."""
     assert token.claims["iss"] == token.frame.issuer
     return TokenTerms(key=KEK, fresh_by=fresh_by, denial=None, encrypt=encrypted)
 

@@ -4,9 +4,13 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
 
 from attest.policy.foreign.skr import AllOf, AnyOf, SkrAuthority, SkrPolicy, parse_skr
-from attest.policy.foreign.skr_evaluation import evaluate_skr, resolve_claim
+from attest.policy.foreign.skr_evaluation import ABSENT, evaluate_skr, resolve_claim
+from tests.policy import skr_evaluator
+from tests.policy.skr_documents import CLAIMS, CONDITIONS, Json, skr
+from tests.policy.skr_documents import ISSUER as ISSUER_OF_CLAIMS
 
 ISSUER = "https://maa.example"
 
@@ -76,8 +80,21 @@ def test_the_other_operators_compare_integers_and_presence(
 @pytest.mark.parametrize("claims", [{}, {"c": None}, {"c": []}, {"c": {}}])
 def test_a_claim_without_a_scalar_holds_for_no_comparison(operator: str, claims: dict[str, Any]) -> None:
     assert not holds(claims, {"claim": "c", operator: 1})
-    assert holds(claims, {"claim": "c", "exists": False})
     assert not holds(claims, {"claim": "c", "exists": True})
+
+
+def test_a_claim_is_absent_only_where_the_token_has_no_such_member() -> None:
+    absent = {"claim": "x-ms-policy-signer", "exists": False}
+    assert holds({}, absent)
+    for stated in ({"kty": "RSA"}, ["RSA"], None, "RSA"):
+        assert not holds({"x-ms-policy-signer": stated}, absent), stated
+
+
+@given(CONDITIONS, CLAIMS)
+def test_any_policy_holds_for_the_claims_for_which_the_reference_evaluator_holds(condition: Json, claims: Json) -> None:
+    written = parse_skr(skr(condition), extended=True)
+    expected = skr_evaluator.evaluate_skr(written, claims).holds
+    assert evaluate_skr(written, claims, issuer=ISSUER_OF_CLAIMS).holds is expected
 
 
 @pytest.mark.parametrize(
@@ -87,10 +104,10 @@ def test_a_claim_without_a_scalar_holds_for_no_comparison(operator: str, claims:
         ("a.c.d", 2),
         ("x.y", 3),
         ("a.x.y", 4),
-        ("a.missing", None),
-        ("missing.b", None),
-        ("a.b.c", None),
-        ("a", None),
+        ("a.missing", ABSENT),
+        ("missing.b", ABSENT),
+        ("a.b.c", ABSENT),
+        ("x", {"y": 6}),
     ],
 )
 def test_a_path_walks_objects_and_a_name_with_dots_wins(path: str, found: object) -> None:

@@ -52,7 +52,7 @@ def facts_of(claims: dict[str, Any]) -> Any:  # noqa: ANN401
 
 
 def snp_policy(**changes: object) -> dict[str, Any]:
-    """What a policy has to leave unchecked of MAA's word on an SNP guest, and what it can demand."""
+    """Policy that leaves unchecked what MAA does not state about an SNP guest, and demands the rest."""
     measurement = facts_of(maa_snp())[0].claims["measurement"]
     section = {
         "products": NOT_STATED,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias, TypeGuard
 
 from attest.encoding import JsonValue
 from attest.policy.foreign.issuers import normalised_issuer
@@ -25,6 +25,13 @@ from attest.policy.foreign.skr import (
 
 Scalar: TypeAlias = "str | bool | int | float"
 _SHOWN_CHARACTERS = 200
+
+
+class Absent:
+    """The absence of a value at a path; null is a value."""
+
+
+ABSENT: Final = Absent()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,35 +116,35 @@ def _test(test: ClaimTest, claims: Mapping[str, JsonValue], path: str) -> SkrSte
         path=path,
         holds=_holds(test, found),
         expected=_shown(f"{test.path} {test.operator} {test.value!r}"),
-        found="no such claim" if found is None else _shown(repr(found)),
+        found="no such claim" if isinstance(found, Absent) else _shown(repr(found)),
     )
 
 
-def resolve_claim(claims: Mapping[str, JsonValue], path: str) -> Scalar | None:
-    """Return the scalar at a dotted path, or None.
+def resolve_claim(claims: Mapping[str, JsonValue], path: str) -> JsonValue | Absent:
+    """Return the value at a dotted path, or ``ABSENT``.
 
     At each object, a member whose name is all of the rest of the path wins: some names contain dots.
     """
     here: JsonValue = dict(claims)
-    rest: str | None = path
-    while rest is not None:
-        if not isinstance(here, dict):
-            return None
+    rest = path
+    while isinstance(here, dict):
         if rest in here:
-            here, rest = here[rest], None
-            continue
-        name, dot, rest = rest.partition(".")
-        if not dot or name not in here:
-            return None
-        here = here[name]
-    return None if isinstance(here, list | dict) else here
+            return here[rest]
+        name, _, rest = rest.partition(".")
+        here = here.get(name)
+    return ABSENT
 
 
-def _holds(test: ClaimTest, found: Scalar | None) -> bool:
+def _is_scalar(found: JsonValue | Absent) -> TypeGuard[Scalar]:
+    return isinstance(found, str | bool | int | float)
+
+
+def _holds(test: ClaimTest, found: JsonValue | Absent) -> bool:
+    """Judge one test. A value that is no scalar meets none, whether presence or absence is demanded."""
     operator, wanted = test.operator, test.value
     if operator is Operator.EXISTS:
-        return (found is not None) is values_equal(True, wanted)  # noqa: FBT003  the value of a policy
-    if found is None:
+        return _is_scalar(found) if values_equal(True, wanted) else found is ABSENT  # noqa: FBT003  a policy's value
+    if not _is_scalar(found):
         return False
     if operator is Operator.EQUALS:
         return values_equal(wanted, found)

@@ -25,7 +25,8 @@ from kms.api.kbs.runtime_data import device_claims, expected_of, primary_claims
 from kms.api.kbs.sessions import begun_cookie, read_begun
 from kms.api.kbs.tokens import ROLE, Submodule, TokenEvidence, TokenIssuer
 from kms.domain.errors import UnavailableError
-from kms.release.foreign import AttestationRecord, ForeignReleases, ForeignTerms
+from kms.release.attestation_records import AttestationRecord
+from kms.release.foreign import ForeignReleases, ForeignTerms
 from kms.store import Store
 
 ATTESTED: Final = "kbs-attested"

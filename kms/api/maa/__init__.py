@@ -1,4 +1,4 @@
-"""A verifier in the shape of Microsoft Azure Attestation (MAA), for unchanged guests and for those who read its tokens.
+"""A verifier in the shape of Microsoft Azure Attestation (MAA), for unchanged guests and for readers of its tokens.
 
 A guest sends evidence over its own runtime data, and gets a token with MAA's claims, signed with the key of
 ``maa_file``. The token releases nothing here by itself; the key's policy of a Relying Party appraises it.

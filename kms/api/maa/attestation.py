@@ -15,8 +15,8 @@ from kms.api.maa.messages import AttestRequest, Tee, parse_request
 from kms.api.maa.signing import TokenSigner
 from kms.config.maa import MaaSettings
 from kms.domain.errors import RateLimitedError, UnavailableError
+from kms.release.attestation_records import AttestationRecord
 from kms.release.attestations import Attestations
-from kms.release.foreign import AttestationRecord
 
 ATTESTED: Final = "maa-attested"
 _UNDECIDED: Final = (EndorsementError, UnavailableError, RateLimitedError)

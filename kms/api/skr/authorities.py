@@ -1,4 +1,4 @@
-"""Authorities: the Verifiers whose tokens count, with pinned key sets or such that are read again and again.
+"""Authorities: the Verifiers whose tokens count. Key sets are pinned, or read every few minutes from an address.
 
 Nothing is ever read from an address that a token names.
 
@@ -23,7 +23,7 @@ _log = logging.getLogger("kms")
 
 
 class Authorities:
-    """Keys of all authorities; a key set at an address is read by a thread of its own."""
+    """Keys of all authorities; a thread of its own reads key sets at addresses."""
 
     def __init__(self, authorities: tuple[Authority, ...], *, clock: Clock, fetch: Fetch = read_key_set) -> None:
         self._pinned = {one.url: one.keys for one in authorities if one.jwks_url is None}

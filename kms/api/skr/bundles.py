@@ -5,7 +5,7 @@ Spec: specs/azure-skr.md, sections 4 and 6.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from attest.encoding import JsonValue
@@ -35,7 +35,7 @@ class VaultView:
     Attributes:
         host: of the vault, with its port.
         name: of the key in the vault.
-        public: its public members.
+        public: returns its public members, for which the key is unwrapped.
         destroy_delay_seconds: time for which a deleted key can be restored.
     """
 
@@ -43,7 +43,7 @@ class VaultView:
     name: str
     record: KeyRecord
     settings: VaultKeySettings
-    public: Mapping[str, str]
+    public: Callable[[], Mapping[str, str]]
     destroy_delay_seconds: int
 
     @property
@@ -59,7 +59,7 @@ class VaultView:
                 "kid": self.kid,
                 "kty": _KINDS[self.record.purpose],
                 "key_ops": list(self.settings.operations),
-                **self.public,
+                **self.public(),
                 **more,
             },
             "attributes": self.attributes(),

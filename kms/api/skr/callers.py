@@ -1,4 +1,4 @@
-"""Callers of a vault: who a bearer token names, and what it permits; and the challenge of a request without one.
+"""Callers of a vault: their bearer tokens and permissions, and the challenge of a request without a token.
 
 Spec: specs/azure-skr.md, sections 4 and 5.1.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from datetime import datetime
+from hashlib import sha256
 from http import HTTPStatus
 from typing import Final
 
@@ -23,6 +24,7 @@ _IGNORED: Final = frozenset({"x5t", "x5t#S256"})
 _LEEWAY_SECONDS: Final = 60
 _MAX_CHARACTERS: Final = 16 * 1024
 _MAX_NAME: Final = 200
+_DIGITS: Final = 32
 _SCHEME: Final = "bearer"
 _WHAT: Final = "the bearer token"
 
@@ -115,16 +117,21 @@ def _application(claims: Mapping[str, JsonValue]) -> JsonValue:
 def _actions(permissions: tuple[Permission, ...], claims: Mapping[str, JsonValue], vault: Vault) -> frozenset[str]:
     roles = claims.get("roles")
     named = roles if isinstance(roles, list) else []
+    # With scopes it is the token of a user who signed in through the application, which is not the caller.
+    application = None if "scp" in claims else _application(claims)
     found = [
         one.actions
         for one in permissions
         if (one.vaults is None or vault.host in one.vaults)
-        and (one.role in named if one.appid is None else one.appid == _application(claims))
+        and (one.role in named if one.appid is None else one.appid == application)
     ]
     return frozenset().union(*found)
 
 
 def _actor(claims: Mapping[str, JsonValue]) -> Actor:
+    """Return the caller as ``issuer|subject|application``; two callers have two names, also where these are long."""
     names = (claims.get("iss"), claims.get("sub") or claims.get("oid"), _application(claims))
-    text = "|".join(one for one in names if isinstance(one, str) and one.isprintable())
-    return Actor(name=text[:_MAX_NAME], means=Means.SKR)
+    text = "|".join(one if isinstance(one, str) and one.isprintable() else "" for one in names).rstrip("|")
+    if len(text) > _MAX_NAME:
+        text = f"{text[:_MAX_NAME]}~{sha256(text.encode()).hexdigest()[:_DIGITS]}"
+    return Actor(name=text, means=Means.SKR)

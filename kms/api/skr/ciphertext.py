@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.hashes import SHA1, SHA256, SHA384, HashAlgo
 from cryptography.hazmat.primitives.keywrap import aes_key_wrap_with_padding
 
 SHA1_WRAP: Final = "CKM_RSA_AES_KEY_WRAP"
-"""The form that clients get which name none."""
+"""The form of an answer to a client that names none."""
 _HASHES: Final[dict[str, HashAlgorithm]] = {
     SHA1_WRAP: SHA1(),  # noqa: S303  the default of Azure's clients; an option refuses it
     "RSA_AES_KEY_WRAP_256": SHA256(),

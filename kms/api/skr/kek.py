@@ -11,8 +11,9 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from attest.encoding import JsonValue, base64url_bytes, base64url_text
+from attest.encoding import JsonValue, base64url_bytes
 from attest.errors import AttestError, VerificationError
+from attest.results import rsa_jwk
 from kms.domain.canonical_json import canonical_json
 
 RUNTIME: Final = "x-ms-runtime"
@@ -36,8 +37,7 @@ class TokenKek:
 
     def to_bytes(self) -> bytes:
         """Return modulus and exponent in canonical JSON, which identify the key."""
-        numbers = self.public.public_numbers()
-        return canonical_json({"kty": "RSA", "n": _number(numbers.n), "e": _number(numbers.e)})
+        return canonical_json(dict(rsa_jwk(self.public)))
 
 
 def find_kek(claims: Mapping[str, JsonValue]) -> TokenKek:
@@ -94,10 +94,6 @@ def _read(key: Mapping[str, JsonValue]) -> TokenKek:
 
 def _text(value: JsonValue) -> str:
     return value.rstrip("=") if isinstance(value, str) else "?"
-
-
-def _number(value: int) -> str:
-    return base64url_text(value.to_bytes((value.bit_length() + 7) // 8, "big"))
 
 
 def _refused(problem: str, code: str, expected: str) -> VerificationError:

@@ -1,7 +1,7 @@
 """Keys of vaults: made, imported, shown, changed, rotated and deleted.
 
 Keys that were made here are released by this protocol alone, under the vault's policy. A key that an operator gave an
-address is shown and released, and changed by ``kms key`` only.
+address, perhaps one of another vault, is shown and released, and changed by ``kms key`` only.
 
 Spec: specs/azure-skr.md, sections 4 and 6.
 """
@@ -37,7 +37,7 @@ from kms.domain.wires import Wire
 from kms.keys.admin import KEY_CREATED, KEY_IMPORTED, add_key, require_key, set_version_enabled_in
 from kms.keys.aliases import add_alias_in, key_of, remove_alias_in
 from kms.keys.destruction import schedule_destruction
-from kms.keys.vault_keys import public_half_of, update_vault_key_in
+from kms.keys.vault_keys import public_half_of, set_vault_key_in
 from kms.references.resolution import stored_policy
 from kms.release.services import Services
 from kms.store import ReadTransaction, WriteTransaction
@@ -56,11 +56,27 @@ _SKR_ONLY: Final = frozenset({Wire.SKR})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundKey:
-    """A version of a key of a vault; ``is_made_here`` if it has settings of its own."""
+    """A version of a key of a vault.
+
+    Attributes:
+        revision: of its settings; None: it was made in no vault, and its settings are what is shown of it.
+        is_made_here: True if it was made at this address.
+    """
 
     record: KeyRecord
     settings: VaultKeySettings
+    revision: int | None
     is_made_here: bool
+
+    @property
+    def has_release_policy(self) -> bool:
+        """True if its settings limit releases: it was made in a vault."""
+        return self.revision is not None
+
+    def is_current(self, tx: ReadTransaction) -> bool:
+        """Return whether its settings are in force."""
+        kept = tx.vault_keys.newest(self.record.name)
+        return self.revision == (None if kept is None else kept.revision)
 
 
 class VaultKeys:
@@ -101,7 +117,7 @@ class VaultKeys:
             name=name,
             record=found.record,
             settings=found.settings,
-            public=self._public_of(found.record),
+            public=partial(self._public_of, found.record),
             destroy_delay_seconds=int(self._destroy_after.total_seconds()),
         )
 
@@ -136,30 +152,38 @@ class VaultKeys:
                 yield self.view(vault, name, replace(found, record=record)).item(versioned=True)
 
     def _find(self, tx: ReadTransaction, vault: Vault, name: str, version: str | None) -> FoundKey:
-        key = key_of(tx, vault_address(vault.host, name))
+        address = vault_address(vault.host, name)
+        key = key_of(tx, address)
         reference = None if key is None else reference_of(key, version)
         record = None if reference is None else tx.keys.find(reference)
         if record is None or record.destroy_at is not None or not is_shown(record):
             raise no_key(name)
         kept = tx.vault_keys.newest(record.name)
-        settings = self._outline(tx, record) if kept is None else kept.settings
-        return FoundKey(record=record, settings=settings, is_made_here=kept is not None)
+        settings = self._outline(tx, record, address) if kept is None else kept.settings
+        return FoundKey(
+            record=record,
+            settings=settings,
+            revision=None if kept is None else kept.revision,
+            is_made_here=kept is not None and settings.address == address,
+        )
 
-    def _outline(self, tx: ReadTransaction, record: KeyRecord) -> VaultKeySettings:
+    def _outline(self, tx: ReadTransaction, record: KeyRecord, address: str) -> VaultKeySettings:
         """Return what is shown of a key without settings of a vault: its policy, as far as it can be written."""
         document, _ = stored_policy(tx, record.policy_digest)
         guard = decode_policy(read_document(document), incomplete=True)
         urls = [one.url for one in self._settings.authorities]
-        return VaultKeySettings(policy=outline_skr(guard, urls))
+        return VaultKeySettings(policy=outline_skr(guard, urls), address=address)
 
     def _public_of(self, record: KeyRecord) -> dict[str, str]:
         """Return the public members; those of a version never change."""
         key = (record.name, record.version)
-        if key not in self._public:
+        found = self._public.get(key)
+        if found is None:
+            found = public_half_of(self._services.kek, record)
             if len(self._public) >= _CACHED:
                 self._public.clear()
-            self._public[key] = public_half_of(self._services.kek, record)
-        return self._public[key]
+            self._public[key] = found
+        return found
 
     # -- making
 
@@ -194,12 +218,12 @@ class VaultKeys:
             raise _conflict("no policy is configured that could guard keys of this vault", "skr-policy-missing")
         key = KeyName(tenant=vault.tenant, key_id=self._key_id(name))
         alias = Alias(address=vault_address(vault.host, name), key=key)
-        settings = _changed(None, asked, at)
+        settings = _changed(VaultKeySettings(policy=b"", address=alias.address), asked, at)
 
         def also(tx: WriteTransaction) -> None:
             _require_free(tx, alias, actor=actor, at=at)
             add_alias_in(tx, alias, actor=actor, at=at)
-            update_vault_key_in(tx, key, lambda _: settings, actor=actor, at=at)
+            set_vault_key_in(tx, key, settings, actor=actor, at=at)
             if asked.enabled is False:
                 set_version_enabled_in(tx, require_key(tx, key), enabled=False, actor=actor, at=at)
 
@@ -242,8 +266,9 @@ class VaultKeys:
             raise _not_exportable()
         at = self._services.clock()
         with self._services.store.writing() as tx:
-            record = self._require_made_here(tx, vault, name, version)
-            update_vault_key_in(tx, record.name, partial(_changed, asked=asked, at=at), actor=actor, at=at)
+            found = self._require_made_here(tx, vault, name, version)
+            record = found.record
+            set_vault_key_in(tx, record.name, _changed(found.settings, asked, at), actor=actor, at=at)
             if asked.enabled is not None and asked.enabled is not record.version_enabled:
                 set_version_enabled_in(tx, record, enabled=asked.enabled, actor=actor, at=at)
         return self.show(vault, name, version)
@@ -268,14 +293,14 @@ class VaultKeys:
             SkrRefusal: 404; 409 ``skr-key-not-of-vault``, an operator gave it the address.
         """
         with self._services.store.reading() as tx:
-            return self._require_made_here(tx, vault, name, None)
+            return self._require_made_here(tx, vault, name, None).record
 
-    def _require_made_here(self, tx: ReadTransaction, vault: Vault, name: str, version: str | None) -> KeyRecord:
+    def _require_made_here(self, tx: ReadTransaction, vault: Vault, name: str, version: str | None) -> FoundKey:
         found = self._find(tx, vault, name, version)
         if not found.is_made_here:
-            text = f"{name} is an alias of a key of the service, which 'kms key' changes"
+            text = f"{name} is an alias of a key that was made elsewhere, which 'kms key' changes"
             raise _conflict(text, "skr-key-not-of-vault")
-        return found.record
+        return found
 
 
 def _require_releasable(asked: AskedAttributes) -> None:
@@ -301,20 +326,21 @@ def _require_free(tx: WriteTransaction, alias: Alias, *, actor: Actor, at: datet
         raise _conflict("there is a key with this name; rotate it to make its next version", "skr-key-exists")
 
 
-def _changed(before: VaultKeySettings | None, asked: AskedAttributes, at: datetime) -> VaultKeySettings:
+def _changed(known: VaultKeySettings, asked: AskedAttributes, at: datetime) -> VaultKeySettings:
     """Return settings with the changes that a request asks for.
 
     Raises:
         SkrRefusal: 400 ``skr-policy-immutable``, or the key would end before it begins.
     """
-    known, policy = before or VaultKeySettings(policy=b""), asked.policy
+    policy = asked.policy
     if policy is not None and known.immutable and (policy.content != known.policy or not policy.immutable):
         raise bad_parameter("the release policy of this key is immutable", "skr-policy-immutable")
     begins = known.not_before if asked.not_before is None else asked.not_before
     ends = known.expires if asked.expires is None else asked.expires
     if begins is not None and ends is not None and begins >= ends:
         raise bad_parameter("attributes: nbf is not before exp", "skr-body-invalid")
-    return VaultKeySettings(
+    return replace(
+        known,
         policy=known.policy if policy is None else policy.content,
         immutable=known.immutable or (policy is not None and policy.immutable),
         operations=known.operations if asked.operations is None else asked.operations,

@@ -107,6 +107,7 @@ class VaultReleases:
             read=partial(self._terms, found=found, enc=asked.enc, at=at, keks=keks),
             trusted=self._authorities.trusted(at=at),
             single_use=self._settings.single_use_tokens,
+            is_current=found.is_current,
             asked_by=target.actor,
         )
         record = found.record
@@ -209,8 +210,8 @@ def _require_young(token: VerifiedServiceToken, most: timedelta, at: datetime) -
 
 
 def _denial(found: FoundKey, token: VerifiedServiceToken, at: datetime) -> str | None:
-    """Return why the key's release policy or times refuse, or None; a key that is not of the vault has neither."""
-    if not found.is_made_here:
+    """Return why the key's release policy or times refuse, or None; a key that was made in no vault has neither."""
+    if not found.has_release_policy:
         return None
     settings = found.settings
     if not _is_in_time(settings, at):

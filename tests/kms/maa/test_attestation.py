@@ -26,8 +26,8 @@ from kms.api.maa.signing import TokenSigner
 from kms.config.maa import read_maa_settings
 from kms.controls.admin import freeze
 from kms.domain.freezes import target
+from kms.release.attestation_records import AttestationRecord
 from kms.release.attestations import Attestations
-from kms.release.foreign import AttestationRecord
 from tests.kms.maa.maa_face import (
     INIT_TIME,
     ISSUER,

@@ -31,9 +31,9 @@ from kms.domain.errors import (
 )
 from kms.domain.vault_keys import VaultKeySettings
 from kms.keys.rotation import Rotator, rotate_key
-from tests.kms.skr.face import face_of
-from tests.kms.skr.test_releases import RELEASED, inner
-from tests.kms.skr.vault import Workload, write_vault
+from tests.kms.skr.face import face_of, release_policy
+from tests.kms.skr.test_releases import KID, RELEASED, inner
+from tests.kms.skr.vault import MAA, Workload, write_vault
 from tests.kms.support import ACTOR, AT
 
 
@@ -95,6 +95,29 @@ def test_a_key_that_rotates_during_a_release_is_shown_as_it_was_released(
         assert shown["n"] == face.ask("GET", "/keys/k1").json()["key"]["n"] != before["key"]["n"]
 
 
+def test_a_release_policy_that_changes_during_a_release_stops_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stricter = {
+        "version": "1.0.0",
+        "anyOf": [{"authority": MAA, "allOf": [{"claim": "x-ms-attestation-type", "equals": "tdxvm"}]}],
+    }
+    with face_of(tmp_path) as face:
+        face.create()
+
+        def find(claims: Any) -> Any:  # noqa: ANN401  as the function that it replaces
+            monkeypatch.undo()
+            changed = face.ask("PATCH", "/keys/k1", {"release_policy": release_policy(stricter)})
+            assert changed.status_code == RELEASED
+            return find_kek(claims)
+
+        monkeypatch.setattr("kms.api.skr.releases.find_kek", find)
+        answer = face.release()
+        assert (answer.status_code, inner(answer)) == (503, "keys-changing")
+        assert face.harness.decisions() == []
+        assert inner(face.release()) == "release-policy"
+
+
 def test_settings_that_another_program_wrote_are_refused(tmp_path: Path) -> None:
     with face_of(tmp_path) as face:
         face.create("k2")
@@ -106,7 +129,7 @@ def test_settings_that_another_program_wrote_are_refused(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("change", [{"operations": 1}, {"expires": "x"}, {"expires": True}])
 def test_altered_settings_of_a_key_are_not_read(change: dict[str, object]) -> None:
-    good = VaultKeySettings(policy=b"a policy", tags={"a": "b"}, operations=("sign",), expires=7)
+    good = VaultKeySettings(policy=b"a policy", address=KID, tags={"a": "b"}, operations=("sign",), expires=7)
     assert VaultKeySettings.of_bytes(good.to_bytes()) == good
     with pytest.raises((ValueError, EvidenceError)):
         VaultKeySettings.of_bytes(json.dumps({**json.loads(good.to_bytes()), **change}).encode())

@@ -334,6 +334,18 @@ def test_a_deleted_key_is_gone_and_its_name_is_free_once_it_is_destroyed(tmp_pat
         assert face.create()["key"]["kid"] != made["key"]["kid"]
 
 
+def test_a_list_unwraps_no_key(face: Face, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    face.create(name)
+
+    def unwrapped(*_: object) -> dict[str, str]:
+        raise AssertionError("a key was unwrapped")
+
+    monkeypatch.setattr("kms.api.skr.keys.public_half_of", unwrapped)
+    for path in ("/keys", f"/keys/{name}/versions"):
+        answer = face.ask("GET", path)
+        assert (answer.status_code, len(answer.json()["value"]) > 0) == (RELEASED, True)
+
+
 def test_a_list_has_the_keys_of_the_vault(tmp_path: Path) -> None:
     with face_of(tmp_path) as face:
         for one in ("b", "a", "gone"):

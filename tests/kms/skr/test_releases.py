@@ -309,6 +309,16 @@ def test_a_token_counts_once_where_the_operator_wants_it(tmp_path: Path) -> None
         assert (again.status_code, inner(again)) == (403, "skr-token-used")
 
 
+@pytest.mark.parametrize("spelling", [" {}", "{}\n", "\t{}\r\n", "\x1c{}\x1f"])
+def test_white_space_around_a_token_makes_no_other_token_of_it(tmp_path: Path, spelling: str) -> None:
+    with face_of(tmp_path, more="single_use_tokens = true") as face:
+        face.create()
+        token = Workload().token(face.harness.clock())
+        assert face.release(target=token).status_code == RELEASED
+        again = face.release(target=spelling.format(token))
+        assert (again.status_code, inner(again)) == (403, "skr-token-used")
+
+
 def test_a_replay_of_the_log_finds_the_same_state(face: Face) -> None:
     face.create()
     face.ask("PATCH", "/keys/k1", {"tags": {"a": "b"}})

@@ -15,7 +15,7 @@ from kms.config.configuration import read_configuration
 from kms.config.file_ownership import believed_files, require_guarded
 from kms.config.skr import Authority, named_by_skr, read_skr_settings, signing_keys_of_skr
 from kms.config.skr_signer import open_signer
-from tests.kms.skr.face import face_of
+from tests.kms.skr.face import creation, face_of
 from tests.kms.skr.test_releases import RELEASED, inner
 from tests.kms.skr.vault import ALL, MAA, Workload, public_jwk, rsa_key, write_certificates, write_vault
 from tests.kms.support import AT, FakeClock, FakeRandom, Harness, settings_for
@@ -93,6 +93,7 @@ def test_a_file_says_who_may_do_what(file: Path) -> None:
         ('role = "reader"', 'role = "reader"\nappid = "both"'),
         ('role = "reader"', ""),
         ('role = "reader"', 'role = "reader"\nvaults = []'),
+        ('role = "reader"', 'role = "reader"\nvaults = ["v2.localhost:8443"]'),
         ('actions = ["get"]', 'actions = ["fly"]'),
         ('actions = ["get"]', "actions = []"),
         ('actions = ["get"]', 'actions = "get"'),
@@ -214,13 +215,13 @@ def test_a_token_causes_no_connection(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_permission_can_be_for_one_vault(tmp_path: Path) -> None:
-    path = write_vault(tmp_path, at=AT)
-    path.write_text(path.read_text().replace('role = "reader"', 'role = "reader"\nvaults = ["v2.localhost:8443"]'))
+    path = write_vault(tmp_path, at=AT, names=("v1.localhost", "v2.localhost"))
+    text = path.read_text().replace('role = "reader"', 'role = "reader"\nvaults = ["v2.localhost:8443"]')
+    start = text[text.index("[[vaults]]") : text.index("[[authorities]]")]
+    path.write_text(text + start.replace("v1", "v2"))
     with face_of(tmp_path, rules=path) as face:
-        face.create()
-        assert inner(face.ask("GET", "/keys/k1", token=face.bearer(role="reader"))) == "skr-permission-missing"
-        path.write_text(path.read_text().replace('["v2.localhost:8443"]', '["v1.localhost:8443"]'))
-    (tmp_path / "again").mkdir()
-    with face_of(tmp_path / "again", rules=path) as face:
-        face.create()
-        assert face.ask("GET", "/keys/k1", token=face.bearer(role="reader")).status_code == RELEASED
+        reader, second = face.bearer(role="reader"), {"Host": "v2.localhost:8443"}
+        for headers in ({}, second):
+            assert face.ask("POST", "/keys/k1/create", creation(), headers=headers).status_code == RELEASED
+        assert inner(face.ask("GET", "/keys/k1", token=reader)) == "skr-permission-missing"
+        assert face.ask("GET", "/keys/k1", token=reader, headers=second).status_code == RELEASED

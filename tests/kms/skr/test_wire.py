@@ -97,10 +97,28 @@ def test_a_caller_does_what_its_roles_and_its_application_permit(face: Face) -> 
         ("POST", "/keys/k1/rotate", reader),
         ("DELETE", "/keys/k1", reader),
         ("GET", "/keys/k1", face.bearer(role="none")),
+        ("POST", "/keys/k1/release", face.bearer(role="none", appid="workload-1", scp="user_impersonation")),
         ("GET", "/keys/k1", face.bearer(roles="officer")),
     ):
         answer = face.ask(method, path, b"not looked at", token=token)
         assert (answer.status_code, inner(answer)) == (403, "skr-permission-missing")
+
+
+def test_two_callers_have_two_names_in_the_log(face: Face) -> None:
+    callers: tuple[dict[str, str], ...] = (
+        {"sub": "workload-1"},
+        {"sub": "", "appid": "workload-1"},
+        {"sub": "someone", "appid": "workload-1"},
+        {"sub": "s" * 300 + "1"},
+        {"sub": "s" * 300 + "2"},
+    )
+    names = set[str]()
+    for claims in callers:
+        target = {"target": Workload().token(AT)}
+        assert face.ask("POST", "/keys/k1/release", target, token=face.bearer(**claims)).status_code == RELEASED
+        last: Any = face.harness.decisions()[-1]
+        names.add(last["asked_by"]["name"])
+    assert len(names) == len(callers)
 
 
 # -- addresses
