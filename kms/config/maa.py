@@ -68,14 +68,15 @@ def read_maa_settings(path: Path) -> MaaSettings:
     """
     members = _members(path)
     if unknown := set(members) - _MEMBERS:
-        _refuse(path, f"there is no member {min(unknown)!r}")
+        _refuse(path, f"there is no member {min(unknown)!r}; expected some of {', '.join(sorted(_MEMBERS))}")
     key = _read_key(path, _file(path, members, "key"))
-    text = read_named(_file(path, members, "policy"), SETTING)
+    policy = _file(path, members, "policy")
+    text = read_named(policy, SETTING, hint=_hint(path, "policy"))
     return MaaSettings(
         issuer=_issuer(path, members.get("issuer")),
         key=key,
         chain=_read_chain(path, _file(path, members, "certificates"), key),
-        policy=load_policy(text),
+        policy=load_policy(text, name=str(policy)),
         policy_text=text,
         token_seconds=_seconds(path, members.get("token_seconds", MAX_TOKEN_SECONDS)),
     )
@@ -132,7 +133,7 @@ def _read_key(path: Path, file: Path) -> rsa.RSAPrivateKey:
         noun="file with the key for tokens",
         codes=("maa-key-unusable", "maa-key-unusable", "maa-key-exposed"),
         field=SETTING,
-        hint="its owner must be the user that runs the service, its mode 0600",
+        hint=f"{path.name} names it as key; its owner must be the user that runs the service, its mode 0600",
         exposed="if another user may have read it, create a new key and certificate",
     )
     content = private.read(MAX_FILE_BYTES)
@@ -146,7 +147,7 @@ def _read_key(path: Path, file: Path) -> rsa.RSAPrivateKey:
 
 
 def _read_chain(path: Path, file: Path, key: rsa.RSAPrivateKey) -> tuple[x509.Certificate, ...]:
-    content = read_named(file, SETTING, limit=MAX_FILE_BYTES)
+    content = read_named(file, SETTING, limit=MAX_FILE_BYTES, hint=_hint(path, "certificates"))
     try:
         chain = tuple(x509.load_pem_x509_certificates(content))
         for one, issuer in pairwise(chain):
@@ -157,6 +158,10 @@ def _read_chain(path: Path, file: Path, key: rsa.RSAPrivateKey) -> tuple[x509.Ce
     if not matches or len(chain) > MAX_CERTIFICATES:
         _refuse(path, f"certificates: {file}: expected 1 to {MAX_CERTIFICATES}, that of the key first")
     return chain
+
+
+def _hint(path: Path, member: str) -> str:
+    return f"{path.name} names it as {member}; relative paths start at the folder of that file"
 
 
 def _refuse(path: Path, problem: str) -> NoReturn:

@@ -64,7 +64,8 @@ _MEMBERS: Final = {
 }
 _VAULT: Final = ("host", "tenant", "policy", "resource", "login", "signing_certificate", "signing_key")
 _AUTHORITY: Final = ("url", "keys", "jwks_url", "ca")
-_HTTPS_PORT: Final = ":443"
+_HTTPS: Final = 443
+_HTTPS_PORT: Final = f":{_HTTPS}"
 _MAX_ADDRESS: Final = 255
 _AGES: Final = range(60, DAY_SECONDS + 1)
 _NOT_IN_ADDRESSES: Final = frozenset(',="|')
@@ -79,6 +80,7 @@ class Vault:
     Attributes:
         host: name and port as clients write them; without the port 443.
         policy: the policy document of keys that are made here, as its author wrote it; None: none can be made.
+        policy_file: its file, for errors.
         resource: the audience that clients ask a token for.
         login: the address of the login service, whose first segment is the login's tenant.
         certificate: file of the chain that signs answers, the vault's own certificate first.
@@ -88,6 +90,7 @@ class Vault:
     host: str
     tenant: str
     policy: bytes | None
+    policy_file: Path | None
     resource: str
     login: str
     certificate: Path
@@ -163,25 +166,38 @@ def read_skr_settings(path: Path) -> SkrSettings:
     """
     members = _members(path)
     if unknown := set(members) - _MEMBERS:
-        _refuse(path, f"there is no member {min(unknown)!r}")
+        _refuse(path, f"there is no member {min(unknown)!r}; expected some of {', '.join(sorted(_MEMBERS))}")
     age = members.get("max_token_age_seconds", 8 * 3600)
     if isinstance(age, bool) or not isinstance(age, int) or age not in _AGES:
         _refuse(path, f"max_token_age_seconds: expected {_AGES.start} to {_AGES.stop - 1}")
     vaults = tuple(_vault(path, one) for one in _tables(path, members, "vaults"))
     authorities = tuple(_authority(path, one) for one in _tables(path, members, "authorities"))
+    callers = tuple(_caller(path, one) for one in _tables(path, members, "callers"))
     if not vaults or len({one.host for one in vaults}) != len(vaults):
         _refuse(path, "vaults: expected at least one table [[vaults]], each with a host of its own")
     if len({str(parse_issuer(one.url)) for one in authorities}) != len(authorities):
         _refuse(path, "authorities: two have one url")
+    named = {host for one in callers for permission in one.permissions for host in permission.vaults or ()}
+    if unserved := named - {one.host for one in vaults}:
+        _refuse(path, f"permissions.vaults: no table [[vaults]] has the host {min(unserved)!r}")
     return SkrSettings(
         vaults=vaults,
         authorities=authorities,
-        callers=tuple(_caller(path, one) for one in _tables(path, members, "callers")),
+        callers=callers,
         refuse_sha1=_switch(path, members, "refuse_sha1"),
         max_token_age_seconds=age,
         single_use_tokens=_switch(path, members, "single_use_tokens"),
         extended_policies=_switch(path, members, "extended_policies"),
     )
+
+
+def is_below(host: str, resource: str) -> bool:
+    """Return True if clients accept a challenge: the host is that of ``resource`` or below it, with the same port."""
+    found = parse_issuer(resource)
+    name, _, port = host.partition(":")
+    if found is None or (found.port or _HTTPS) != int(port or _HTTPS):
+        return False
+    return name == found.host or name.endswith(f".{found.host}")
 
 
 def named_by_skr(path: Path) -> tuple[Path, ...]:
@@ -233,7 +249,8 @@ def _vault(path: Path, entry: Members) -> Vault:
     return Vault(
         host=host,
         tenant=require_tenant(texts["tenant"] or DEFAULT_TENANT),
-        policy=None if policy is None else read_named(path.parent / policy, SETTING),
+        policy=None if policy is None else _content(path, policy, "vaults.policy"),
+        policy_file=None if policy is None else path.parent / policy,
         resource=_address(path, texts["resource"], "vaults.resource"),
         login=_address(path, texts["login"], "vaults.login"),
         certificate=path.parent / _required(path, texts["signing_certificate"], "vaults.signing_certificate"),
@@ -249,7 +266,7 @@ def _authority(path: Path, entry: Members) -> Authority:
         _refuse(path, "authorities: expected either keys, or jwks_url and perhaps ca")
     return Authority(
         url=_address(path, url, "authorities.url"),
-        keys=() if keys is None else _keys(path, keys, only_sets=True),
+        keys=() if keys is None else _keys(path, keys, "authorities.keys", only_sets=True),
         jwks_url=None if jwks_url is None else _address(path, jwks_url, "authorities.jwks_url"),
         ca=None if ca is None else path.parent / ca,
     )
@@ -258,7 +275,7 @@ def _authority(path: Path, entry: Members) -> Authority:
 def _caller(path: Path, entry: Members) -> CallerIssuer:
     _require_known(path, entry, ("keys", "issuer", "audience", "permissions"), "callers")
     return CallerIssuer(
-        keys=_keys(path, _required(path, _text(path, entry, "keys", "callers.keys"), "callers.keys")),
+        keys=_keys(path, _required(path, _text(path, entry, "keys", "callers.keys"), "callers.keys"), "callers.keys"),
         issuer=_required(path, _text(path, entry, "issuer", "callers.issuer"), "callers.issuer"),
         audience=_required(path, _text(path, entry, "audience", "callers.audience"), "callers.audience"),
         permissions=tuple(_permission(path, one) for one in _tables(path, entry, "permissions")),
@@ -284,13 +301,18 @@ def _permission(path: Path, entry: Members) -> Permission:
     )
 
 
-def _keys(path: Path, name: str, *, only_sets: bool = False) -> tuple[TokenKey, ...]:
-    file = path.parent / name
-    content = read_named(file, SETTING, limit=MAX_JWKS_BYTES)
+def _keys(path: Path, name: str, where: str, *, only_sets: bool = False) -> tuple[TokenKey, ...]:
+    content = _content(path, name, where, limit=MAX_JWKS_BYTES)
     try:
         return read_jwks(content) if only_sets else read_public_keys(content)
     except AttestError as exc:
-        raise _invalid(path, f"{file}: {exc.message}") from exc
+        expected = "a key set (JWKS)" if only_sets else "a key set (JWKS) or a public key in PEM"
+        raise _invalid(path, f"{where}: {path.parent / name}: expected {expected}: {exc.message}") from exc
+
+
+def _content(path: Path, name: str, where: str, *, limit: int | None = None) -> bytes:
+    hint = f"{path.name} names it as {where}; relative paths start at the folder of that file"
+    return read_named(path.parent / name, SETTING, limit=limit, hint=hint)
 
 
 def _address(path: Path, value: str | None, name: str) -> str:
@@ -325,7 +347,7 @@ def _required(path: Path, value: str | None, where: str) -> str:
 
 def _require_known(path: Path, entry: Members, names: tuple[str, ...], table: str) -> None:
     if unknown := set(entry) - set(names):
-        _refuse(path, f"{table}: there is no member {min(unknown)!r}")
+        _refuse(path, f"{table}: there is no member {min(unknown)!r}; expected some of {', '.join(names)}")
 
 
 def _refuse(path: Path, problem: str) -> NoReturn:
