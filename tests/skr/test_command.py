@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from attest.cli.main import cli
 from tests.collect.fake_machine import FakeMachine, snp_machine
 from tests.skr.conftest import PKI, TOKEN
-from tests.skr.fake_vault import KEYS, POLICY, SIGNER, VERSION, FakeVault, material, pem
+from tests.skr.fake_vault import KEYS, POLICY, SIGNER, VERSION, FakeVault, Pki, material, pem
 
 pytestmark = pytest.mark.loopback
 Run = Callable[..., Result]
@@ -150,3 +150,9 @@ def test_keys_of_another_verifier_are_refused_with_the_option_that_gave_them(run
 def test_a_command_that_is_not_there_is_refused_with_the_reason_of_the_system(run: Run) -> None:
     ran = run("--bearer-command", "/no/such/program", bearer=None)
     assert "no access token from /no/such/program: No such file or directory" in ran.stderr
+
+
+def test_an_answer_under_another_root_is_refused_with_the_option_of_roots(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "other.pem").write_bytes(pem(Pki().root))
+    ran = run("--vault-roots", tmp_path / "other.pem")
+    assert (ran.exit_code, "hint: --vault-roots" in ran.stderr) == (4, True), ran.stderr
