@@ -24,6 +24,8 @@ TIMEOUT_SECONDS = 30.0
 CONNECT_SECONDS: Final = 5.0
 """A running service accepts a connection in milliseconds; an absent one must not use up the whole time."""
 MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
+TIME_OVER: Final = "the time for it is over"
+"""Problem of a request for which no time was left; an earlier attempt has the cause."""
 _OK = 200
 _PLAIN: Final = {"Accept-Encoding": "identity"}
 _JSON: Final = {"Content-Type": "application/json"}
@@ -68,7 +70,7 @@ class Timeouts:
             EndorsementError: ``service-unreachable``.
         """
         if self.left is not None and self.left() <= 0:
-            raise _unreachable("the time for it is over", self.peer)
+            raise _unreachable(TIME_OVER, self.peer)
 
     def timeout(self) -> httpx.Timeout:
         """Return the limits of a request that starts now."""
@@ -171,7 +173,7 @@ async def send_async(http: httpx.AsyncClient, ask: Ask, *, patience: Timeouts = 
                 async for piece in answer.aiter_bytes():
                     content = _longer(content, piece, patience, MAX_ANSWER_BYTES)
     except TimeoutError as exc:
-        raise _unreachable("the time for it is over", patience.peer) from exc
+        raise _unreachable(TIME_OVER, patience.peer) from exc
     except (httpx.HTTPError, httpx.InvalidURL) as exc:
         raise _translated(exc, patience.peer) from exc
     retry_after = _retry_after(answer.headers.get("Retry-After", ""))
@@ -238,6 +240,7 @@ def _unreachable(problem: str, peer: Peer) -> EndorsementError:
     return EndorsementError(
         f"{peer.name} cannot be reached: {problem}",
         code="service-unreachable",
+        got=problem,
         hint=peer.hint,
         retryable=True,
     )
