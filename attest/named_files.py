@@ -7,7 +7,7 @@ from pathlib import Path
 from attest.errors import ConfigurationError
 
 
-def read_named(path: Path, name: str, *, limit: int | None = None) -> bytes:
+def read_named(path: Path, name: str, *, limit: int | None = None, hint: str | None = None) -> bytes:
     """Read a file; of one that is longer than ``limit`` bytes, one byte more, so that its parser refuses it.
 
     Raises:
@@ -17,7 +17,7 @@ def read_named(path: Path, name: str, *, limit: int | None = None) -> bytes:
         with path.open("rb") as file:
             return file.read(-1 if limit is None else limit + 1)
     except OSError as exc:
-        raise unreadable(path, name, exc) from exc
+        raise unreadable(path, name, exc, hint=hint) from exc
 
 
 def read_bounded(path: Path, limit: int) -> bytes:

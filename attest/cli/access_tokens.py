@@ -27,6 +27,7 @@ def bearer_of(file: str | None, command: str | None) -> Callable[[], str]:
             code="option-not-applicable",
             field="--bearer-file",
             expected="--bearer-file FILE or --bearer-command COMMAND",
+            hint="give either --bearer-file FILE or --bearer-command COMMAND",
         )
     if file is not None:
         return lambda: _of_file(file)
@@ -51,8 +52,10 @@ def _of_command(words: list[str]) -> str:
     """Run a command, without a shell; what it writes to standard error is for the user."""
     try:
         ran = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=_SECONDS, check=False)  # noqa: S603  the user's own command
-    except (OSError, subprocess.TimeoutExpired) as exc:
-        raise _unreadable(words[0], type(exc).__name__) from exc
+    except subprocess.TimeoutExpired as exc:
+        raise _unreadable(words[0], f"the command did not end within {_SECONDS:.0f} s") from exc
+    except OSError as exc:
+        raise _unreadable(words[0], exc.strerror or str(exc)) from exc
     if ran.returncode != 0:
         raise _unreadable(words[0], f"exit code {ran.returncode}")
     return _text(ran.stdout, words[0])

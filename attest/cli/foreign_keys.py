@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 GOT_SCHEMA: Final = "attest.foreign-key/1"
 REQUEST_SCHEMA: Final = "attest.foreign-key-request/1"
-KBS_SCHEME: Final = "kbs:///"
-VAULT_SCHEME: Final = "https://"
+KBS_SCHEME: Final = "kbs://"
 TEES: Final = ("auto", "snp", "tdx", "az-snp-vtpm", "az-tdx-vtpm", "sample")
 """``auto`` and ``attest.kbs.evidence_forms.TEES``, without importing it; a test compares them."""
 KEY_KINDS: Final = ("p256", "p521", "rsa")
@@ -108,7 +107,7 @@ foreign_options = gathered(
 
 def is_foreign(name: str) -> bool:
     """Return True for the address of another party's key, rather than a key's name."""
-    return name.startswith(KBS_SCHEME) or name.lower().startswith(VAULT_SCHEME)
+    return "://" in name
 
 
 def require_native(options: ForeignOptions) -> None:
@@ -130,7 +129,7 @@ def get_foreign(
         ConfigurationError: ``option-not-applicable``: an option of another protocol, or none of this one.
     """
     asking: Callable[[str, ForeignOptions, SessionOptions], AbstractContextManager[_Asked]]
-    asking = _of_kbs if name.startswith(KBS_SCHEME) else _of_vault
+    asking = _of_kbs if name.lower().startswith(KBS_SCHEME) else _of_vault
     with asking(name, options, service) as asked:
         if asked.warning is not None:
             display.warn(asked.warning)
@@ -163,10 +162,10 @@ def _of_kbs(name: str, options: ForeignOptions, service: SessionOptions) -> Iter
     from attest.kbs.addresses import resource_path
     from attest.kbs.handshake import VERSION
 
+    path = resource_path(name)
     given = _shared(service, more=frozenset({"unchecked_tls"}))
     _require_none_of(options, _OF_VAULTS, "an address https://VAULT/keys/NAME")
     url = _required(options.kbs, "--kbs")
-    path = resource_path(name)
     guest, kind = _guest(options, given), cast("KeyKind", options.guest_key or KEY_KINDS[0])
     trusted = _keys(options.token_keys)
     with KbsClient(
@@ -201,9 +200,9 @@ def _of_vault(name: str, options: ForeignOptions, service: SessionOptions) -> It
     from attest.skr.guest import MachineSkrGuest
     from attest.skr.verifier import PATHS
 
+    key = VaultKey.parse(name)
     given = _shared(service)
     _require_none_of(options, _OF_KBS, "an address kbs:///…")
-    key = VaultKey.parse(name)
     verifier = _required(options.maa, "--maa").rstrip("/")
     guest = MachineSkrGuest.of(machine_of(given.get("tcti")))
     keys = _keys(options.maa_keys)
@@ -263,7 +262,11 @@ def _require_none_of(options: ForeignOptions, names: tuple[str, ...], expected: 
 def _required(value: str | None, option: str) -> str:
     if value is None:
         raise ConfigurationError(
-            f"this key needs {option}", code="option-not-applicable", field=option, expected=f"{option} with a value"
+            f"this key needs {option}",
+            code="option-not-applicable",
+            field=option,
+            expected=f"{option} with a value",
+            hint="'attest key get --help' shows an example for each kind of KEY",
         )
     return value
 
@@ -275,6 +278,7 @@ def _not_applicable(name: str, expected: str) -> ConfigurationError:
         code="option-not-applicable",
         field=option,
         expected=f"with it, KEY is {expected}",
+        hint=f"with {option}, KEY is {expected}",
     )
 
 
@@ -298,7 +302,18 @@ def _keys(file: str | None) -> tuple[TokenKey, ...]:
 def _roots(file: str) -> tuple[Certificate, ...]:
     from attest.results.token_roots import read_token_roots
 
-    return read_token_roots(_content(file, "roots of the vault"))
+    try:
+        return read_token_roots(_content(file, "--vault-roots"))
+    except ConfigurationError as exc:
+        if exc.code != "token-root-invalid":
+            raise
+        raise ConfigurationError(
+            f"--vault-roots: {file}: {exc.message}",
+            code=exc.code,
+            field="--vault-roots",
+            expected=exc.expected,
+            hint=exc.hint,
+        ) from exc
 
 
 def _policy(file: str | None) -> SkrPolicy | None:

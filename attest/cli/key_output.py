@@ -44,6 +44,7 @@ def place_of(*, out: str | None, out_fd: int | None, allow_disk: bool) -> Path |
             code="option-not-applicable",
             field="--out",
             expected="--out FILE, --out - or --out-fd N",
+            hint="--out FILE, --out - for a pipe, or --out-fd N",
         )
     if out is not None and out != STDOUT:
         return _file_place(Path(out), allow_disk=allow_disk)

@@ -278,6 +278,7 @@ def _bad_url(words: ServiceWords, base_url: str) -> ConfigurationError:
         code=f"{words.prefix}-url-invalid",
         expected="https://host[:port][/path] without user, query or fragment; http for the loopback address only",
         got=base_url,
+        hint="expected https://HOST[:PORT][/PATH]; http is for the loopback address",
     )
 
 

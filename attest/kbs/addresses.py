@@ -29,5 +29,6 @@ def resource_path(address: str) -> str:
             code="kbs-address-invalid",
             expected="kbs:///REPOSITORY/TYPE/TAG: letters, digits, '_', '-', and '.' except as the first character",
             got=address[:80],
+            hint="expected kbs:///REPOSITORY/TYPE/TAG, with three slashes: --kbs names the service",
         )
     return path

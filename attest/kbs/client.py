@@ -25,7 +25,7 @@ from attest.kbs.handshake import (
 from attest.kbs.result_token import require_token
 from attest.kbs.runtime_data import runtime_digest, runtime_document
 from attest.release.opened_key import OpenedKey
-from attest.release.transport import CONNECT_SECONDS, TIMEOUT_SECONDS, HttpAnswer, Timeouts, request
+from attest.release.transport import CONNECT_SECONDS, TIMEOUT_SECONDS, HttpAnswer, Timeouts, peer_of_others, request
 from attest.results import TokenKey
 from attest.session.connection import open_client
 from attest.session.retry import retried
@@ -152,7 +152,8 @@ class KbsClient(ClosedOnExit):
     ) -> HttpAnswer:
         self._http.cookies.clear()  # the session's cookie is this client's own matter
         headers = {**({} if body is None else _JSON), **({} if cookie is None else {"Cookie": cookie})}
-        patience = Timeouts(connect_seconds=CONNECT_SECONDS, left=deadline.left)
+        peer = peer_of_others("the Key Broker Service", self.url)
+        patience = Timeouts(connect_seconds=CONNECT_SECONDS, left=deadline.left, peer=peer)
         return request(self._http, method, f"{BASE}/{path}", content=body, headers=headers, patience=patience)
 
 

@@ -148,6 +148,9 @@ def _refusal(status: int, step: str, variant: str, detail: str) -> tuple[str, ty
         return "kbs-service-failed", ReleaseRefusedError, "try later; the service's log has the reason"
     if _MISMATCH in detail:
         return "kbs-version-refused", ReleaseRefusedError, f"this client speaks version {VERSION} of the protocol"
+    if step == AUTH and status == HTTPStatus.NOT_FOUND:
+        hint = "check the service's URL: no Key Broker Service is served below it"
+        return "kbs-attestation-refused", ReleaseRefusedError, hint
     if step != RESOURCE:
         return "kbs-attestation-refused", ReleaseRefusedError, "the service's log has more about this evidence"
     if status == HTTPStatus.FORBIDDEN or variant == _POLICY_DENY:

@@ -24,9 +24,27 @@ TIMEOUT_SECONDS = 30.0
 CONNECT_SECONDS: Final = 5.0
 """A running service accepts a connection in milliseconds; an absent one must not use up the whole time."""
 MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
+TIME_OVER: Final = "the time for it is over"
+"""Problem of a request for which no time was left; an earlier attempt has the cause."""
 _OK = 200
 _PLAIN: Final = {"Accept-Encoding": "identity"}
 _JSON: Final = {"Content-Type": "application/json"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """A service, as errors name it, with the remedy if it cannot be reached."""
+
+    name: str = "the key-release service"
+    hint: str = "is 'kms serve' running there?"
+
+
+KEY_RELEASE_SERVICE: Final = Peer()
+
+
+def peer_of_others(name: str, url: str) -> Peer:
+    """Return a service of another party at an address."""
+    return Peer(name=f"{name} at {url}", hint="check the address, and the authority of its certificate (--tls-ca)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +55,13 @@ class Timeouts:
         seconds: for each wait.
         connect_seconds: for the connection.
         left: returns the seconds left for the whole operation, zero or negative at its end; None means no limit.
+        peer: the service, for errors.
     """
 
     seconds: float = TIMEOUT_SECONDS
     connect_seconds: float = TIMEOUT_SECONDS
     left: Callable[[], float] | None = None
+    peer: Peer = KEY_RELEASE_SERVICE
 
     def require_time(self) -> None:
         """Require time left.
@@ -50,7 +70,7 @@ class Timeouts:
             EndorsementError: ``service-unreachable``.
         """
         if self.left is not None and self.left() <= 0:
-            raise _unreachable("the time for it is over")
+            raise _unreachable(TIME_OVER, self.peer)
 
     def timeout(self) -> httpx.Timeout:
         """Return the limits of a request that starts now."""
@@ -120,7 +140,7 @@ def request(
                 for piece in answer.iter_bytes():
                     received = _longer(received, piece, patience, limit)
     except (httpx.HTTPError, httpx.InvalidURL) as exc:
-        raise _translated(exc) from exc
+        raise _translated(exc, patience.peer) from exc
     named = tuple((name.lower(), value) for name, value in answer.headers.multi_items())
     return HttpAnswer(status=answer.status_code, headers=named, content=received, tls_key=tls_key)
 
@@ -153,9 +173,9 @@ async def send_async(http: httpx.AsyncClient, ask: Ask, *, patience: Timeouts = 
                 async for piece in answer.aiter_bytes():
                     content = _longer(content, piece, patience, MAX_ANSWER_BYTES)
     except TimeoutError as exc:
-        raise _unreachable("the time for it is over") from exc
+        raise _unreachable(TIME_OVER, patience.peer) from exc
     except (httpx.HTTPError, httpx.InvalidURL) as exc:
-        raise _translated(exc) from exc
+        raise _translated(exc, patience.peer) from exc
     retry_after = _retry_after(answer.headers.get("Retry-After", ""))
     return _answer(answer.status_code, retry_after, content, ask, tls_key)
 
@@ -202,24 +222,25 @@ def _retry_after(text: str) -> float | None:
     return min(float(text), MAX_RETRY_AFTER_SECONDS) if text.isascii() and text.isdecimal() else None
 
 
-def _translated(exc: Exception) -> AttestError:
+def _translated(exc: Exception, peer: Peer) -> AttestError:
     import httpx  # noqa: PLC0415  see the module
 
     if isinstance(exc, httpx.InvalidURL):
         return ConfigurationError(f"not a URL: {exc}", code="url-invalid")
     if isinstance(exc, httpx.UnsupportedProtocol):
         return ConfigurationError(
-            "the address of the key-release service does not begin with https:// or http://",
+            f"the address of {peer.name} does not begin with https:// or http://",
             code="url-invalid",
             hint="such as https://kms.example",
         )
-    return _unreachable(str(exc) or type(exc).__name__)
+    return _unreachable(str(exc) or type(exc).__name__, peer)
 
 
-def _unreachable(problem: str) -> EndorsementError:
+def _unreachable(problem: str, peer: Peer) -> EndorsementError:
     return EndorsementError(
-        f"the key-release service cannot be reached: {problem}",
+        f"{peer.name} cannot be reached: {problem}",
         code="service-unreachable",
-        hint="is 'kms serve' running there?",
+        got=problem,
+        hint=peer.hint,
         retryable=True,
     )

@@ -37,6 +37,8 @@ _UNDERSTOOD = frozenset(
     {ExtensionOID.BASIC_CONSTRAINTS, ExtensionOID.KEY_USAGE, ExtensionOID.EXTENDED_KEY_USAGE}
 )  # of those that may be critical
 _CLAUSE = "RFC 5280, section 6.1; RFC 7515, section 4.1.6"
+_CHAIN = "the token's chain: "
+_ROOT_HINT = "make a root with 'openssl req -x509 … -addext keyUsage=critical,keyCertSign,cRLSign'"
 _T = TypeVar("_T", x509.BasicConstraints, x509.KeyUsage)
 
 
@@ -60,17 +62,21 @@ def read_token_roots(data: bytes) -> tuple[x509.Certificate, ...]:
         roots = tuple(_certificate(der) for der in ders)
         for root in roots:
             _require_ca(root, below=0)
-    except (EvidenceError, ChainError) as exc:
+    except EvidenceError as exc:
         raise _bad_root(exc.message) from exc
+    except ChainError as exc:
+        problem = f"{exc.message.removeprefix(_CHAIN)}: expected {exc.expected}"
+        raise _bad_root(problem, hint=_ROOT_HINT) from exc
     return roots
 
 
-def _bad_root(problem: str) -> ConfigurationError:
+def _bad_root(problem: str, *, hint: str | None = None) -> ConfigurationError:
     return ConfigurationError(
         f"root certificate: {problem}",
         code="token-root-invalid",
         expected="CA certificates in PEM or DER",
         clause=_CLAUSE,
+        hint=hint,
     )
 
 
@@ -193,7 +199,7 @@ def _extension(certificate: x509.Certificate, kind: type[_T]) -> _T | None:
 
 def _bad_chain(problem: str, expected: str, got: str) -> ChainError:
     return ChainError(
-        f"the token's chain: {problem}",
+        f"{_CHAIN}{problem}",
         code="token-chain-invalid",
         check="token.signature",
         field="x5c",

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from attest.errors import AttestError, EndorsementError, ReleaseRefusedError, ServiceUnreachableError
+from attest.release.transport import TIME_OVER
 from attest.session.schedule import Deadline
 
 _T = TypeVar("_T")
@@ -58,6 +59,7 @@ class Attempts:
     deadline: Deadline
     _tried: list[str] = field(default_factory=list, init=False)
     _stale: int = field(default=0, init=False)
+    _cause: AttestError | None = field(default=None, init=False)
 
     def after(self, error: AttestError) -> float:
         """Return the pause before the next attempt.
@@ -68,22 +70,23 @@ class Attempts:
         """
         self._tried.append(f"{error.message} [{error.code}]")
         self._stale += not _is_busy(error)
+        self._cause = self._cause if self._cause is not None and error.got == TIME_OVER else error
         if not _may_pass(error) or self._stale > MOST_STALE_CHALLENGES:
             raise error
         timing = self.deadline.timing
         pause = pause_after(len(self._tried), error, chance=timing.random())
         if pause >= self.deadline.left():
-            raise self._over(error) from error
+            raise self._over(self._cause) from error
         return pause
 
-    def _over(self, error: AttestError) -> ServiceUnreachableError:
+    def _over(self, cause: AttestError) -> ServiceUnreachableError:
         count = len(self._tried)
         times = "1 attempt" if count == 1 else f"{count} attempts"
         return ServiceUnreachableError(
-            f"no key from {self.url} within {self.deadline.seconds:g} s: {times}, the last one: {error.message}",
+            f"no key from {self.url} within {self.deadline.seconds:g} s: {times}, the last one: {cause.message}",
             url=self.url,
             tried=tuple(self._tried[-_SHOWN:]),
-            hint=error.hint,
+            hint=cause.hint,
         )
 
 

@@ -50,6 +50,7 @@ class VaultKey:
                 code="skr-address-invalid",
                 expected="https://VAULT/keys/NAME or https://VAULT/keys/NAME/VERSION",
                 got=address[:80],
+                hint="expected https://VAULT/keys/NAME or https://VAULT/keys/NAME/VERSION (32 hex digits)",
             )
         return VaultKey(host=found["host"], port=port, name=found["name"], version=found["version"])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -16,7 +17,7 @@ from attest.encoding import base64url_text
 from attest.errors import ConfigurationError
 from attest.fetch.client import ServiceWords, require_base_url
 from attest.policy.foreign.skr import SkrPolicy
-from attest.release.transport import CONNECT_SECONDS, TIMEOUT_SECONDS, HttpAnswer, Timeouts, request
+from attest.release.transport import CONNECT_SECONDS, TIMEOUT_SECONDS, HttpAnswer, Timeouts, peer_of_others, request
 from attest.results import TokenKey
 from attest.session.connection import open_client
 from attest.session.retry import retried
@@ -127,15 +128,16 @@ class SkrClient(ClosedOnExit):
         self._http.close()
 
     def _attempt(self, vault: httpx.Client, key: VaultKey, deadline: Deadline) -> SkrKey:
-        patience = Timeouts(connect_seconds=CONNECT_SECONDS, left=deadline.left)
+        to_vault = Timeouts(connect_seconds=CONNECT_SECONDS, left=deadline.left, peer=peer_of_others(_WHO, key.vault))
+        to_verifier = replace(to_vault, peer=peer_of_others("the Verifier", str(self._http.base_url).rstrip("/")))
         with EncryptionKey.generate(self._kek_bits) as kek:
             # (1) Evidence over the key of this release, and a token about it, verified before it is sent on.
             evidence = self.guest.evidence(sha256(kek.runtime_data).digest())
             at = self._timing.now()
-            token = self._verifier.token(evidence, tee=self.guest.tee, key=kek, at=at, patience=patience)
+            token = self._verifier.token(evidence, tee=self.guest.tee, key=kek, at=at, patience=to_verifier)
             # (2) The release, under a nonce that the signed answer repeats.
             nonce = base64url_text(secrets.token_bytes(NONCE_BYTES))
-            value = _value(self._ask(vault, key, token, nonce, patience))
+            value = _value(self._ask(vault, key, token, nonce, to_vault))
             # (3) Every check of the answer, then the key.
             terms = ReleaseTerms(key=key, nonce=nonce, roots=self._roots, policy=self._policy, at=self._timing.now())
             return open_release(value, terms=terms, kek=kek)

@@ -13,9 +13,9 @@ from attest.release.transport import HttpAnswer
 _SHOWN: Final = 500
 
 
-def answer_invalid(who: str, problem: str) -> BindingError:
+def answer_invalid(who: str, problem: str, *, hint: str | None = None) -> BindingError:
     """Return the error for an answer outside of the protocol."""
-    return BindingError(f"the answer of {who} is {problem}", code="service-answer-invalid")
+    return BindingError(f"the answer of {who} is {problem}", code="service-answer-invalid", hint=hint)
 
 
 def document_of(content: bytes, *, who: str) -> Mapping[str, JsonValue]:
@@ -66,10 +66,10 @@ def _refusal(status: int) -> tuple[str, type[ReleaseRefusedError], str | None]:
         case HTTPStatus.UNAUTHORIZED:
             return "skr-unauthorized", ReleaseRefusedError, "the bearer token is for another vault, or has expired"
         case HTTPStatus.FORBIDDEN:
-            hint = "compare the token's claims with the key's release policy; the caller also needs keys/release"
+            hint = "compare the token's claims with the key's policies; the caller also needs the permission to release"
             return "skr-denied", PolicyNotMetError, hint
         case HTTPStatus.NOT_FOUND:
-            return "skr-key-unknown", KeyUnknownError, "check name and version of the key"
+            return "skr-key-unknown", KeyUnknownError, "check vault, name and version of the key"
         case HTTPStatus.TOO_MANY_REQUESTS:
             return "skr-failed", ReleaseRefusedError, "try later"
         case _ if status >= HTTPStatus.INTERNAL_SERVER_ERROR:

@@ -87,7 +87,11 @@ def open_release(value: str, *, terms: ReleaseTerms, kek: EncryptionKey) -> SkrK
         EvidenceError: the answer is malformed.
     """
     # (1) Signed with the one algorithm, by a certificate of the vault's name under a configured root.
-    signer = certified_key(value, terms.roots, at=terms.at)
+    try:
+        signer = certified_key(value, terms.roots, at=terms.at)
+    except ChainError as exc:
+        exc.hint = "--vault-roots: name the root under which this vault signs; its operator can give it to you"
+        raise
     if signer is None:
         raise ChainError(
             f"{_WHAT} has no chain of its signer",

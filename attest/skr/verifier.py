@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from attest.encoding import JsonValue, base64url_text
-from attest.errors import BindingError, ReleaseRefusedError
+from attest.errors import BindingError, EndorsementError, ReleaseRefusedError
 from attest.policy.foreign.issuers import parse_issuer
 from attest.release.transport import HttpAnswer, Timeouts, request
 from attest.results import TokenKey, VerifiedServiceToken, read_jwks, verify_service_token
@@ -70,7 +70,12 @@ class MaaVerifier:
         if not isinstance(token, str):
             raise answer_invalid(_WHO, "no token")
         keys = self._keys or self._published(patience)
-        verified = verify_service_token(token.encode(), trusted={self._issuer: keys}, at=at)
+        try:
+            verified = verify_service_token(token.encode(), trusted={self._issuer: keys}, at=at)
+        except EndorsementError as exc:
+            if exc.code == "token-key-unknown":
+                exc.hint = "--maa-keys: give the present key set of the Verifier, or leave it out"
+            raise
         _require_about(verified, tee, key)
         return token
 
@@ -80,7 +85,11 @@ class MaaVerifier:
         issuer, place = found.get("issuer"), found.get("jwks_uri")
         own = _origin(str(self._http.base_url))
         if issuer != self._issuer or not isinstance(place, str) or own is None or _origin(place) != own:
-            raise answer_invalid(_WHO, "a discovery document of another issuer, or with keys elsewhere")
+            raise answer_invalid(
+                _WHO,
+                f"a discovery document of another issuer than {self._issuer}, or with keys elsewhere",
+                hint="--maa-issuer is the issuer of its tokens; --maa-keys takes their keys from a file",
+            )
         answer = request(self._http, "GET", place, patience=patience)
         _document(answer)
         return read_jwks(answer.content)

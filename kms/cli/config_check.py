@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 from attest.clock import Clock
 from attest.encoding import rfc3339_text
 from attest.errors import AttestError
-from attest.policy import read_document
+from attest.policy import decode_policy, read_document
 from kms.admin_api.listener import admin_tls, require_administrator
 from kms.auth.issuers import BearerIssuer
 from kms.auth.keysets import parse_key_set, read_key_set
@@ -25,7 +25,7 @@ from kms.config.kbs import read_kbs_settings
 from kms.config.listener_tls import open_tls, weigh_channel
 from kms.config.maa import read_maa_settings
 from kms.config.settings import Settings
-from kms.config.skr import read_skr_settings
+from kms.config.skr import Authority, Vault, is_below, read_skr_settings
 from kms.config.skr_signer import open_signer
 from kms.domain.kek import RandomBytes
 from kms.operations.guards.examination import examine_guards, guards_beside_database
@@ -277,7 +277,15 @@ def _maa(looking: _Looking) -> Iterator[_Found]:
         yield _Found("ok", "tokens with MAA's claims are not issued")
         return
     found = read_maa_settings(file)
-    yield _Found("ok", f"tokens are issued as {found.issuer}, under the policy {found.policy.name}")
+    now, ends = looking.clock(), min(one.not_valid_after_utc for one in found.chain)
+    if ends - now <= looking.warn_before:
+        verb = "expired" if ends < now else "expires"
+        hint = "make a new certificate for the key, and restart the service: clients may refuse tokens under an old one"
+        yield _Found("warning", f"a certificate of tokens {verb} on {_date(ends)}", hint)
+    yield _Found(
+        "ok",
+        f"tokens are issued as {found.issuer}, under the policy {found.policy.name}; certificates until {_date(ends)}",
+    )
 
 
 def _skr(looking: _Looking) -> Iterator[_Found]:
@@ -288,10 +296,31 @@ def _skr(looking: _Looking) -> Iterator[_Found]:
         return
     found = read_skr_settings(file)
     for vault in found.vaults:
-        if vault.policy is not None:
-            named_by(vault.policy, name=f"the policy of {vault.host}")
-        open_signer(vault, at=looking.clock())
-    yield _Found("ok", f"vaults: {', '.join(one.host for one in found.vaults)}; {len(found.authorities)} authorities")
+        yield from _vault(looking, vault, found.authorities)
+    authorities = ", ".join(one.url for one in found.authorities) or "none"
+    yield _Found("ok", f"vaults: {', '.join(one.host for one in found.vaults)}; authorities: {authorities}")
+
+
+def _vault(looking: _Looking, vault: Vault, authorities: tuple[Authority, ...]) -> Iterator[_Found]:
+    """Check a vault: certificate, tenant, the address of its challenge, and the authorities in its policy."""
+    now, ends = looking.clock(), open_signer(vault, at=looking.clock()).not_after
+    if ends - now <= looking.warn_before:
+        yield _Found("warning", f"{vault.certificate} expires on {_date(ends)}", "replace it, and restart the service")
+    with closing(_store(looking.settings)) as store, store.opening() as reader:
+        if not reader.tenants.exists(vault.tenant):
+            yield _Found(
+                "warning", f"{vault.host}: there is no tenant {vault.tenant}", f"kms tenant create {vault.tenant}"
+            )
+    if not is_below(vault.host, vault.resource):
+        text = f"{vault.host} is not below resource, {vault.resource}: clients refuse the challenge"
+        yield _Found("warning", text, "name the vault's own address or a domain above it, with the same port")
+    if vault.policy is None:
+        return
+    named_by(vault.policy, name=str(vault.policy_file))
+    accepted = decode_policy(read_document(vault.policy), incomplete=True).verifiers
+    if not {one.issuer for one in accepted} & {one.url for one in authorities}:
+        text = f"{vault.policy_file} names none of the authorities among its verifiers: no key is released"
+        yield _Found("warning", text, "issuer in the policy and url in the file are both the iss of the tokens")
 
 
 def _store(settings: Settings) -> Store:

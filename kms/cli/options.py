@@ -125,7 +125,7 @@ SERVING = stacked(
         click.option("--fetch/--no-fetch", default=None, help="Fetch endorsements that the files lack."),
         click.option("--cache-directory", type=FILE, help="Cache of fetched endorsements."),
         click.option("--anchors-file", type=FILE, help="Changes to the default trust anchors (TOML)."),
-        click.option("--verifiers-file", type=FILE, help="Verifiers whose EARs are accepted (TOML)."),
+        click.option("--verifiers-file", type=FILE, help="Verifiers whose EARs and tokens are accepted (TOML)."),
         click.option("--witnesses-file", type=FILE, help="Witnesses that cosign the log."),
         click.option("--publish-entries/--no-publish-entries", default=None, help="Make the log's entries public."),
         click.option("--destroy-delay-seconds", type=int, help="Minimum delay before a destruction (default 604800)."),

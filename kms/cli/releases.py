@@ -244,7 +244,8 @@ def show_leases(found: list[JsonObject], mark: str | None) -> None:
         print_json({"schema": "kms.releases/1", "leases": found, "next": mark})
         return
     for one in found:
-        click.echo("{lease_id}  {key}@{version}  {state:10}  {tee}  {chip}  until {expires_at}".format(**one))
+        shown = {**one, "chip": one["chip"] or "no chip stated"}
+        click.echo("{lease_id}  {key}@{version}  {state:10}  {tee}  {chip}  until {expires_at}".format(**shown))
         for line in one["why"]:
             click.echo(f"    {line}")
     if not found:

@@ -123,7 +123,7 @@ def named_by_kbs(path: Path) -> tuple[Path, ...]:
 def _provider(toml: ProtocolFile, entry: Members) -> IdentityProvider:
     toml.require_known(entry, {"keys", "issuer", "audience", "role"}, "administrators")
     return IdentityProvider(
-        keys=toml.keys(_path_of(toml, entry.get("keys"), "administrators.keys")),
+        keys=toml.keys(_path_of(toml, entry.get("keys"), "administrators.keys"), "administrators.keys"),
         issuer=toml.text(entry, "issuer"),
         audience=toml.text(entry, "audience"),
         role=toml.text(entry, "role"),

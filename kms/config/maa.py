@@ -23,7 +23,6 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from attest import Policy, load_policy
-from attest.named_files import read_named
 from kms.config.protocol_file import MAX_FILE_BYTES, Members, ProtocolFile
 from kms.keys.wrapping.secret_files import PrivateFile
 
@@ -70,12 +69,13 @@ def read_maa_settings(path: Path) -> MaaSettings:
     members = toml.members()
     toml.require_known(members, _MEMBERS)
     key = _read_key(toml, _file(toml, members, "key"))
-    text = read_named(_file(toml, members, "policy"), SETTING)
+    policy = _file(toml, members, "policy")
+    text = toml.content(policy, "policy")
     return MaaSettings(
         issuer=_issuer(toml, members.get("issuer")),
         key=key,
         chain=_read_chain(toml, _file(toml, members, "certificates"), key),
-        policy=load_policy(text),
+        policy=load_policy(text, name=str(policy)),
         policy_text=text,
         token_seconds=toml.number(members, "token_seconds", _TOKEN_SECONDS, MAX_TOKEN_SECONDS),
     )
@@ -117,7 +117,7 @@ def _read_key(toml: ProtocolFile, file: Path) -> rsa.RSAPrivateKey:
         noun="file with the key for tokens",
         codes=("maa-key-unusable", "maa-key-unusable", "maa-key-exposed"),
         field=SETTING,
-        hint="its owner must be the user that runs the service, its mode 0600",
+        hint=f"{toml.path.name} names it as key; its owner must be the user that runs the service, its mode 0600",
         exposed="if another user may have read it, create a new key and certificate",
     )
     content = private.read(MAX_FILE_BYTES)
@@ -131,7 +131,7 @@ def _read_key(toml: ProtocolFile, file: Path) -> rsa.RSAPrivateKey:
 
 
 def _read_chain(toml: ProtocolFile, file: Path, key: rsa.RSAPrivateKey) -> tuple[x509.Certificate, ...]:
-    content = read_named(file, SETTING, limit=MAX_FILE_BYTES)
+    content = toml.content(file, "certificates", limit=MAX_FILE_BYTES)
     try:
         chain = tuple(x509.load_pem_x509_certificates(content))
         for one, issuer in pairwise(chain):

@@ -59,7 +59,8 @@ class ProtocolFile:
     def require_known(self, entry: Members, names: Collection[str], table: str = "") -> None:
         """Refuse members that there are not."""
         if unknown := set(entry) - set(names):
-            self.refuse(f"{table and table + ': '}there is no member {min(unknown)!r}")
+            known = ", ".join(sorted(names))
+            self.refuse(f"{table and table + ': '}there is no member {min(unknown)!r}; expected some of {known}")
 
     def text(self, members: Members, name: str, where: str | None = None) -> str | None:
         """Return a text, or None where it is left out."""
@@ -75,14 +76,20 @@ class ProtocolFile:
             self.refuse(f"{name}: expected {among.start} to {among.stop - 1}")
         return value
 
-    def keys(self, name: str, *, only_sets: bool = False) -> tuple[TokenKey, ...]:
+    def content(self, file: Path, where: str, *, limit: int | None = None) -> bytes:
+        """Read a file that this one names."""
+        hint = f"{self.path.name} names it as {where}; relative paths start at the folder of that file"
+        return read_named(file, self.setting, limit=limit, hint=hint)
+
+    def keys(self, name: str, where: str, *, only_sets: bool = False) -> tuple[TokenKey, ...]:
         """Read the public keys in a file that this one names: a key set, or else one key in PEM."""
         place = self.beside(name)
-        content = read_named(place, self.setting, limit=MAX_JWKS_BYTES)
+        content = self.content(place, where, limit=MAX_JWKS_BYTES)
         try:
             return read_jwks(content) if only_sets else read_public_keys(content)
         except AttestError as exc:
-            raise self.invalid(f"{place}: {exc.message}") from exc
+            expected = "a key set (JWKS)" if only_sets else "a key set (JWKS) or a public key in PEM"
+            raise self.invalid(f"{where}: {place}: expected {expected}: {exc.message}") from exc
 
     def refuse(self, problem: str) -> NoReturn:
         """Refuse the file."""

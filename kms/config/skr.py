@@ -42,7 +42,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from attest.named_files import read_named
 from attest.policy import parse_issuer
 from attest.release import DEFAULT_TENANT, require_tenant
 from attest.results import TokenKey
@@ -62,7 +61,8 @@ _MEMBERS: Final = {
 }
 _VAULT: Final = ("host", "tenant", "policy", "resource", "login", "signing_certificate", "signing_key")
 _AUTHORITY: Final = ("url", "keys", "jwks_url", "ca")
-_HTTPS_PORT: Final = ":443"
+_HTTPS: Final = 443
+_HTTPS_PORT: Final = f":{_HTTPS}"
 _MAX_ADDRESS: Final = 255
 _AGES: Final = range(60, DAY_SECONDS + 1)
 _NOT_IN_ADDRESSES: Final = frozenset(',="|')
@@ -77,6 +77,7 @@ class Vault:
     Attributes:
         host: name and port as clients write them; without the port 443.
         policy: the policy document of keys that are made here, as its author wrote it; None: none can be made.
+        policy_file: its file, for errors.
         resource: the audience that clients ask a token for.
         login: the address of the login service, whose first segment is the login's tenant.
         certificate: file of the chain that signs answers, the vault's own certificate first.
@@ -86,6 +87,7 @@ class Vault:
     host: str
     tenant: str
     policy: bytes | None
+    policy_file: Path | None
     resource: str
     login: str
     certificate: Path
@@ -171,7 +173,7 @@ def read_skr_settings(path: Path) -> SkrSettings:
     callers = tuple(_caller(toml, one) for one in toml.tables(members, "callers"))
     stated = frozenset[str]().union(*(one.vaults or () for caller in callers for one in caller.permissions))
     if unknown := stated - {one.host for one in vaults}:
-        toml.refuse(f"permissions.vaults: there is no vault {min(unknown)!r}")
+        toml.refuse(f"permissions.vaults: no table [[vaults]] has the host {min(unknown)!r}")
     return SkrSettings(
         vaults=vaults,
         authorities=authorities,
@@ -181,6 +183,15 @@ def read_skr_settings(path: Path) -> SkrSettings:
         single_use_tokens=_switch(toml, members, "single_use_tokens"),
         extended_policies=_switch(toml, members, "extended_policies"),
     )
+
+
+def is_below(host: str, resource: str) -> bool:
+    """Return True if clients accept a challenge: the host is that of ``resource`` or below it, with the same port."""
+    found = parse_issuer(resource)
+    name, _, port = host.partition(":")
+    if found is None or (found.port or _HTTPS) != int(port or _HTTPS):
+        return False
+    return name == found.host or name.endswith(f".{found.host}")
 
 
 def named_by_skr(path: Path) -> tuple[Path, ...]:
@@ -217,7 +228,8 @@ def _vault(toml: ProtocolFile, entry: Members) -> Vault:
     return Vault(
         host=host,
         tenant=require_tenant(texts["tenant"] or DEFAULT_TENANT),
-        policy=None if policy is None else read_named(toml.beside(policy), SETTING),
+        policy=None if policy is None else toml.content(toml.beside(policy), "vaults.policy"),
+        policy_file=None if policy is None else toml.beside(policy),
         resource=_address(toml, texts["resource"], "vaults.resource"),
         login=_address(toml, texts["login"], "vaults.login"),
         certificate=toml.beside(_required(toml, texts["signing_certificate"], "vaults.signing_certificate")),
@@ -233,7 +245,7 @@ def _authority(toml: ProtocolFile, entry: Members) -> Authority:
         toml.refuse("authorities: expected either keys, or jwks_url and perhaps ca")
     return Authority(
         url=_address(toml, url, "authorities.url"),
-        keys=() if keys is None else toml.keys(keys, only_sets=True),
+        keys=() if keys is None else toml.keys(keys, "authorities.keys", only_sets=True),
         jwks_url=None if jwks_url is None else _address(toml, jwks_url, "authorities.jwks_url"),
         ca=None if ca is None else toml.beside(ca),
     )
@@ -242,7 +254,7 @@ def _authority(toml: ProtocolFile, entry: Members) -> Authority:
 def _caller(toml: ProtocolFile, entry: Members) -> CallerIssuer:
     toml.require_known(entry, ("keys", "issuer", "audience", "permissions"), "callers")
     return CallerIssuer(
-        keys=toml.keys(_required(toml, toml.text(entry, "keys", "callers.keys"), "callers.keys")),
+        keys=toml.keys(_required(toml, toml.text(entry, "keys", "callers.keys"), "callers.keys"), "callers.keys"),
         issuer=_required(toml, toml.text(entry, "issuer", "callers.issuer"), "callers.issuer"),
         audience=_required(toml, toml.text(entry, "audience", "callers.audience"), "callers.audience"),
         permissions=tuple(_permission(toml, one) for one in toml.tables(entry, "permissions")),

@@ -27,10 +27,16 @@ Sign = Callable[[bytes], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerSigner:
-    """Signer of the answers of one vault; ``header`` is the protected header, encoded."""
+    """Signer of the answers of one vault.
+
+    Attributes:
+        header: the protected header, encoded.
+        not_after: the end of the first certificate that expires.
+    """
 
     header: str
     sign: Sign
+    not_after: datetime
 
     def signed(self, payload: Mapping[str, JsonValue]) -> str:
         """Return a payload as a JWS in compact form."""
@@ -52,8 +58,13 @@ def open_signer(vault: Vault, *, at: datetime) -> AnswerSigner:
     if not isinstance(key, rsa.RSAPrivateKey):
         raise _invalid(vault, "an RSA key, since answers are signed with RS256")
     if not any(_names(pattern, vault.name) for pattern in _dns_names(chain[0])):
-        raise _invalid(vault, f"a certificate for {vault.name}")
-    return AnswerSigner(header=_encoded(_header(chain)), sign=lambda message: key.sign(message, _PKCS1, SHA256()))
+        names = ", ".join(_dns_names(chain[0])) or "none"
+        raise _invalid(vault, f"a certificate for {vault.name}, got one for {names}")
+    return AnswerSigner(
+        header=_encoded(_header(chain)),
+        sign=lambda message: key.sign(message, _PKCS1, SHA256()),
+        not_after=material.not_after,
+    )
 
 
 _PKCS1 = padding.PKCS1v15()
@@ -93,4 +104,5 @@ def _invalid(vault: Vault, expected: str) -> ConfigurationError:
         code="skr-signer-invalid",
         field="skr_file",
         expected=expected,
+        hint="signing_certificate of its table [[vaults]] needs the vault's name as a DNS name (subjectAltName)",
     )

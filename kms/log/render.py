@@ -19,6 +19,8 @@ def text_line(document: Mapping[str, JsonValue]) -> str:
     kind = str(document.get("kind"))
     if kind == "decision":
         what = _decision(document)
+    elif kind.endswith("-attested"):
+        what = _attestation(document)
     else:
         named = [str(document[name]) for name in ("policy_sha256", "identity") if name in document]
         what = " ".join([*_key(document), *named, *_floor(document), *_references(document)])
@@ -45,10 +47,24 @@ def _references(document: Mapping[str, JsonValue]) -> list[str]:
 
 
 def _decision(document: Mapping[str, JsonValue]) -> str:
-    requested, reasons = document.get("requested"), document.get("reasons")
+    requested, wire = document.get("requested"), document.get("via")
     asked = ",".join(map(str, requested)) if isinstance(requested, list) else "?"
-    codes = (
-        [str(reason.get("code")) for reason in reasons if isinstance(reason, dict)] if isinstance(reasons, list) else []
-    )
-    marks = ["SIMULATED"] if document.get("simulated") is True else []
-    return " ".join([str(document.get("outcome")), asked, *marks, *dict.fromkeys(codes)])
+    via = [] if wire in {None, "native"} else [f"via {wire}"]
+    caller = document.get("asked_by")
+    by = [f"by {caller.get('name')}"] if isinstance(caller, dict) else []
+    return " ".join([str(document.get("outcome")), asked, *via, *by, *_simulated(document), *_codes(document)])
+
+
+def _attestation(document: Mapping[str, JsonValue]) -> str:
+    tee = [] if document.get("tee") is None else [str(document["tee"])]
+    return " ".join([str(document.get("outcome")), *tee, *_simulated(document), *_codes(document)])
+
+
+def _simulated(document: Mapping[str, JsonValue]) -> list[str]:
+    return ["SIMULATED"] if document.get("simulated") is True else []
+
+
+def _codes(document: Mapping[str, JsonValue]) -> list[str]:
+    reasons = document.get("reasons")
+    rows = [one for one in reasons if isinstance(one, dict)] if isinstance(reasons, list) else []
+    return [*dict.fromkeys(str(one.get("code")) for one in rows)]

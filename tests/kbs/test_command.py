@@ -149,3 +149,30 @@ def test_the_address_of_the_service_is_needed(tmp_path: Path) -> None:
     arguments = ["key", "get", "kbs:///a/b/c", "--out", str(tmp_path / "x"), "--allow-disk", "--tee", "sample"]
     ran = CliRunner().invoke(cli, arguments)
     assert (ran.exit_code, "needs --kbs" in ran.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["kbs://host/a/b/c", "kbs:///a/b", "KBS:///a/b/c"])
+def test_an_address_that_is_none_of_a_resource_is_refused_with_the_form_of_one(
+    run: Run, tmp_path: Path, name: str
+) -> None:
+    ran = run(name, "--out", tmp_path / "key")
+    assert (ran.exit_code, "hint: expected kbs:///REPOSITORY/TYPE/TAG" in ran.stderr) == (2, True), ran.stderr
+
+
+def test_an_option_without_effect_says_where_it_has_one(run: Run, tmp_path: Path) -> None:
+    ran = run("kbs:///a/b/c", "--out", tmp_path / "key", "--maa", "https://maa.example")
+    assert (ran.exit_code, "with --maa, KEY is an address https://VAULT/keys/NAME" in ran.stderr) == (2, True)
+
+
+def test_a_service_that_is_not_there_is_named(run: Run, tmp_path: Path) -> None:
+    ran = run("kbs:///a/b/c", "--out", tmp_path / "key", "--kbs", "http://127.0.0.1:1", "--timeout", "1")
+    assert ran.exit_code == 5
+    assert "the Key Broker Service at http://127.0.0.1:1 cannot be reached" in ran.stderr
+    assert "kms serve" not in ran.stderr
+
+
+def test_a_server_without_the_protocol_is_refused_with_a_hint_about_its_address(
+    kbs: KbsService, run: Run, tmp_path: Path
+) -> None:
+    ran = run("kbs:///a/b/c", "--out", tmp_path / "key", "--kbs", f"{kbs.url}/elsewhere")
+    assert (ran.exit_code, "no Key Broker Service is served below it" in ran.stderr) == (1, True), ran.stderr

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from attest.cli.main import cli
 from tests.collect.fake_machine import FakeMachine, snp_machine
 from tests.skr.conftest import PKI, TOKEN
-from tests.skr.fake_vault import KEYS, POLICY, VERSION, FakeVault, material, pem
+from tests.skr.fake_vault import KEYS, POLICY, SIGNER, VERSION, FakeVault, Pki, material, pem
 
 pytestmark = pytest.mark.loopback
 Run = Callable[..., Result]
@@ -114,3 +115,44 @@ def test_the_roots_of_the_vault_are_needed(vault: FakeVault, tmp_path: Path) -> 
     ]
     ran = CliRunner().invoke(cli, arguments, obj=snp_machine(tmp_path / "root").access)
     assert (ran.exit_code, "needs --vault-roots" in ran.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["http://vault.example/keys/model", "https://vault.example/secrets/model", "az://k"])
+def test_an_address_that_is_none_of_a_key_is_refused_with_the_form_of_one(tmp_path: Path, name: str) -> None:
+    line = ("key", "get", name, "--out", str(tmp_path / "key"), "--allow-disk", "--maa", "https://maa.example")
+    ran = CliRunner().invoke(cli, line, obj=snp_machine(tmp_path / "root").access)
+    assert (ran.exit_code, "hint: expected https://VAULT/keys/NAME" in ran.stderr) == (2, True), ran.stderr
+
+
+def test_a_verifier_that_is_not_there_is_named(run: Run) -> None:
+    ran = run("--maa", "https://localhost:1", "--timeout", "1")
+    assert ran.exit_code == 5
+    assert "the Verifier at https://localhost:1 cannot be reached" in ran.stderr
+    assert "kms serve" not in ran.stderr
+
+
+def test_a_root_that_may_not_issue_certificates_is_named_with_its_file_and_the_remedy(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "leaf.pem").write_bytes(pem(PKI.leaf(SIGNER.public_key(), "localhost")))
+    ran = run("--vault-roots", tmp_path / "leaf.pem")
+    assert ran.exit_code == 2
+    for said in ("--vault-roots: ", "leaf.pem", "keyCertSign", "-addext keyUsage"):
+        assert said in ran.stderr
+
+
+def test_keys_of_another_verifier_are_refused_with_the_option_that_gave_them(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "keys.pem").write_bytes(
+        SIGNER.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    )
+    ran = run("--maa-keys", tmp_path / "keys.pem")
+    assert (ran.exit_code, "hint: --maa-keys" in ran.stderr, "--trust" in ran.stderr) == (5, True, False), ran.stderr
+
+
+def test_a_command_that_is_not_there_is_refused_with_the_reason_of_the_system(run: Run) -> None:
+    ran = run("--bearer-command", "/no/such/program", bearer=None)
+    assert "no access token from /no/such/program: No such file or directory" in ran.stderr
+
+
+def test_an_answer_under_another_root_is_refused_with_the_option_of_roots(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "other.pem").write_bytes(pem(Pki().root))
+    ran = run("--vault-roots", tmp_path / "other.pem")
+    assert (ran.exit_code, "hint: --vault-roots" in ran.stderr) == (4, True), ran.stderr

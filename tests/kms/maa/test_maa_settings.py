@@ -1,5 +1,6 @@
 """The file of the verifier with MAA's claims: what it names is usable, or the service does not start."""
 
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from attest.errors import ConfigurationError
+from kms.cli.config_check import check_settings
 from kms.config.maa import named_by_maa, read_maa_settings
 from tests.kms.maa.maa_face import ISSUER, chain_of, write_rules
+from tests.kms.support import FakeRandom, Harness
 from tests.results.services import rsa_key
 
 
@@ -96,3 +99,31 @@ def test_a_policy_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         read_maa_settings(path)
     (tmp_path / "machines.yaml").unlink()
     refused(path, "file-unreadable")
+
+
+def test_config_check_warns_of_a_certificate_that_expires_or_has_expired(tmp_path: Path) -> None:
+    harness = Harness.make(tmp_path, maa_file=write_rules(tmp_path))
+
+    def checked(at: datetime, warn_days: int) -> list[str]:
+        found = check_settings(
+            harness.settings, config=None, clock=lambda: at, random=FakeRandom("check"), warn_days=warn_days
+        )
+        return [f"{one.outcome}: {one.text}" for one in found if one.check == "maa"]
+
+    ends = read_maa_settings(tmp_path / "maa.toml").chain[0].not_valid_after_utc
+    (fine,) = checked(ends - timedelta(days=2), 1)
+    assert fine.startswith("ok: ")
+    assert "certificates until" in fine
+    assert "certificate of tokens expires on" in checked(ends - timedelta(days=2), 3)[0]
+    assert "certificate of tokens expired on" in checked(ends + timedelta(days=1), 1)[0]
+    harness.close()
+
+
+def test_a_refusal_names_the_member_and_the_file(tmp_path: Path) -> None:
+    path = write_rules(tmp_path, policy=b"name: x")
+    with pytest.raises(ConfigurationError, match=r"machines\.yaml:1:1: "):
+        read_maa_settings(path)
+    (tmp_path / "machines.yaml").unlink()
+    with pytest.raises(ConfigurationError) as caught:
+        read_maa_settings(path)
+    assert "maa.toml names it as policy" in str(caught.value.hint)

@@ -164,7 +164,7 @@ def test_config_check_reads_the_vaults(file: Path, tmp_path: Path) -> None:
         )
         return [(one.outcome, one.text) for one in found if one.check == "skr"]
 
-    assert checked() == [("ok", "vaults: v1.localhost:8443; 1 authorities")]
+    assert checked() == [("ok", f"vaults: v1.localhost:8443; authorities: {MAA}")]
     (tmp_path / "vault.yaml").write_text("not: a policy")
     assert checked()[0][0] == "failed"
     harness.close()
@@ -225,3 +225,60 @@ def test_a_permission_can_be_for_one_vault(tmp_path: Path) -> None:
             assert face.ask("POST", "/keys/k1/create", creation(), headers=headers).status_code == RELEASED
         assert inner(face.ask("GET", "/keys/k1", token=reader)) == "skr-permission-missing"
         assert face.ask("GET", "/keys/k1", token=reader, headers=second).status_code == RELEASED
+
+
+def checked(file: Path, tmp_path: Path, *, warn_days: int = 14) -> list[tuple[str, str]]:
+    folder = tmp_path / f"service-{len([*tmp_path.glob('service-*')])}"
+    folder.mkdir()
+    harness = Harness.make(folder, skr_file=file)
+    found = check_settings(
+        harness.settings, config=None, clock=harness.clock, random=FakeRandom("check"), warn_days=warn_days
+    )
+    harness.close()
+    return [(one.outcome, one.text) for one in found if one.check == "skr"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (HOST, f'{HOST}\ntenant = "nosuch"', "there is no tenant nosuch"),
+        ('resource = "https://localhost:8443"', 'resource = "https://kms.example"', "clients refuse the challenge"),
+        ('resource = "https://localhost:8443"', 'resource = "https://localhost"', "clients refuse the challenge"),
+        (f'url = "{MAA}"', 'url = "https://elsewhere.example"', "names none of the authorities"),
+    ],
+)
+def test_config_check_warns_of_a_vault_that_can_release_nothing(
+    file: Path, tmp_path: Path, before: str, after: str, said: str
+) -> None:
+    assert [outcome for outcome, _ in checked(file, tmp_path)] == ["ok"]
+    text = file.read_text()
+    assert before in text
+    file.write_text(text.replace(before, after))
+    warning, fine = checked(file, tmp_path)
+    assert (warning[0], fine[0], said in warning[1]) == ("warning", "ok", True), warning
+
+
+def test_config_check_warns_of_a_signing_certificate_that_expires(file: Path, tmp_path: Path) -> None:
+    warning, _ = checked(file, tmp_path, warn_days=3650)
+    assert (warning[0], "vault.crt expires on" in warning[1]) == ("warning", True)
+
+
+def test_a_refusal_names_the_member_and_the_file(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "vault.yaml").rename(tmp_path / "other.yaml")
+    with pytest.raises(ConfigurationError, match=r"vault\.yaml cannot be read") as caught:
+        read_skr_settings(file)
+    assert "skr.toml names it as vaults.policy" in str(caught.value.hint)
+    (tmp_path / "other.yaml").rename(tmp_path / "vault.yaml")
+    (tmp_path / "maa.jwks.json").write_text("-")
+    with pytest.raises(ConfigurationError, match=r"authorities\.keys: .*maa\.jwks\.json: expected a key set"):
+        read_skr_settings(file)
+
+
+def test_a_permission_for_a_vault_that_is_not_served_is_refused(file: Path) -> None:
+    assert "no table [[vaults]] has the host 'other'" in changed(file, "actions = [", 'vaults = ["other"]\nactions = [')
+
+
+def test_a_policy_that_is_none_is_refused_with_its_file(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "vault.yaml").write_text("not: a policy")
+    ((outcome, text),) = checked(file, tmp_path)
+    assert (outcome, text.startswith(f"{tmp_path / 'vault.yaml'}:1:1: ")) == ("failed", True), text
