@@ -1,4 +1,4 @@
-/** What a service offers: its keys, with evidence that commits to them. Nothing is sent to it but a nonce. */
+/** The offer of a service: its keys, with evidence that commits to them. Nothing is sent to it but a nonce. */
 
 import { type Bytes, base64urlText, hex } from "../verifier/bytes";
 import { base64urlBytes } from "../verifier/encoding";

@@ -15,7 +15,7 @@ const GATEWAY_PATH = "/.well-known/ohttp-gateway";
 const REQUEST_TYPE = "message/ohttp-chunked-req";
 const ANSWER_TYPE = "message/ohttp-chunked-res";
 
-/** What is sent, and under which record. */
+/** The message to send, and its record. */
 interface Sending {
   readonly record: ChannelRecord;
   readonly request: ChannelRequest;

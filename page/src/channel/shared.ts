@@ -1,4 +1,4 @@
-/** What the parts of the channel need that are fetched on demand: the build keeps it in one file. */
+/** The needs of those parts of the channel that are fetched on demand. The build keeps it in one file. */
 
 import "./algorithms";
 import "./channel";

@@ -1,4 +1,4 @@
-/** What a page needs of policies before it fetches the rest: the build keeps it in one file. */
+/** The part of policies that a page needs first. The build keeps it in one file. */
 
 import "./claims";
 import "./kept";

@@ -1,4 +1,4 @@
-/** What several formats on demand share, of which a SEV-SNP machine needs nothing: the build keeps it in one file. */
+/** The code that several formats on demand share, none of it for a SEV-SNP machine. The build keeps it in one file. */
 
 import "./carriers";
 import "./intel/document";

@@ -1,5 +1,5 @@
 /**
- * What every format needs, and every reader of evidence: the build keeps it in one file, which a page fetches first.
+ * The needs of every format and of every reader of evidence. The build keeps them in one file, fetched first.
  * `later.ts` names what only formats on demand share.
  */
 
