@@ -261,8 +261,9 @@ TINK_GO := .venv/tink/tinkfile
 CLIENTS := $(KSERVE)/bin/kserve-decrypt $(AZURE)/installed $(OCICRYPT) $(AZKEYS) $(AZURE_JS)/node_modules $(TINK_GO)
 .PHONY: compat compat-clients
 compat-clients: $(DEV_STAMP) $(CLIENTS) # installs them, and runs nothing
+# Temporary files outside of /dev/shm: systemd, which is one of these programs, mounts its own there.
 compat: compat-clients ## run other people's programs against this project, and print a table of their steps
-	ATTEST_REQUIRE_COMPAT=1 ATTEST_KSERVE_DECRYPT=$(CURDIR)/$(KSERVE)/bin/kserve-decrypt ATTEST_OCICRYPT=$(CURDIR)/$(OCICRYPT) \
+	TMPDIR=$${TMPDIR:-/tmp} ATTEST_REQUIRE_COMPAT=1 ATTEST_KSERVE_DECRYPT=$(CURDIR)/$(KSERVE)/bin/kserve-decrypt ATTEST_OCICRYPT=$(CURDIR)/$(OCICRYPT) \
 	    ATTEST_AZURE_PYTHON=$(CURDIR)/$(AZURE)/bin/python ATTEST_AZKEYS=$(CURDIR)/$(AZKEYS) ATTEST_AZURE_JS=$(CURDIR)/$(AZURE_JS)/client.mjs \
 	    ATTEST_TINK_GO=$(CURDIR)/$(TINK_GO) \
 	    $(BIN)/python -m pytest tests/compat

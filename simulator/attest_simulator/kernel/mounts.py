@@ -16,6 +16,7 @@ _MS_REC: Final = 0x4000
 _MS_PRIVATE: Final = 0x40000
 _CLONE_NEWNS: Final = 0x00020000
 _CLONE_NEWUSER: Final = 0x10000000
+_PLACES: Final = ("/tmp", "/var/tmp")  # noqa: S108  each folder made in them is for one user
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
 
@@ -63,12 +64,21 @@ def keep_in_memory(folder: Path) -> None:
 
 def _make_writable(folder: Path) -> None:
     """Put a file system in memory over a directory, with the directory's entries in it."""
-    staged = Path(tempfile.mkdtemp(prefix="attest-simulated-"))
+    staged = Path(tempfile.mkdtemp(prefix="attest-simulated-", dir=_outside(folder)))
     keep_in_memory(staged)
     for entry in folder.iterdir():
         _show_again(entry, staged / entry.name)
     _mount(str(staged), folder, _MS_MOVE)
     staged.rmdir()
+
+
+def _outside(folder: Path) -> Path | None:
+    """Return a place for temporary files that a mount over this directory does not hide; None if there is none.
+
+    TMPDIR may be below it: ``/dev/shm`` is a usual choice.
+    """
+    places = (Path(tempfile.gettempdir()), *map(Path, _PLACES))
+    return next((place for place in places if folder not in place.parents and os.access(place, os.W_OK)), None)
 
 
 def _show_again(entry: Path, place: Path) -> None:
