@@ -13,6 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 START = Path(__file__).with_name("throwaway-root.sh")
 UNSHARE = ("unshare", "--mount", "--pid", "--ipc", "--uts", "--cgroup", "--fork", "--kill-child")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_ON_DISK = "/var/tmp"  # noqa: S108  folders made in it are for one user
+"""Of the folders: the new root has a ``/dev`` of its own, so that what is in ``/dev/shm`` is not seen there."""
 _KEPT = ("PIP_", "SSL_", "REQUESTS_", "HTTP", "http", "no_proxy", "NO_PROXY")
 """Of the environment: what says how packages are reached."""
 
@@ -22,7 +24,7 @@ def checkout() -> Iterator[Path]:
     """Copy the files of the repository into a folder that every user may read."""
     from tests.test_house import tracked_files
 
-    folder = Path(tempfile.mkdtemp(prefix="checkout-"))
+    folder = Path(tempfile.mkdtemp(prefix="checkout-", dir=_ON_DISK))
     try:
         folder.chmod(0o755)
         for name in tracked_files():
@@ -67,7 +69,7 @@ def missing(*, booted: bool = False) -> str | None:
     if booted and not Path("/lib/systemd/systemd").exists():
         return "there is no systemd here (Debian: systemd)"
     try:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=_ON_DISK) as folder:
             run_in_throwaway_root("true\n", folder=Path(folder), booted=booted, timeout=60)
     except (AssertionError, OSError, subprocess.TimeoutExpired) as exc:
         return f"no root file system can be made here: {exc}"
