@@ -8,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from tests.kms.skr.vault import NOT_STATED, SNP
 from tests.results.services import (
     GOOGLE,
     HASH,
@@ -30,18 +31,6 @@ from tests.results.services import (
     without,
 )
 
-NOT_STATED = {"unchecked": "the Verifier does not state it"}
-SNP = {
-    "products": NOT_STATED,
-    "measurement": ["image"],
-    "minimum_tcb": {"Genoa": {"bootloader": 10, "tee": 0, "snp": 27, "microcode": 88}},
-    "signing_key": NOT_STATED,
-    "provisional_firmware": NOT_STATED,
-    "rollback_protection": NOT_STATED,
-    "rolled_back_since_launch": NOT_STATED,
-    "masked_chip_id": NOT_STATED,
-    "platform_info": {"alias_check_complete": NOT_STATED},
-}
 TDX = {"mr_td": ["image"], "rtmr1": NOT_STATED, "accepted_advisories": NOT_STATED, "service_td": NOT_STATED}
 ENCLAVE = {
     "mr_enclave": ["enclave"],

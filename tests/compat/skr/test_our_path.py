@@ -6,7 +6,6 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
 
 import pytest
 from cryptography import x509
@@ -27,12 +26,11 @@ from tests.collect.fake_machine import snp_guest, snp_machine
 from tests.compat.conftest import Step
 from tests.compat.skr.conftest import NAMES, Vault
 from tests.kms.process import ServedProcess
-from tests.kms.skr.vault import POLICY, b64url, write_certificates, write_vault
+from tests.kms.skr.vault import POLICY, SNP, b64url, write_certificates, write_vault
 
 pytestmark = pytest.mark.loopback
 CLIENT = "attest.skr"
 GUEST = snp_guest()
-SNP = cast("dict[str, object]", POLICY["snp"])
 RESOLVED = socket.getaddrinfo
 NO_RATES = "client_requests_per_second = 0\nidentity_requests_per_second = 0\n"
 TLS = 'tls_certificate_file = "vault.crt"\ntls_key_file = "vault.key"\n'

@@ -11,7 +11,7 @@ from attest.release.passports import PassportKey, PassportRequest
 from attest.results import read_jwks, verify_service_token
 from kms.domain.errors import ReleaseDeniedError
 from tests.kms.maa.maa_face import ISSUER, MaaFace, b64, claims_of, maa_face_of, snp_body
-from tests.kms.service_tokens import SNP
+from tests.kms.skr.vault import SNP
 from tests.kms.support import AT, GUEST, MATERIAL, Harness, Workload, open_sealed
 
 KEY = PassportKey.generate()

@@ -28,23 +28,25 @@ LOGIN = "https://login.localhost/tenant-1"
 ISSUER = f"{LOGIN}/v2.0"
 MEASUREMENT = "ab" * 48
 NOT_STATED = {"unchecked": "the Verifier does not state it"}
+SNP: dict[str, object] = {
+    "products": NOT_STATED,
+    "measurement": ["image"],
+    "minimum_tcb": {"Genoa": {"bootloader": 10, "tee": 0, "snp": 27, "microcode": 88}},
+    "signing_key": NOT_STATED,
+    "provisional_firmware": NOT_STATED,
+    "rollback_protection": NOT_STATED,
+    "rolled_back_since_launch": NOT_STATED,
+    "masked_chip_id": NOT_STATED,
+    "platform_info": {"alias_check_complete": NOT_STATED},
+}
+"""Demands on a report, as far as a token of Azure states it."""
 POLICY = {
     "schema": "attest.policy/1",
     "name": "vault",
     "version": 1,
     "verifiers": [{"issuer": MAA, "maximum_age": 28_800}],
     "reference_values": {"image": {"values": [MEASUREMENT], "origin": "a test"}},
-    "snp": {
-        "products": NOT_STATED,
-        "measurement": ["image"],
-        "minimum_tcb": {"Genoa": {"bootloader": 10, "tee": 0, "snp": 27, "microcode": 88}},
-        "signing_key": NOT_STATED,
-        "provisional_firmware": NOT_STATED,
-        "rollback_protection": NOT_STATED,
-        "rolled_back_since_launch": NOT_STATED,
-        "masked_chip_id": NOT_STATED,
-        "platform_info": {"alias_check_complete": NOT_STATED},
-    },
+    "snp": SNP,
 }
 RELEASE_POLICY = {
     "version": "1.0.0",
