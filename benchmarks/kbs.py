@@ -141,7 +141,7 @@ def kbs_release(*, rounds: int = 3, releases: int = 150) -> Figure:
 def kbs_memory(*, sessions: int = _SESSIONS) -> Figure:
     """Measure how the service's resident memory grows over sessions of an SEV-SNP guest, from a tenth of them on.
 
-    The first tenth fills what is bounded: caches, pools of connections, the allocator's own reserve.
+    The first tenth fills everything that is bounded: caches, pools of connections, the allocator's own reserve.
     """
     with benched_service() as service:
         administrator = Ed25519PrivateKey.generate()

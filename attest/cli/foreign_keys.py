@@ -93,7 +93,7 @@ foreign_options = gathered(
             "--maa-keys", metavar="FILE", help="Keys that may sign them (JWKS or PEM). Default: those it publishes."
         ),
         click.option(
-            "--vault-roots", metavar="FILE", help="Roots of the certificates by which the vault signs its answers."
+            "--vault-roots", metavar="FILE", help="Roots of the certificates with which the vault signs its answers."
         ),
         click.option("--bearer-file", metavar="FILE", help="Access token for the vault, in a file of mode 0600."),
         click.option("--bearer-command", metavar="COMMAND", help="Command that prints an access token for the vault."),

@@ -50,7 +50,7 @@ class SkrClient(ClosedOnExit):
 
     Args:
         verifier: URL of the Verifier, such as ``https://NAME.attest.azure.net``.
-        roots: issuers of the certificates by which vaults sign their answers.
+        roots: issuers of the certificates with which vaults sign their answers.
         bearer: returns an access token for the vault; called once for each attempt.
         guest: source of the evidence; None is this machine.
         issuer: required issuer of the Verifier's tokens; None is its URL.
@@ -89,7 +89,7 @@ class SkrClient(ClosedOnExit):
                 "a vault's answer is verified up to a root, and none is given",
                 code="skr-roots-missing",
                 field="roots",
-                expected="certificates of the authorities by which the vault signs",
+                expected="certificates of the authorities that issue the vault's certificate",
             )
         self.guest = MachineSkrGuest.of() if guest is None else guest
         self._open: OpenHttp = http or (lambda url: open_client(url, tls_ca=tls_ca))

@@ -46,7 +46,7 @@ class ReleaseTerms:
 
     Attributes:
         nonce: text in the request.
-        roots: issuers of the certificates by which vaults sign.
+        roots: issuers of the certificates with which vaults sign.
         policy: expected release policy; None accepts any.
     """
 

@@ -14,7 +14,7 @@ START = Path(__file__).with_name("throwaway-root.sh")
 UNSHARE = ("unshare", "--mount", "--pid", "--ipc", "--uts", "--cgroup", "--fork", "--kill-child")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ON_DISK = "/var/tmp"  # noqa: S108  folders made in it are for one user
-"""Of the folders: the new root has a ``/dev`` of its own, so that what is in ``/dev/shm`` is not seen there."""
+"""Of the folders: the new root has a ``/dev`` of its own, which hides the files in ``/dev/shm``."""
 _KEPT = ("PIP_", "SSL_", "REQUESTS_", "HTTP", "http", "no_proxy", "NO_PROXY")
 """Of the environment: what says how packages are reached."""
 

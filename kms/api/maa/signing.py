@@ -1,4 +1,4 @@
-"""Signed tokens, and the documents by which readers find and check the key.
+"""Signed tokens, and the documents in which readers find the key.
 
 Spec: specs/azure-skr.md, sections 11 and 12; RFC 7515, 7517 and 7519.
 """
