@@ -14,14 +14,27 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import BigInteger, Column, LargeBinary, Row, Table, bindparam, func, insert, literal, select, union_all
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    LargeBinary,
+    Row,
+    Table,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    union_all,
+)
 
 from attest.release import KeyName
 from kms.domain.limits import Budget
 from kms.domain.state_root import MAC_BYTES, forged
 from kms.store.answers import require_answer
 from kms.store.keys import stored_name
-from kms.store.lease_tables import lease_ends, leases
+from kms.store.lease_tables import lease_ends, leases, live_leases
 from kms.store.repository import Repository, blob, whole_number
 from kms.store.schema import metadata, name_of
 from kms.store.state_rows import Values, authenticated, row_digest, row_of, whole_rows
@@ -152,6 +165,7 @@ class LeaseCountRepository(LeaseCountReader):
         kept = [row for row in found.rows if whole_number(row["expires_at"]) > moment]
         live = _sum(map(self._code, kept)).to_bytes(MAC_BYTES, "big")
         self._replace(lease_counts, count, live=live, live_since=max(moment, found.since))
+        self._connection.execute(_FORGET, {**stored_name(name), "until": moment})
 
     def ended(self, name: KeyName, rows: Iterable[Values]) -> None:
         """Take leases of a key that end early out of the sum; they are rows of ``leases``."""
@@ -178,13 +192,15 @@ class LeaseCountRepository(LeaseCountReader):
 
 
 _OF_KEY = (leases.c.tenant == bindparam("tenant"), leases.c.key_id == bindparam("key_id"))
+_LIVE_OF_KEY = (live_leases.c.tenant == bindparam("tenant"), live_leases.c.key_id == bindparam("key_id"))
 _ALL_LIVE = (
     whole_rows(leases)
     .add_columns(lease_ends.c.lease_id.label("ended"))
-    .select_from(leases.outerjoin(lease_ends, lease_ends.c.lease_id == leases.c.lease_id))
-    .where(leases.c.expires_at > bindparam("since"))
+    .select_from(live_leases.join(leases).outerjoin(lease_ends, lease_ends.c.lease_id == leases.c.lease_id))
+    .where(live_leases.c.expires_at > bindparam("since"))
 )
-_LIVE = _ALL_LIVE.where(*_OF_KEY)
+_LIVE = _ALL_LIVE.where(*_LIVE_OF_KEY)
+_FORGET = delete(live_leases).where(*_LIVE_OF_KEY, live_leases.c.expires_at <= bindparam("until"))
 _NAME = (leases.c.tenant, leases.c.key_id)
 _NUMBERS = union_all(
     select(*_NAME, literal(_ALL_CHIPS).label("chip"), func.max(leases.c.number).label("released")).group_by(*_NAME),

@@ -1,4 +1,4 @@
-"""Tables of leases: granted once and never changed. Ends and stops are in tables of their own."""
+"""Tables of leases: granted once and never changed. Ends, stops, and what may be live are in tables of their own."""
 
 from __future__ import annotations
 
@@ -63,6 +63,22 @@ lease_ends = Table(
     info=authenticated(more=APPEND_ONLY),
 )
 """Leases that ended before their time; never changed, never removed."""
+
+live_leases = Table(
+    "live_leases",
+    metadata,
+    Column("lease_id", name_of(32), ForeignKey("leases.lease_id"), primary_key=True),
+    Column("tenant", name_of(64), nullable=False),
+    Column("key_id", name_of(128), nullable=False),
+    Column("holder", LargeBinary, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Index("live_leases_key", "tenant", "key_id", "expires_at"),
+    Index("live_leases_holder", "tenant", "key_id", "holder"),
+    Index("live_leases_expires_at", "expires_at"),
+)
+"""The way to the leases that may be live, past those that ended: their number does not grow with the age of a service.
+A row is removed when its lease ends early, or some time after it expires. The rows are not authenticated: a reader
+compares the leases that they lead to, and a lease that they leave out changes the sum in ``lease_counts``."""
 
 lease_stops = Table(
     "lease_stops",

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Select,
     and_,
     bindparam,
+    delete,
     exists,
     func,
     insert,
@@ -29,7 +30,7 @@ from kms.domain.leases import Attester, Lease, LeaseEnd, LeaseFilter, LeaseState
 from kms.store.answers import require_answer
 from kms.store.keys import of_key, stored_name
 from kms.store.lease_counts import LeaseCountReader, LeaseCountRepository
-from kms.store.lease_tables import lease_claims, lease_ends, lease_stops, leases
+from kms.store.lease_tables import lease_claims, lease_ends, lease_stops, leases, live_leases
 from kms.store.repository import Repository, blob, readable, whole_number
 from kms.store.state import State
 from kms.store.state_rows import Values, whole_rows
@@ -46,9 +47,9 @@ class LeaseReader(Repository):
         self._known_stops: dict[KeyName, Mapping[object, Values]] = {}
 
     def live_count(self, *, at: datetime) -> int:
-        """Return the number of live leases of all keys; reads every lease."""
-        live = and_(leases.c.expires_at > milliseconds(at), _NOT_ENDED)
-        return int(self._connection.execute(select(func.count()).select_from(_WITH_END).where(live)).scalar_one())
+        """Return the number of live leases of all keys."""
+        live = live_leases.c.expires_at > milliseconds(at)
+        return int(self._connection.execute(select(func.count()).select_from(live_leases).where(live)).scalar_one())
 
     @cached_property
     def counts(self) -> LeaseCountReader:
@@ -59,7 +60,9 @@ class LeaseReader(Repository):
         """Return a holder's live leases of these keys, the oldest first."""
         given = {"holder": holder, "at": milliseconds(at)}
         wanted = set(names)
-        found = [one.lease for name in wanted for one in self._read(_HELD, {**given, **stored_name(name)})]
+        rows = [row for name in wanted for row in self._connection.execute(_HELD, {**given, **stored_name(name)}).all()]
+        found = [_lease(self._genuine(leases, row)) for row in rows]
+        require_answer(live_leases, holds=all(row.ended is None for row in rows))
         require_answer(leases, holds=all(one.holder == holder and one.name in wanted for one in found))
         return tuple(sorted(found, key=lambda one: (one.log_seq, one.lease_id)))
 
@@ -153,6 +156,7 @@ class LeaseRepository(LeaseReader):
         for name in dict.fromkeys(one.name for one in granted):
             of_key = [_row(one) for one in granted if one.name == name]
             self._add(leases, *self.counts.numbered(of_key, name=name, chip=attester.chip))
+            self._connection.execute(_ADD_LIVE, [{one: row[one] for one in _LIVE_COLUMNS} for row in of_key])
             self.counts.forget_expired(name, added=len(of_key), at=granted[0].released_at)
 
     def end(self, ends: Sequence[LeaseEnd]) -> None:
@@ -169,6 +173,7 @@ class LeaseRepository(LeaseReader):
                 for e in ends
             ),
         )
+        self._connection.execute(_REMOVE_LIVE, [{"of_lease": one.lease_id} for one in ends])
 
     def add_stops(self, stops: Sequence[LeaseStop]) -> None:
         """Refuse the renewal of leases from now on."""
@@ -206,13 +211,20 @@ _STATES = whole_rows(leases).select_from(_WITH_END)
 _STOPPED_KEYS = select(lease_stops.c.tenant, lease_stops.c.key_id).distinct()
 _NOT_ENDED = lease_ends.c.lease_id.is_(None)
 # Statements of every release are built once: building one takes longer than executing it.
-_HELD = _STATES.where(
-    leases.c.holder == bindparam("holder"),
-    leases.c.tenant == bindparam("tenant"),
-    leases.c.key_id == bindparam("key_id"),
-    leases.c.expires_at > bindparam("at"),
-    _NOT_ENDED,
+_HELD = (
+    whole_rows(leases)
+    .add_columns(lease_ends.c.lease_id.label("ended"))
+    .select_from(live_leases.join(leases).outerjoin(lease_ends, lease_ends.c.lease_id == leases.c.lease_id))
+    .where(
+        live_leases.c.holder == bindparam("holder"),
+        live_leases.c.tenant == bindparam("tenant"),
+        live_leases.c.key_id == bindparam("key_id"),
+        live_leases.c.expires_at > bindparam("at"),
+    )
 )
+_LIVE_COLUMNS = tuple(column.name for column in live_leases.columns)
+_ADD_LIVE = insert(live_leases)
+_REMOVE_LIVE = delete(live_leases).where(live_leases.c.lease_id == bindparam("of_lease"))
 _CLAIMS = select(lease_claims.c.claims).where(lease_claims.c.digest == bindparam("digest"))
 _ADD_CLAIMS = insert(lease_claims)
 

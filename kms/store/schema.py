@@ -26,6 +26,7 @@ REVISIONS: Final = (
     "0017",
     "0018",
     "0019",
+    "0020",
 )
 """Every schema that this version can migrate, oldest first; it works with the last one."""
 

@@ -13,6 +13,7 @@ from sqlalchemy import Column, Connection, Integer, LargeBinary, Table, bindpara
 
 from kms.domain.state_map import CHILDREN, EMPTY, Bucket, Node, Path, changed, digits_of, find, read_node
 from kms.domain.state_root import LogEdge, StateKeys, StateRoot, forged, read_root, rolled_back
+from kms.store.recent import RecentValues
 from kms.store.schema import metadata
 from kms.store.state_rows import Values
 
@@ -33,10 +34,10 @@ state_root = Table(
 )
 """One row: the newest root, see ``kms/domain/state_root.py``."""
 
-MAX_CACHED_NODES: Final = 16_384
-"""Verified nodes that a process keeps, about a kilobyte each."""
-MAX_CACHED_ROWS: Final = 16_384
-"""Entries of the map with verified rows that a process keeps."""
+MAX_CACHED_NODES: Final = 4096
+"""Verified nodes that a process keeps, and up to as many again; one is about 2 KiB."""
+MAX_CACHED_ROWS: Final = 4096
+"""Entries of the map with verified rows that a process keeps, and up to as many again; one is about 2 KiB."""
 _READ_AHEAD: Final = 4
 """Nodes of a path that are read at once."""
 _MANY: Final = 1000
@@ -49,8 +50,8 @@ class StateAuthority:
 
     def __init__(self, keys: StateKeys) -> None:
         self.keys = keys
-        self._nodes: dict[bytes, Node] = {}
-        self._rows: dict[bytes, tuple[bytes, tuple[Values, ...]]] = {}
+        self._nodes = RecentValues[bytes, Node](MAX_CACHED_NODES)
+        self._rows = RecentValues[bytes, tuple[bytes, tuple[Values, ...]]](MAX_CACHED_ROWS)
         self._lock = threading.Lock()
         self._newest = 0
 
@@ -75,17 +76,11 @@ class StateAuthority:
 
     def keep_rows(self, key: bytes, digest: bytes, rows: tuple[Values, ...]) -> None:
         """Remember the rows of an entry, which have this value."""
-        with self._lock:
-            if len(self._rows) > MAX_CACHED_ROWS:
-                self._rows = {}
-            self._rows[key] = digest, rows
+        self._rows.put({key: (digest, rows)})
 
     def keep(self, nodes: Mapping[bytes, Node]) -> None:
         """Remember verified nodes by their digests."""
-        with self._lock:
-            if len(self._nodes) > MAX_CACHED_NODES:
-                self._nodes = {}
-            self._nodes.update(nodes)
+        self._nodes.put(nodes)
 
 
 class State:

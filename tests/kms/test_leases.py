@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,7 @@ from tests.kms.support import (
     CHIP,
     GUEST,
     MATERIAL,
+    MODEL,
     TD,
     Harness,
     TdWorkload,
@@ -457,3 +459,53 @@ def test_expired_leases_leave_the_sum_however_many_are_granted_at_once(
         since.append(harness.alter("SELECT live_since FROM lease_counts WHERE chip = ''")[0][0])
     assert (since[:2], holders(harness)) == ([0, 0], 1)
     assert since[2]  # the fifth lease, after the third
+
+
+def test_leases_that_ended_cost_a_release_nothing(harness: Harness) -> None:
+    if harness.on_postgres:
+        pytest.skip("only SQLite counts the steps of a statement")
+    harness.add_key("model")
+
+    def steps() -> int:
+        """Return how much SQLite does to find what the holder holds, and who holds the key."""
+        counted = 0
+        with harness.services.store.reading() as tx:
+            holder = live(harness)[0].holder
+
+            def count() -> None:
+                nonlocal counted
+                counted += 1
+
+            driver: Any = tx.connection.connection.driver_connection  # Any: of the driver, which has no types
+            driver.set_progress_handler(count, 1)
+            assert len(tx.leases.held([MODEL], holder=holder, at=harness.clock())) == 1
+            assert tx.leases.counts.holders(MODEL, at=harness.clock()) == 1
+            driver.set_progress_handler(None, 1)
+        return counted
+
+    released(harness)
+    released(harness)
+    few = steps()
+    for _ in range(30):
+        released(harness)
+    assert steps() <= few * 1.2
+
+
+def test_an_expired_lease_leaves_the_live_ones_in_time(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kms.store.lease_counts._FORGET_EVERY", 1)
+    harness.add_key("model")
+    harness.add_key("other")
+    for key_id in ("model", "other"):
+        released(harness, key_id)
+    assert count_of_live(harness) == 2
+    harness.clock.forward(seconds=DAY + 1)
+    assert count_of_live(harness) == 0
+    released(harness)
+    assert harness.alter("SELECT key_id FROM live_leases ORDER BY key_id") == [("model",), ("other",)]
+    assert harness.alter("SELECT count(*) FROM live_leases WHERE key_id = 'model'") == [(1,)]
+    assert count_of_live(harness) == 1
+
+
+def count_of_live(harness: Harness) -> int:
+    with harness.services.store.reading() as tx:
+        return tx.leases.live_count(at=harness.clock())

@@ -32,6 +32,7 @@ from kms.keys.tenants import create_tenant
 from kms.leases.admin import resume_renewals, stop_renewals
 from kms.operations.state import state_problems
 from kms.store import authenticated_tables, open_store
+from kms.store.recent import RecentValues
 from kms.store.schema import metadata
 from tests.kms.database_writer import Copy, DatabaseWriter, Values
 from tests.kms.references import ALICE, images
@@ -154,16 +155,16 @@ def test_two_services_on_one_database_see_what_the_other_wrote(harness: Harness)
     other.close()
 
 
-def test_a_service_that_keeps_few_nodes_reads_the_others_again(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kms.store.state.MAX_CACHED_NODES", 3)
+def test_a_service_that_keeps_few_nodes_and_rows_reads_the_others_again(harness: Harness) -> None:
+    with harness.services.store.reading() as tx:
+        authority = tx.state.authority
+    authority._nodes, authority._rows = RecentValues(3), RecentValues(3)  # noqa: SLF001  there is no other way to it
     for number in range(20):
         harness.add_key(f"k{number}")
         release(harness, f"k{number // 2}")
     assert problems(harness) == []
-    with harness.services.store.reading() as tx:
-        assert len(tx.state.authority._nodes) < 60  # noqa: SLF001  there is no other look at the cache
+    assert len(authority._nodes) <= 6  # noqa: SLF001  as above
+    assert len(authority._rows) <= 6  # noqa: SLF001  as above
 
 
 # -- opening

@@ -384,7 +384,7 @@ def test_a_budget_of_a_day_is_not_spent_yesterday(harness: Harness, writer: Data
     require_forged(harness, "leases", release)
 
 
-@pytest.mark.parametrize("edit", ["removed", "ended", "expired"])
+@pytest.mark.parametrize("edit", ["removed", "ended", "expired", "left out", "left out in time"])
 def test_a_holder_of_a_lease_is_counted(harness: Harness, writer: DatabaseWriter, edit: str) -> None:
     harness.add_key("model")
     limit(harness, holders=1)
@@ -401,9 +401,27 @@ def test_a_holder_of_a_lease_is_counted(harness: Harness, writer: DatabaseWriter
     elif edit == "ended":
         end = {"lease_id": lease["lease_id"], "ended_at": lease["released_at"], "reason": "renewed", "log_seq": 1}
         writer.insert("lease_ends", end)
-    else:
+    elif edit == "expired":
         writer.update("leases", expires_at=lease["released_at"] + 1)
+    elif edit == "left out":
+        writer.delete("live_leases")
+    else:
+        writer.update("live_leases", expires_at=0)
     require_forged(harness, "leases", by_somebody)
+
+
+def test_a_lease_that_ended_is_not_made_live_again(harness: Harness, writer: DatabaseWriter) -> None:
+    harness.add_key("model")
+    limit(harness, holders=1)
+    release(harness)
+    (first,) = writer.rows("live_leases")
+    release(harness)
+    (second,) = writer.rows("live_leases")
+    assert first["lease_id"] != second["lease_id"]
+    writer.insert("live_leases", first)
+    require_forged(harness, "live_leases", release)
+    writer.delete("lease_ends")
+    require_forged(harness, "leases", release)
 
 
 def test_a_lease_that_ended_is_not_renewed(harness: Harness, writer: DatabaseWriter) -> None:

@@ -6,6 +6,7 @@ from kms.store.state_rows import authenticated_tables
 NOT_ENTRIES = {
     "key_tags": "no decision depends on them",
     "lease_claims": "addressed by their digest, which a lease names",
+    "live_leases": "the leases that it leads to are, and the sum of the live ones shows what it leaves out",
     "log_entries": "leaves of the log's tree, whose root stands beside that of the state",
     "log_nodes": "nodes of that tree",
     "policies": "addressed by their digest, which a key names",
