@@ -208,8 +208,8 @@ class ReleaseService:
         # (6.4) Entry and leases are written.
         tx.log.append(entry)
         if decided.attester is not None:
-            tx.leases.add(tuple(granted.leases.values()), attester=decided.attester)
-            tx.leases.end(granted.ends)
+            leases = tuple(granted.leases.values())
+            tx.leases.grant(leases, replaced=granted.ends, attester=decided.attester)
         return Concluded(decided=decided, entry=entry, sealed=sealed, refusal=None)
 
     def try_release(

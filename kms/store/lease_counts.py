@@ -10,8 +10,9 @@ the sum of those that are found.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
@@ -143,15 +144,21 @@ class LeaseCountRepository(LeaseCountReader):
             values = {**row._mapping, "live": _changed(bytes(MAC_BYTES), codes), "live_since": since}  # noqa: SLF001  public
             self._connection.execute(insert(lease_counts), values)
 
-    def numbered(self, granted: Iterable[Mapping[str, object]], *, name: KeyName, chip: str | None) -> list[Values]:
-        """Return rows of new leases of a key with their numbers, and count them."""
+    def numbered(
+        self, granted: Iterable[Mapping[str, object]], *, name: KeyName, chip: str | None, ended: Iterable[Values]
+    ) -> list[Values]:
+        """Return rows of new leases of a key with their numbers, and count them.
+
+        ``ended`` are rows of leases of the key that end early, and leave the sum.
+        """
         total, of_chip = self._count(name, _ALL_CHIPS), None if chip is None else self._count(name, chip)
         first, first_of_chip = (0 if row is None else whole_number(row["released"]) for row in (total, of_chip))
         rows: list[Values] = []
         for index, row in enumerate(granted, start=1):
             numbers = {"number": first + index, "chip_number": None if chip is None else first_of_chip + index}
             rows.append({**row, **numbers})
-        self._count_all(name, total, released=first + len(rows), added=map(self._code, rows))
+        changes = chain(map(self._code, rows), self._gone(total, ended))
+        self._count_all(name, total, released=first + len(rows), changes=changes)
         if chip is not None:
             self._count_chip(name, chip, of_chip, released=first_of_chip + len(rows))
         return rows
@@ -167,21 +174,18 @@ class LeaseCountRepository(LeaseCountReader):
         self._replace(lease_counts, count, live=live, live_since=max(moment, found.since))
         self._connection.execute(_FORGET, {**stored_name(name), "until": moment})
 
-    def ended(self, name: KeyName, rows: Iterable[Values]) -> None:
-        """Take leases of a key that end early out of the sum; they are rows of ``leases``."""
-        count = self._count(name, _ALL_CHIPS)
-        if count is not None:
-            since = whole_number(count["live_since"])
-            gone = (-self._code(row) for row in rows if whole_number(row["expires_at"]) > since)
-            self._replace(lease_counts, count, live=_changed(count["live"], gone))
+    def _gone(self, count: Values | None, ended: Iterable[Values]) -> Iterator[int]:
+        """Yield the changes of the sum by leases that end early."""
+        since = 0 if count is None else whole_number(count["live_since"])
+        yield from (-self._code(row) for row in ended if whole_number(row["expires_at"]) > since)
 
-    def _count_all(self, name: KeyName, before: Values | None, *, released: int, added: Iterable[int]) -> None:
+    def _count_all(self, name: KeyName, before: Values | None, *, released: int, changes: Iterable[int]) -> None:
         if before is None:
-            live = _changed(bytes(MAC_BYTES), added)
+            live = _changed(bytes(MAC_BYTES), changes)
             values = {"chip": _ALL_CHIPS, "released": released, "live": live, "live_since": 0}
             self._add(lease_counts, {**stored_name(name), **values})
         else:
-            self._replace(lease_counts, before, released=released, live=_changed(before["live"], added))
+            self._replace(lease_counts, before, released=released, live=_changed(before["live"], changes))
 
     def _count_chip(self, name: KeyName, chip: str, before: Values | None, *, released: int) -> None:
         if before is None:

@@ -146,34 +146,26 @@ class LeaseRepository(LeaseReader):
         """Numbers of releases and of holders."""
         return LeaseCountRepository(self._connection, self._state)
 
-    def add(self, granted: Sequence[Lease], *, attester: Attester) -> None:
-        """Store leases, and their claims unless they are stored already."""
+    def grant(self, granted: Sequence[Lease], *, replaced: Sequence[LeaseEnd], attester: Attester) -> None:
+        """Store the leases of a release with the early ends of those that they replace, which are of the same keys.
+
+        The claims are stored unless they are stored already.
+        """
         if not granted:
             return
         digest = attester.claims_digest
         if self.claims(digest) is None:
             self._connection.execute(_ADD_CLAIMS, {"digest": digest, "claims": attester.claims})
+        ended = self._rows([one.lease_id for one in replaced])
+        if replaced:
+            self._add(lease_ends, *map(_row_of_end, replaced))
+            self._connection.execute(_REMOVE_LIVE, [{"of_lease": one} for one in ended])
         for name in dict.fromkeys(one.name for one in granted):
             of_key = [_row(one) for one in granted if one.name == name]
-            self._add(leases, *self.counts.numbered(of_key, name=name, chip=attester.chip))
+            gone = [row for row in ended.values() if stored_name(name).items() <= row.items()]
+            self._add(leases, *self.counts.numbered(of_key, name=name, chip=attester.chip, ended=gone))
             self._connection.execute(_ADD_LIVE, [{one: row[one] for one in _LIVE_COLUMNS} for row in of_key])
             self.counts.forget_expired(name, added=len(of_key), at=granted[0].released_at)
-
-    def end(self, ends: Sequence[LeaseEnd]) -> None:
-        """Store early ends of leases."""
-        if not ends:
-            return
-        rows = self._rows([one.lease_id for one in ends])
-        for name in {KeyName(tenant=str(row["tenant"]), key_id=str(row["key_id"])) for row in rows.values()}:
-            self.counts.ended(name, [row for row in rows.values() if stored_name(name).items() <= row.items()])
-        self._add(
-            lease_ends,
-            *(
-                {"lease_id": e.lease_id, "ended_at": milliseconds(e.at), "reason": e.reason, "log_seq": e.log_seq}
-                for e in ends
-            ),
-        )
-        self._connection.execute(_REMOVE_LIVE, [{"of_lease": one.lease_id} for one in ends])
 
     def add_stops(self, stops: Sequence[LeaseStop]) -> None:
         """Refuse the renewal of leases from now on."""
@@ -259,6 +251,15 @@ def _row(lease: Lease) -> dict[str, object]:
     row = {column: getattr(lease, column) for column in _PLAIN}
     row |= {"tenant": lease.name.tenant, "key_id": lease.name.key_id}
     return row | {"released_at": milliseconds(lease.released_at), "expires_at": milliseconds(lease.expires_at)}
+
+
+def _row_of_end(end: LeaseEnd) -> dict[str, object]:
+    return {
+        "lease_id": end.lease_id,
+        "ended_at": milliseconds(end.at),
+        "reason": end.reason,
+        "log_seq": end.log_seq,
+    }
 
 
 _PLAIN = tuple(name for name in Lease.__dataclass_fields__ if name != "name")
