@@ -11,9 +11,9 @@ from typing import Final
 
 from sqlalchemy import Column, Connection, Integer, LargeBinary, Table, bindparam, delete, insert, select, text, update
 
+from kms.domain.recent_values import RecentValues
 from kms.domain.state_map import CHILDREN, EMPTY, Bucket, Node, Path, changed, digits_of, find, read_node
 from kms.domain.state_root import LogEdge, StateKeys, StateRoot, forged, read_root, rolled_back
-from kms.store.recent import RecentValues
 from kms.store.schema import metadata
 from kms.store.state_rows import Values
 
@@ -54,6 +54,7 @@ class StateAuthority:
         self._rows = RecentValues[bytes, tuple[bytes, tuple[Values, ...]]](MAX_CACHED_ROWS)
         self._lock = threading.Lock()
         self._newest = 0
+        self._root: tuple[tuple[bytes, bytes], StateRoot | None] = ((b"", b""), None)
 
     @property
     def newest(self) -> int:
@@ -64,6 +65,18 @@ class StateAuthority:
         """Remember a counter."""
         with self._lock:
             self._newest = max(self._newest, counter)
+
+    def root(self, content: bytes, mac: bytes) -> StateRoot:
+        """Verify a root, unless it is the one that was verified last.
+
+        Raises:
+            IntegrityError: ``state-forged``.
+        """
+        stored, known = self._root
+        if known is None or stored != (content, mac):
+            known = read_root(content, mac, key=self.keys.root)
+            self._root = (content, mac), known
+        return known
 
     def known(self, digest: bytes) -> Node | None:
         """Return a node that was verified before."""
@@ -151,7 +164,7 @@ class State:
         row = self._connection.execute(_ROOT).one_or_none()
         if row is None:
             raise forged("the root of the state is missing in the database", field="state_root")
-        found = read_root(_bytes(row.content), _bytes(row.mac), key=self.authority.keys.root)
+        found = self.authority.root(_bytes(row.content), _bytes(row.mac))
         if found.counter < self._newest:
             raise rolled_back(
                 "the database is older than this process has seen before",

@@ -25,6 +25,7 @@ from kms.domain.leases import LeaseFilter
 from kms.domain.limits import Budget, Period
 from kms.domain.log_verification import verify_log
 from kms.domain.permissions import EVERY_TENANT, Role
+from kms.domain.recent_values import RecentValues
 from kms.keys.admin import set_enabled
 from kms.keys.destruction import restore_key
 from kms.keys.rotation import Rotator, remove_schedule, rotate_key, set_schedule
@@ -32,7 +33,6 @@ from kms.keys.tenants import create_tenant
 from kms.leases.admin import resume_renewals, stop_renewals
 from kms.operations.state import state_problems
 from kms.store import authenticated_tables, open_store
-from kms.store.recent import RecentValues
 from kms.store.schema import metadata
 from tests.kms.database_writer import Copy, DatabaseWriter, Values
 from tests.kms.references import ALICE, images

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kms.store.recent import RecentValues
+from kms.domain.recent_values import RecentValues
 
 
 @given(st.integers(1, 8), st.lists(st.integers(0, 30), max_size=200))
