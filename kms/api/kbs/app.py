@@ -35,6 +35,7 @@ from kms.domain.errors import BodyTooLargeError, RequestError
 from kms.telemetry import counted
 
 MAX_BODY_BYTES: Final = 2 * 1024 * 1024
+_SHORT_BODY_BYTES: Final = 4096
 _METHODS: Final = frozenset({"GET", "POST", "PUT", "DELETE"})
 _JSON: Final = "application/json"
 _log = logging.getLogger("kms")
@@ -108,6 +109,8 @@ class KbsApp:
             body = await read_body(request, limit=MAX_BODY_BYTES, seconds=seconds)
             asked = _asked(request, path, body)
             route = self._routes.get((asked.method, asked.segments[0]), self._no_plugin)
+            if route == self._begin and len(body) <= _SHORT_BODY_BYTES:
+                return route(asked)  # nothing of it blocks, and a thread would cost more than it does
             return await self._context.run(partial(route, asked))
         except KbsRefusal as exc:
             return exc.response()

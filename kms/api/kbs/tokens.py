@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import Final
 
 from attest import Evidence, ExpectedRuntimeData, __version__, parse_envelope
@@ -21,6 +22,7 @@ from attest.encoding import JsonValue, base64url_bytes, base64url_text
 from attest.errors import AttestError, EvidenceError
 from attest.kbs import TeeKey, read_tee_key
 from attest.results import SigningKey, TokenKey, TrustVector, verify_token
+from kms.domain.recent_values import RecentValues
 from kms.release.foreign import ForeignTerms
 
 PROFILE: Final = "tag:github.com,2024:confidential-containers/Trustee"
@@ -33,6 +35,8 @@ _WHAT: Final = "the attestation token"
 _MEMBER: Final = "kms.attestation"
 _LEVEL: Final = 1
 """Of compression: certificates and signatures hardly shrink, and a higher level takes ten times as long."""
+MAX_REMEMBERED: Final = 64
+"""Tokens that an issuer knows again without verifying them, and up to as many again: a guest asks right after."""
 _LONG_TEXT: Final = 1024
 """Evidence of devices that is longer than this is left out of the shown claims; it is in ``kms.attestation``."""
 
@@ -77,11 +81,13 @@ class OpenedToken:
 
     Attributes:
         claims: as resource policies read them: all but the attestation itself.
+        issued_at: the beginning of its validity.
         expires_at: the end of its validity, excluded.
     """
 
     claims: Mapping[str, JsonValue]
     carried: TokenEvidence
+    issued_at: datetime
     expires_at: datetime
 
 
@@ -100,6 +106,7 @@ class TokenIssuer:
         self._lifetime = timedelta(seconds=lifetime_seconds)
         self._trusted = (TokenKey(kid=key.kid, jwk=key.jwk),)
         public = {name: key.jwk[name] for name in ("alg", "kty", "crv", "x", "y")}
+        self._issued = RecentValues[bytes, OpenedToken](MAX_REMEMBERED)
         self._header = _encoded({"typ": "JWT", "alg": ALGORITHM, "kid": key.kid, "jwk": public})
 
     @property
@@ -137,7 +144,9 @@ class TokenIssuer:
                 got=f"{len(token)} characters",
                 hint="send fewer devices with one attestation",
             )
-        return token, datetime.fromtimestamp(issued, tz=at.tzinfo) + self._lifetime
+        opened = _opened(json.loads(json.dumps(claims)), carried, at)
+        self._issued.put({_digest(token): opened})
+        return token, opened.expires_at
 
     def open(self, token: str, *, at: datetime) -> OpenedToken:
         """Verify a token: this service signed it, and ``iat <= at < exp``.
@@ -147,25 +156,36 @@ class TokenIssuer:
             EndorsementError: ``token-key-unknown``.
             SignatureError: ``token-signature-invalid`` or ``token-algorithm-refused``.
         """
-        if len(token) > MAX_TOKEN_CHARACTERS:
-            raise _malformed("it is too long")
-        ignored = frozenset({"jwk"})
-        signed = verify_token(
-            token, keys=self._trusted, algorithms=frozenset({ALGORITHM}), what=_WHAT, ignored_header=ignored
-        )
-        claims = signed.claims
-        issued, expires = claims.get("iat"), claims.get("exp")
-        if claims.get("iss") != self._issuer or not isinstance(issued, int) or not isinstance(expires, int):
-            raise _malformed("it was not issued by this service for this protocol")
-        if not issued <= at.timestamp() < expires:
+        opened = self._issued.get(_digest(token)) or self._verified(token, at)
+        if not opened.issued_at <= at < opened.expires_at:
             raise EvidenceError(
                 f"{_WHAT} has expired", code="token-expired", field="exp", hint="attest again, which gives a new token"
             )
-        return OpenedToken(
-            claims={name: claim for name, claim in claims.items() if name != _MEMBER},
-            carried=_carried(claims.get(_MEMBER)),
-            expires_at=datetime.fromtimestamp(expires, tz=at.tzinfo),
-        )
+        return opened
+
+    def _verified(self, token: str, at: datetime) -> OpenedToken:
+        """Verify a token that another process issued, or this one a while ago."""
+        if len(token) > MAX_TOKEN_CHARACTERS:
+            raise _malformed("it is too long")
+        ignored = frozenset({"jwk"})
+        claims = verify_token(
+            token, keys=self._trusted, algorithms=frozenset({ALGORITHM}), what=_WHAT, ignored_header=ignored
+        ).claims
+        issued, expires = claims.get("iat"), claims.get("exp")
+        if claims.get("iss") != self._issuer or not isinstance(issued, int) or not isinstance(expires, int):
+            raise _malformed("it was not issued by this service for this protocol")
+        return _opened(claims, _carried(claims.get(_MEMBER)), at)
+
+
+def _digest(token: str) -> bytes:
+    return sha256(token.encode(errors="replace")).digest()
+
+
+def _opened(claims: Mapping[str, JsonValue], carried: TokenEvidence, at: datetime) -> OpenedToken:
+    """Return a genuine token, with moments in the time zone of ``at``."""
+    issued, expires = (datetime.fromtimestamp(int(str(claims[name])), tz=at.tzinfo) for name in ("iat", "exp"))
+    shown = {name: claim for name, claim in claims.items() if name != _MEMBER}
+    return OpenedToken(claims=shown, carried=carried, issued_at=issued, expires_at=expires)
 
 
 def _members(carried: TokenEvidence) -> dict[str, JsonValue]:

@@ -13,8 +13,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.keywrap import InvalidUnwrap
 from joserfc import jwe
 from joserfc.jwk import ECKey, RSAKey
+from starlette.testclient import TestClient
 
 from attest.release import KeyName
+from kms.api.app import create_app
 from kms.domain.aliases import Alias
 from kms.domain.keys import Disclosure
 from kms.domain.wires import Wire
@@ -268,6 +270,28 @@ def test_an_expired_token_opens_nothing(face: Face) -> None:
     refusal(answer, 401, "TokenVerifierError", "token-expired")
     guest.cookie = None
     assert guest.open(guest.get(PATH)) == SECRET
+
+
+def test_a_token_counts_in_the_process_that_issued_it_and_in_another(face: Face) -> None:
+    upload(face)
+    face.resource_policy("""package policy
+import rego.v1
+default allow = false
+allow if {
+    data.plugin == "resource"
+    input.submods.cpu0["ear.veraison.annotated-evidence"].sample.svn == "1"
+    count(input) == 7
+}
+""")
+    guest = Guest(face.http)
+    guest.attest()
+    with TestClient(create_app(face.harness.settings, face.harness.services), base_url="http://kbs.test") as other:
+        for http in (face.http, other):
+            answer = http.get(f"/kbs/v0/resource/{PATH}", headers={"Authorization": f"Bearer {guest.token}"})
+            assert guest.open(answer) == SECRET
+        face.harness.clock.forward(seconds=300)
+        answer = other.get(f"/kbs/v0/resource/{PATH}", headers={"Authorization": f"Bearer {guest.token}"})
+        refusal(answer, 401, "TokenVerifierError", "token-expired")
 
 
 def test_no_token_and_a_token_of_others_are_told_apart(face: Face) -> None:
