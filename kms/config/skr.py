@@ -36,6 +36,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -64,6 +65,8 @@ _AUTHORITY: Final = ("url", "keys", "jwks_url", "ca")
 _HTTPS: Final = 443
 _HTTPS_PORT: Final = f":{_HTTPS}"
 _MAX_ADDRESS: Final = 255
+_MAX_SAME_CALLERS: Final = 8
+"""Tables of callers whose keys are tried for one token."""
 _AGES: Final = range(60, DAY_SECONDS + 1)
 _NOT_IN_ADDRESSES: Final = frozenset(',="|')
 _HOST: Final = re.compile(r"[a-z0-9.-]{1,253}(:[1-9][0-9]{0,4})?", re.ASCII)
@@ -171,6 +174,8 @@ def read_skr_settings(path: Path) -> SkrSettings:
     if len({str(parse_issuer(one.url)) for one in authorities}) != len(authorities):
         toml.refuse("authorities: two have one url")
     callers = tuple(_caller(toml, one) for one in toml.tables(members, "callers"))
+    if max(Counter((one.issuer, one.audience) for one in callers).values(), default=0) > _MAX_SAME_CALLERS:
+        toml.refuse(f"callers: more than {_MAX_SAME_CALLERS} tables have the same issuer and audience")
     stated = frozenset[str]().union(*(one.vaults or () for caller in callers for one in caller.permissions))
     if unknown := stated - {one.host for one in vaults}:
         toml.refuse(f"permissions.vaults: no table [[vaults]] has the host {min(unknown)!r}")

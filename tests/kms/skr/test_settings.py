@@ -103,6 +103,14 @@ def test_another_file_is_refused(file: Path, before: str, after: str) -> None:
     assert changed(file, before, after)
 
 
+def test_few_tables_of_callers_have_one_issuer_and_audience(file: Path) -> None:
+    text = file.read_text()
+    table = text[text.index("[[callers]]") :]
+    file.write_text(text + 7 * table)
+    assert len(read_skr_settings(file).callers) == 8
+    assert "more than 8 tables" in changed(file, "[[callers]]", table + "[[callers]]")
+
+
 def test_a_file_without_vaults_or_with_one_twice_is_refused(file: Path) -> None:
     text = file.read_text()
     start = text[text.index("[[vaults]]") : text.index("[[authorities]]")]
