@@ -28,7 +28,7 @@ DENIAL_HINTS: Final[Mapping[str, str]] = {
     "via-not-allowed": "the key is not released by this protocol: its administrator permits skr with --via",
     **dict.fromkeys(("key-disabled", "key-frozen", "tenant-frozen", "service-frozen", "product-frozen"), _BRAKE),
 }
-"""What helps after a refusal with 403, by the reason that a service of this project states."""
+"""Remedies after a refusal with 403, by the reason that a service of this project states."""
 
 
 def answer_invalid(who: str, problem: str, *, hint: str | None = None) -> BindingError:
