@@ -21,7 +21,7 @@ from tests.compat.conftest import Step, program_of
 from tests.results.test_issuer import ISSUER, RESULT, issuer
 
 CLIENT = "ear 0.6.0 (Rust)"
-PRIVATE = {
+PRIVATE: dict[str, ec.EllipticCurvePrivateKey | Ed25519PrivateKey] = {
     "ES256": ec.derive_private_key(21, ec.SECP256R1()),
     "ES384": ec.derive_private_key(22, ec.SECP384R1()),
     "EdDSA": Ed25519PrivateKey.from_private_bytes(b"\x17" * 32),
@@ -33,7 +33,7 @@ Document = dict[str, Any]  # Any: JSON that the tests look into
 
 def ear_peer(act: str, algorithm: str, question: Document) -> subprocess.CompletedProcess[str]:
     """Verify or sign with the library."""
-    command = [program_of("ATTEST_EAR"), act, algorithm]
+    command = [str(program_of("ATTEST_EAR")), act, algorithm]
     return subprocess.run(command, input=json.dumps(question), capture_output=True, text=True, check=False, timeout=60)
 
 

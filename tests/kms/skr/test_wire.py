@@ -11,11 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from attest.results import TokenKey
+from attest.results import TokenKey, verify_token
 from attest.results.jose import SignedToken
 from kms.api.app import create_app
 from kms.api.observation import Watching
-from kms.api.skr import callers
 from tests.kms.skr.face import HOST, VERSION, Face, creation, face_of, release_policy
 from tests.kms.skr.test_releases import RELEASED, inner
 from tests.kms.skr.vault import LOGIN, Workload, public_jwk, rsa_key, write_vault
@@ -88,19 +87,18 @@ def test_one_key_is_tried_for_a_token_and_not_in_the_event_loop(
 ) -> None:
     """Key sets are long while an issuer rotates its keys, and anyone can send a token with a wrong signature."""
     tried: list[tuple[str, ...]] = []
-    verify = callers.verify_token
 
     def counted(token: str, *, keys: tuple[TokenKey, ...], **more: Any) -> SignedToken:  # noqa: ANN401  arguments
         with pytest.raises(RuntimeError, match="no running event loop"):
             asyncio.get_running_loop()
         tried.append(tuple(key.kid for key in keys))
-        return verify(token, keys=keys, **more)
+        return verify_token(token, keys=keys, **more)
 
     rules = write_vault(tmp_path, at=AT)
     rest = [public_jwk(rsa_key("other"), kid=f"other-{number}") for number in range(20)]
     keys = json.dumps({"keys": [*rest, public_jwk(rsa_key("login"), kid="login-1")]})
     (tmp_path / "login.jwks.json").write_text(keys)
-    monkeypatch.setattr(callers, "verify_token", counted)
+    monkeypatch.setattr("kms.api.skr.callers.verify_token", counted)
     with face_of(tmp_path, rules=rules) as made:
         assert made.ask("GET", "/keys/k9", token=made.bearer()).status_code == 404
         for wrong in (made.bearer()[:-4] + "AAAA", made.bearer(kid="other-3"), made.bearer(kid="nosuch")):
