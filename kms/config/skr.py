@@ -210,6 +210,12 @@ def named_by_skr(path: Path) -> tuple[Path, ...]:
     return tuple(_named(toml, tables))
 
 
+def hosts_of_skr(path: Path) -> tuple[str, ...]:
+    """Return the hosts of the vaults; as ``named_by_skr``."""
+    toml = _FILE(path=path)
+    return tuple(_host(toml, one) for one in toml.tables(toml.members(), "vaults"))
+
+
 def signing_keys_of_skr(path: Path) -> tuple[Path, ...]:
     """Return the files of the keys that sign answers; as ``named_by_skr``."""
     toml = _FILE(path=path)
@@ -226,9 +232,7 @@ def _named(toml: ProtocolFile, tables: dict[str, tuple[str, ...]]) -> Iterator[P
 def _vault(toml: ProtocolFile, entry: Members) -> Vault:
     toml.require_known(entry, _VAULT, "vaults")
     texts = {name: toml.text(entry, name, f"vaults.{name}") for name in _VAULT}
-    host = _required(toml, texts["host"], "vaults.host").removesuffix(_HTTPS_PORT)
-    if not _HOST.fullmatch(host):
-        toml.refuse(f"vaults.host: {host!r}: expected a name in lower case, and its port unless that is 443")
+    host = _host(toml, entry)
     policy = texts["policy"]
     return Vault(
         host=host,
@@ -240,6 +244,13 @@ def _vault(toml: ProtocolFile, entry: Members) -> Vault:
         certificate=toml.beside(_required(toml, texts["signing_certificate"], "vaults.signing_certificate")),
         key=toml.beside(_required(toml, texts["signing_key"], "vaults.signing_key")),
     )
+
+
+def _host(toml: ProtocolFile, entry: Members) -> str:
+    host = _required(toml, toml.text(entry, "host", "vaults.host"), "vaults.host").removesuffix(_HTTPS_PORT)
+    if not _HOST.fullmatch(host):
+        toml.refuse(f"vaults.host: {host!r}: expected a name in lower case, and its port unless that is 443")
+    return host
 
 
 def _authority(toml: ProtocolFile, entry: Members) -> Authority:
