@@ -17,6 +17,7 @@
     signing_key = "vault.key"
 
     [[authorities]]                           # Verifiers whose tokens count
+    # own = true                              # this service's own verifier (maa_file), instead of url and keys
     url = "https://maa.example"
     keys = "maa.jwks.json"                    # their key set; or jwks_url, with the CA of its server in ca
     # jwks_url = "https://maa.example/certs"
@@ -46,6 +47,7 @@ from typing import Final
 from attest.policy import parse_issuer
 from attest.release import DEFAULT_TENANT, require_tenant
 from attest.results import TokenKey
+from kms.config.maa import read_maa_settings
 from kms.config.protocol_file import Members, ProtocolFile
 
 SETTING: Final = "skr_file"
@@ -158,17 +160,20 @@ class SkrSettings:
     extended_policies: bool = False
 
 
-def read_skr_settings(path: Path) -> SkrSettings:
+def read_skr_settings(path: Path, *, maa_file: Path | None = None) -> SkrSettings:
     """Read the file, and the key sets and policies that it names; certificates and keys of answers are not read.
 
+    ``maa_file`` is the setting, for an authority that is this service's own verifier.
+
     Raises:
-        ConfigurationError: ``skr-file-invalid``, ``file-unreadable`` or ``tenant-invalid``.
+        ConfigurationError: ``skr-file-invalid``, ``file-unreadable`` or ``tenant-invalid``; or as
+            ``read_maa_settings``.
     """
     toml = _FILE(path=path)
     members = toml.members()
     toml.require_known(members, _MEMBERS)
     vaults = tuple(_vault(toml, one) for one in toml.tables(members, "vaults"))
-    authorities = tuple(_authority(toml, one) for one in toml.tables(members, "authorities"))
+    authorities = tuple(_authority(toml, one, maa_file) for one in toml.tables(members, "authorities"))
     if not vaults or len({one.host for one in vaults}) != len(vaults):
         toml.refuse("vaults: expected at least one table [[vaults]], each with a host of its own")
     if len({str(parse_issuer(one.url)) for one in authorities}) != len(authorities):
@@ -253,8 +258,10 @@ def _host(toml: ProtocolFile, entry: Members) -> str:
     return host
 
 
-def _authority(toml: ProtocolFile, entry: Members) -> Authority:
-    toml.require_known(entry, _AUTHORITY, "authorities")
+def _authority(toml: ProtocolFile, entry: Members, maa_file: Path | None) -> Authority:
+    toml.require_known(entry, (*_AUTHORITY, "own"), "authorities")
+    if _switch(toml, entry, "own"):
+        return _own(toml, entry, maa_file)
     texts = {name: toml.text(entry, name, f"authorities.{name}") for name in _AUTHORITY}
     url, keys, jwks_url, ca = (texts[name] for name in _AUTHORITY)
     if (keys is None) is (jwks_url is None) or (ca is not None and jwks_url is None):
@@ -265,6 +272,14 @@ def _authority(toml: ProtocolFile, entry: Members) -> Authority:
         jwks_url=None if jwks_url is None else _address(toml, jwks_url, "authorities.jwks_url"),
         ca=None if ca is None else toml.beside(ca),
     )
+
+
+def _own(toml: ProtocolFile, entry: Members, maa_file: Path | None) -> Authority:
+    """Return this service's own verifier, whose key is read from its file."""
+    if maa_file is None or len(entry) > 1:
+        toml.refuse("authorities: own = true stands alone, and needs the setting maa_file")
+    settings = read_maa_settings(maa_file)
+    return Authority(url=settings.issuer, keys=(settings.public_key,))
 
 
 def _caller(toml: ProtocolFile, entry: Members) -> CallerIssuer:

@@ -16,7 +16,6 @@ from cryptography.hazmat.primitives.asymmetric import padding
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from attest.encoding import JsonValue, base64url_json, base64url_text
-from attest.results import jwk_thumbprint, rsa_jwk
 from kms.config.maa import MaaSettings
 from kms.domain.kek import RandomBytes
 
@@ -30,8 +29,8 @@ class TokenSigner:
     def __init__(self, settings: MaaSettings, *, random: RandomBytes) -> None:
         self._settings = settings
         self._random = random
-        self._public = rsa_jwk(settings.key.public_key())
-        self._kid = jwk_thumbprint(self._public)
+        self._public = settings.public_key.jwk
+        self._kid = settings.public_key.kid
         self._jku = settings.issuer + CERTIFICATES
         text = base64url_text(settings.policy_text)
         self._policy_hash = base64url_text(sha256(text.encode()).digest())
