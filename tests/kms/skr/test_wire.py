@@ -181,6 +181,7 @@ def test_another_version_of_the_protocol_is_refused(face: Face, query: str) -> N
     ("method", "path", "status", "code"),
     [
         ("GET", "/keys/k1/nosuch", 404, "key-unknown"),
+        ("POST", "/keys/k1/nosuch", 404, "key-unknown"),
         ("GET", "/keys/nosuch", 404, "key-unknown"),
         ("GET", f"/keys/k1/{'0' * 32}", 404, "key-unknown"),
         ("POST", f"/keys/k1/{'0' * 32}/release", 404, "key-unknown"),
