@@ -277,7 +277,7 @@ def _authority(toml: ProtocolFile, entry: Members, maa_file: Path | None) -> Aut
 def _own(toml: ProtocolFile, entry: Members, maa_file: Path | None) -> Authority:
     """Return this service's own verifier, whose key is read from its file."""
     if maa_file is None or len(entry) > 1:
-        toml.refuse("authorities: own = true stands alone, and needs the setting maa_file")
+        toml.refuse("authorities: own = true excludes other members, and needs the setting maa_file")
     settings = read_maa_settings(maa_file)
     return Authority(url=settings.issuer, keys=(settings.public_key,))
 
