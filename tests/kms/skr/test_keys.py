@@ -221,6 +221,17 @@ def test_a_key_that_does_not_fit_is_not_imported(face: Face, name: str, change: 
     assert inner(face.ask("PUT", f"/keys/{name}", imported([]))) == "skr-key-kind-unsupported"  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("size", "status"), [(512, 200), (513, 400)])
+def test_a_number_of_an_import_has_the_length_of_the_longest_modulus(
+    face: Face, name: str, size: int, status: int
+) -> None:
+    jwk = jwk_of(rsa_key("an owner's", 3072))
+    padded = from_b64url(jwk["qi"]).rjust(size, b"\0")
+    answer = face.ask("PUT", f"/keys/{name}", imported({**jwk, "qi": b64url(padded)}))
+    assert answer.status_code == status
+    assert status == 200 or inner(answer) == "skr-key-invalid"
+
+
 def test_a_name_is_given_once(face: Face, name: str) -> None:
     face.create(name)
     again = face.ask("POST", f"/keys/{name}/create", creation())
