@@ -16,8 +16,7 @@ from attest.release import KeyName, pad_secret
 from kms.controls.admin import freeze
 from kms.domain.aliases import Alias
 from kms.domain.freezes import target
-from kms.domain.keys import Disclosure
-from kms.domain.material import OPAQUE
+from kms.domain.keys import OPAQUE, Disclosure
 from kms.domain.secret import SecretBytes
 from kms.domain.wires import Wire
 from kms.keys.admin import KEY_IMPORTED, add_key
