@@ -251,21 +251,22 @@ $(TRACES)/reaching.json: $(MUTATED_FILES) $(REACHING) $(DEV_STAMP)
 cluster: $(DEV_STAMP) ## apply the charts to an API server of Kubernetes, built here with Go and kept in ~/.cache (a quarter of an hour the first time)
 	ATTEST_REQUIRE_CLUSTER=1 $(BIN)/python -m pytest -m cluster --timeout=3600 tests/cluster
 
-# Clients that are not ours: from PyPI in environments of their own, from Go's module proxy, and from npm.
+# Clients that are not ours: from PyPI in environments of their own, from Go's module proxy, npm and crates.io.
 KSERVE := .venv/kserve
 AZURE := .venv/azure
 OCICRYPT := .venv/ocicrypt/ocicrypt
 AZKEYS := .venv/azkeys/azkeys
 AZURE_JS := tests/compat/skr/js
 TINK_GO := .venv/tink/tinkfile
-CLIENTS := $(KSERVE)/bin/kserve-decrypt $(AZURE)/installed $(OCICRYPT) $(AZKEYS) $(AZURE_JS)/node_modules $(TINK_GO)
+EAR_RUST := .venv/ear/debug/ear-peer
+CLIENTS := $(KSERVE)/bin/kserve-decrypt $(AZURE)/installed $(OCICRYPT) $(AZKEYS) $(AZURE_JS)/node_modules $(TINK_GO) $(EAR_RUST)
 .PHONY: compat compat-clients
 compat-clients: $(DEV_STAMP) $(CLIENTS) # installs them, and runs nothing
 # Temporary files outside of /dev/shm: systemd, which is one of these programs, mounts its own there.
 compat: compat-clients ## run other people's programs against this project, and print a table of their steps
 	TMPDIR=$${TMPDIR:-/tmp} ATTEST_REQUIRE_COMPAT=1 ATTEST_KSERVE_DECRYPT=$(CURDIR)/$(KSERVE)/bin/kserve-decrypt ATTEST_OCICRYPT=$(CURDIR)/$(OCICRYPT) \
 	    ATTEST_AZURE_PYTHON=$(CURDIR)/$(AZURE)/bin/python ATTEST_AZKEYS=$(CURDIR)/$(AZKEYS) ATTEST_AZURE_JS=$(CURDIR)/$(AZURE_JS)/client.mjs \
-	    ATTEST_TINK_GO=$(CURDIR)/$(TINK_GO) \
+	    ATTEST_TINK_GO=$(CURDIR)/$(TINK_GO) ATTEST_EAR=$(CURDIR)/$(EAR_RUST) \
 	    $(BIN)/python -m pytest tests/compat
 
 compat-real: $(DEV_STAMP) ## run the real kbs-client, which no registry has, against this service: KBS_CLIENT=PATH
@@ -294,6 +295,10 @@ $(OCICRYPT): $(wildcard tests/compat/agent/ocicrypt/*)
 
 $(TINK_GO): $(wildcard tests/compat/standards/tink/*)
 	cd tests/compat/standards/tink && go build -o $(CURDIR)/$@ .
+
+# About 90 s of processor time, the first time.
+$(EAR_RUST): $(wildcard tests/compat/standards/ear/* tests/compat/standards/ear/src/*)
+	cargo build --quiet --locked --manifest-path tests/compat/standards/ear/Cargo.toml --target-dir .venv/ear
 
 mutants: $(MUTANTS_STAMP) $(TRACES)/core.json $(TRACES)/reaching.json ## mutation testing of the core, where it stopped before; SAMPLE=60 [SEED=n] for some, LIMIT=seconds
 	@$(BIN)/python -m tests.mutants.run --tool .venv/mutants/bin/python --jobs $(JOBS) \

@@ -28,6 +28,7 @@ __all__ = [
     "JsonValue",
     "base64_bytes",
     "base64url_bytes",
+    "base64url_json",
     "base64url_text",
     "canonical_json",
     "cbor_bytes",
@@ -110,6 +111,15 @@ def base64url_bytes(text: str, *, what: str) -> bytes:
 def base64url_text(data: bytes) -> str:
     """Encode as base64url without padding."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def base64url_json(document: Mapping[str, JsonValue]) -> str:
+    """Encode as JSON without white space, in ASCII, and that as base64url: a part of a JWS (RFC 7515).
+
+    Raises:
+        ValueError: a number that JSON does not have.
+    """
+    return base64url_text(json.dumps(document, separators=(",", ":"), allow_nan=False).encode())
 
 
 def _unique_members(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:

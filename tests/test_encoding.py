@@ -16,6 +16,7 @@ from attest.encoding import (
     CborValue,
     base64_bytes,
     base64url_bytes,
+    base64url_json,
     base64url_text,
     cbor_bytes,
     cbor_value,
@@ -107,6 +108,13 @@ def test_the_two_alphabets_differ_in_two_letters() -> None:
 @given(st.binary(max_size=64))
 def test_base64url_reads_what_it_writes(data: bytes) -> None:
     assert base64url_bytes(base64url_text(data), what="field") == data
+
+
+def test_json_of_a_signed_part_is_compact_ascii_in_the_given_order() -> None:
+    text = base64url_json({"b": "\u00e9", "a": [1, True, None]})
+    assert base64url_bytes(text, what="field") == b'{"b":"\\u00e9","a":[1,true,null]}'
+    with pytest.raises(ValueError, match="JSON"):
+        base64url_json({"a": float("nan")})
 
 
 @given(st.text(max_size=24), st.sampled_from([base64_bytes, base64url_bytes, hex_bytes]))

@@ -15,7 +15,7 @@ from attest.results.service_token import VerifiedServiceToken, verify_service_to
 from attest.results.token_binding import commits_to
 from attest.results.token_facts import TokenFacts, TokenFrame
 from attest.results.token_policy import judge_ear, judge_facts
-from attest.results.token_services import service_of
+from attest.results.token_services import read_unverified, service_of
 
 __all__ = [
     "MAX_JWKS_BYTES",
@@ -45,6 +45,7 @@ __all__ = [
     "read_jwks",
     "read_public_keys",
     "read_signing_key",
+    "read_unverified",
     "refused_document",
     "rsa_jwk",
     "service_of",

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Final, Literal
 
 from attest.appraisal import AttestationResult
-from attest.encoding import JsonValue, base64url_bytes, base64url_text
+from attest.encoding import JsonValue, base64url_bytes, base64url_json, base64url_text
 from attest.results.cbor import ClaimsValue, claims_bytes
 from attest.results.cwt import COSE_NUMBERS, sign_cwt
 from attest.results.ear import VerifierId
@@ -173,13 +173,8 @@ class TokenIssuer:
 def sign_jwt(claims: Mapping[str, JsonValue], key: SigningKey) -> str:
     """Return the compact serialisation (RFC 7515); members are in the given order."""
     header: dict[str, JsonValue] = {"alg": key.algorithm, "typ": _JWT_TYPE, "kid": key.kid}
-    message = f"{_word(header)}.{_word(dict(claims))}"
+    message = f"{base64url_json(header)}.{base64url_json(claims)}"
     return f"{message}.{base64url_text(key.sign(message.encode()))}"
-
-
-def _word(value: JsonValue) -> str:
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return base64url_text(text.encode())
 
 
 def _cose_key(key: SigningKey) -> ClaimsValue:

@@ -50,6 +50,7 @@ from kms.quorum.changes import QuorumSet, Thaw, read_change
 from kms.quorum.floors import FloorLower, FloorRaise
 from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.key_policy import KeyPolicySet
+from kms.quorum.vault_policy import VaultPolicySet
 from kms.references.intake import reach_of
 from kms.store import ReadTransaction
 
@@ -58,6 +59,7 @@ Which = Annotated[str, Path(max_length=64, description="SHA-256 of a proposal in
 _OPERATIONS: Final = {
     KeyPolicySet.action: Operation.POLICIES_CHANGE,
     KeyLimitsSet.action: Operation.LIMITS_CHANGE,
+    VaultPolicySet.action: Operation.POLICIES_CHANGE,
     BreakGlassOpen.action: Operation.BREAK_GLASS,
     Thaw.action: Operation.THAW,
     QuorumSet.action: Operation.QUORUM_CHANGE,
@@ -73,7 +75,7 @@ def demanded_by(change: ProposedChange) -> tuple[Operation, str | None] | None:
     if operation is None:
         return None
     match change:
-        case KeyPolicySet(name=name) | KeyLimitsSet(name=name) | BreakGlassOpen(name=name):
+        case KeyPolicySet(name=name) | KeyLimitsSet(name=name) | BreakGlassOpen(name=name) | VaultPolicySet(name=name):
             return operation, name.tenant
         case Thaw(target=what):
             return operation, tenant_of(what)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NoReturn
 
 from anyio import CapacityLimiter
 from fastapi import FastAPI
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Match, NoMatchFound
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from attest.rate_limits import Rate, RateTable
 from kms.api import challenges, health, identity, log, prompt_keys, releases
@@ -80,11 +82,29 @@ def create_app(
         fsck=fsck,
     )
     for face in faces:
-        served = face.open(app.state.context)
-        app.mount(face.path, served)
-        # A mount needs a slash after its path.
-        app.router.routes.extend(Route(path, served, include_in_schema=False) for path in (face.path, *face.files))
+        app.router.routes.append(_FaceRoute(face, face.open(app.state.context)))
     return app
+
+
+class _FaceRoute(BaseRoute):
+    """Every path of a foreign protocol, whatever its characters: a mount does not match a path with a line break."""
+
+    def __init__(self, face: ForeignFace, served: ASGIApp) -> None:
+        self._face = face
+        self._served = served
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Match by the path alone."""
+        found = scope["type"] == "http" and self._face.serves(scope["path"])
+        return (Match.FULL if found else Match.NONE), {}
+
+    def url_path_for(self, name: str, /, **path_params: object) -> NoReturn:
+        """Refuse: these paths have no names."""
+        raise NoMatchFound(name, dict(path_params))
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        await self._served(scope, receive, send)
 
 
 def foreign_faces(settings: Settings) -> tuple[ForeignFace, ...]:

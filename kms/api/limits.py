@@ -64,7 +64,8 @@ class ForeignFace:
 
     def serves(self, path: str) -> bool:
         """Return True for a path of this protocol."""
-        return path.startswith(self.path) or path in self.files
+        above = self.path.rstrip("/")
+        return path == above or path.startswith(f"{above}/") or path in self.files
 
     @property
     def head_bytes(self) -> int:

@@ -9,7 +9,7 @@ import click
 from attest.terminal import ExampleGroup
 from kms.cli.administration import AdminClient, administering
 from kms.cli.changes import TELLING, tell_change
-from kms.cli.options import AS_JSON, key_argument, print_rows
+from kms.cli.options import AS_JSON, key_argument, print_rows, say
 
 if TYPE_CHECKING:
     from kms.domain.keys import KeyName
@@ -41,8 +41,10 @@ def alias_add(service: AdminClient, *, address: str, name: KeyName) -> None:
     A new key is released by the native protocol alone; 'kms key release-settings KEY --via native,kbs' allows both.
     """
     wanted = {"address": address, "tenant": name.tenant, "key_id": name.key_id}
-    service.post("/v1/aliases", wanted)
-    tell_change("alias-add", f"{address} leads to {name}", details=wanted)
+    note = service.post("/v1/aliases", wanted)["note"]
+    tell_change("alias-add", f"{address} leads to {name}", details={**wanted, "note": note})
+    if note is not None:
+        say(f"warning: {note}")
 
 
 @alias.command("remove", examples=("kms alias remove kbs:///default/model-key/llama --config kms.toml",))

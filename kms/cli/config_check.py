@@ -294,7 +294,7 @@ def _skr(looking: _Looking) -> Iterator[_Found]:
     if file is None:
         yield _Found("ok", "no vault is served")
         return
-    found = read_skr_settings(file)
+    found = read_skr_settings(file, maa_file=looking.settings.maa_file)
     for vault in found.vaults:
         yield from _vault(looking, vault, found.authorities)
     authorities = ", ".join(one.url for one in found.authorities) or "none"

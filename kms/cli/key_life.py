@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 
 _LEVELS = ("none", "codes", "checks", "full")
+_VIA = "Protocols that may release it: native, kbs, skr, or several with commas."
 
 
 @click.command(
@@ -202,6 +203,14 @@ def key_tag(service: AdminClient, *, name: KeyName, tags: tuple[str, ...], remov
         click.echo(f"{tag}={value}")
 
 
+def _wires(_context: click.Context, _option: click.Parameter, incomplete: str) -> list[str]:
+    """Complete names of protocols with commas between them."""
+    from kms.domain.wires import Wire
+
+    *before, begun = incomplete.split(",")
+    return [",".join((*before, one)) for one in Wire if one not in before and one.startswith(begun)]
+
+
 @click.command(
     "release-settings",
     cls=ExampleCommand,
@@ -210,7 +219,7 @@ def key_tag(service: AdminClient, *, name: KeyName, tags: tuple[str, ...], remov
 @key_argument
 @click.option("--disclosure", type=click.Choice(_LEVELS), help="Detail that a refused workload receives.")
 @click.option("--lease-seconds", metavar="N|default", help="Duration of a lease.")
-@click.option("--via", metavar="WIRES", help="Protocols that may release it: native, kbs, skr, or several with commas.")
+@click.option("--via", metavar="WIRES", shell_complete=_wires, help=_VIA)
 @administering(AS_JSON)
 def key_release_settings(
     service: AdminClient, *, name: KeyName, disclosure: str | None, lease_seconds: str | None, via: str | None

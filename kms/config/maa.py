@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from attest import Policy, load_policy
+from attest.results import TokenKey, jwk_thumbprint, rsa_jwk
 from kms.config.protocol_file import MAX_FILE_BYTES, Members, ProtocolFile
 from kms.keys.wrapping.secret_files import PrivateFile
 
@@ -56,6 +57,12 @@ class MaaSettings:
     policy: Policy
     policy_text: bytes
     token_seconds: int
+
+    @property
+    def public_key(self) -> TokenKey:
+        """The public half of the key that signs tokens; its name is the thumbprint."""
+        jwk = rsa_jwk(self.key.public_key())
+        return TokenKey(kid=jwk_thumbprint(jwk), jwk=jwk)
 
 
 def read_maa_settings(path: Path) -> MaaSettings:

@@ -17,6 +17,7 @@
     signing_key = "vault.key"
 
     [[authorities]]                           # Verifiers whose tokens count
+    # own = true                              # this service's own verifier (maa_file), instead of url and keys
     url = "https://maa.example"
     keys = "maa.jwks.json"                    # their key set; or jwks_url, with the CA of its server in ca
     # jwks_url = "https://maa.example/certs"
@@ -36,6 +37,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -45,6 +47,7 @@ from typing import Final
 from attest.policy import parse_issuer
 from attest.release import DEFAULT_TENANT, require_tenant
 from attest.results import TokenKey
+from kms.config.maa import read_maa_settings
 from kms.config.protocol_file import Members, ProtocolFile
 
 SETTING: Final = "skr_file"
@@ -64,6 +67,8 @@ _AUTHORITY: Final = ("url", "keys", "jwks_url", "ca")
 _HTTPS: Final = 443
 _HTTPS_PORT: Final = f":{_HTTPS}"
 _MAX_ADDRESS: Final = 255
+_MAX_SAME_CALLERS: Final = 8
+"""Tables of callers whose keys are tried for one token."""
 _AGES: Final = range(60, DAY_SECONDS + 1)
 _NOT_IN_ADDRESSES: Final = frozenset(',="|')
 _HOST: Final = re.compile(r"[a-z0-9.-]{1,253}(:[1-9][0-9]{0,4})?", re.ASCII)
@@ -155,22 +160,27 @@ class SkrSettings:
     extended_policies: bool = False
 
 
-def read_skr_settings(path: Path) -> SkrSettings:
+def read_skr_settings(path: Path, *, maa_file: Path | None = None) -> SkrSettings:
     """Read the file, and the key sets and policies that it names; certificates and keys of answers are not read.
 
+    ``maa_file`` is the setting, for an authority that is this service's own verifier.
+
     Raises:
-        ConfigurationError: ``skr-file-invalid``, ``file-unreadable`` or ``tenant-invalid``.
+        ConfigurationError: ``skr-file-invalid``, ``file-unreadable`` or ``tenant-invalid``; or as
+            ``read_maa_settings``.
     """
     toml = _FILE(path=path)
     members = toml.members()
     toml.require_known(members, _MEMBERS)
     vaults = tuple(_vault(toml, one) for one in toml.tables(members, "vaults"))
-    authorities = tuple(_authority(toml, one) for one in toml.tables(members, "authorities"))
+    authorities = tuple(_authority(toml, one, maa_file) for one in toml.tables(members, "authorities"))
     if not vaults or len({one.host for one in vaults}) != len(vaults):
         toml.refuse("vaults: expected at least one table [[vaults]], each with a host of its own")
     if len({str(parse_issuer(one.url)) for one in authorities}) != len(authorities):
         toml.refuse("authorities: two have one url")
     callers = tuple(_caller(toml, one) for one in toml.tables(members, "callers"))
+    if max(Counter((one.issuer, one.audience) for one in callers).values(), default=0) > _MAX_SAME_CALLERS:
+        toml.refuse(f"callers: more than {_MAX_SAME_CALLERS} tables have the same issuer and audience")
     stated = frozenset[str]().union(*(one.vaults or () for caller in callers for one in caller.permissions))
     if unknown := stated - {one.host for one in vaults}:
         toml.refuse(f"permissions.vaults: no table [[vaults]] has the host {min(unknown)!r}")
@@ -205,6 +215,12 @@ def named_by_skr(path: Path) -> tuple[Path, ...]:
     return tuple(_named(toml, tables))
 
 
+def hosts_of_skr(path: Path) -> tuple[str, ...]:
+    """Return the hosts of the vaults; as ``named_by_skr``."""
+    toml = _FILE(path=path)
+    return tuple(_host(toml, one) for one in toml.tables(toml.members(), "vaults"))
+
+
 def signing_keys_of_skr(path: Path) -> tuple[Path, ...]:
     """Return the files of the keys that sign answers; as ``named_by_skr``."""
     toml = _FILE(path=path)
@@ -221,9 +237,7 @@ def _named(toml: ProtocolFile, tables: dict[str, tuple[str, ...]]) -> Iterator[P
 def _vault(toml: ProtocolFile, entry: Members) -> Vault:
     toml.require_known(entry, _VAULT, "vaults")
     texts = {name: toml.text(entry, name, f"vaults.{name}") for name in _VAULT}
-    host = _required(toml, texts["host"], "vaults.host").removesuffix(_HTTPS_PORT)
-    if not _HOST.fullmatch(host):
-        toml.refuse(f"vaults.host: {host!r}: expected a name in lower case, and its port unless that is 443")
+    host = _host(toml, entry)
     policy = texts["policy"]
     return Vault(
         host=host,
@@ -237,8 +251,17 @@ def _vault(toml: ProtocolFile, entry: Members) -> Vault:
     )
 
 
-def _authority(toml: ProtocolFile, entry: Members) -> Authority:
-    toml.require_known(entry, _AUTHORITY, "authorities")
+def _host(toml: ProtocolFile, entry: Members) -> str:
+    host = _required(toml, toml.text(entry, "host", "vaults.host"), "vaults.host").removesuffix(_HTTPS_PORT)
+    if not _HOST.fullmatch(host):
+        toml.refuse(f"vaults.host: {host!r}: expected a name in lower case, and its port unless that is 443")
+    return host
+
+
+def _authority(toml: ProtocolFile, entry: Members, maa_file: Path | None) -> Authority:
+    toml.require_known(entry, (*_AUTHORITY, "own"), "authorities")
+    if _switch(toml, entry, "own"):
+        return _own(toml, entry, maa_file)
     texts = {name: toml.text(entry, name, f"authorities.{name}") for name in _AUTHORITY}
     url, keys, jwks_url, ca = (texts[name] for name in _AUTHORITY)
     if (keys is None) is (jwks_url is None) or (ca is not None and jwks_url is None):
@@ -249,6 +272,14 @@ def _authority(toml: ProtocolFile, entry: Members) -> Authority:
         jwks_url=None if jwks_url is None else _address(toml, jwks_url, "authorities.jwks_url"),
         ca=None if ca is None else toml.beside(ca),
     )
+
+
+def _own(toml: ProtocolFile, entry: Members, maa_file: Path | None) -> Authority:
+    """Return this service's own verifier, whose key is read from its file."""
+    if maa_file is None or len(entry) > 1:
+        toml.refuse("authorities: own = true excludes other members, and needs the setting maa_file")
+    settings = read_maa_settings(maa_file)
+    return Authority(url=settings.issuer, keys=(settings.public_key,))
 
 
 def _caller(toml: ProtocolFile, entry: Members) -> CallerIssuer:

@@ -6,7 +6,6 @@ Spec: specs/azure-skr.md, section 10.
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
-from attest.encoding import JsonValue, base64url_text
+from attest.encoding import JsonValue, base64url_json, base64url_text
 from attest.errors import ConfigurationError
 from kms.config.skr import Vault
 from kms.config.tls import read_material
@@ -40,7 +39,7 @@ class AnswerSigner:
 
     def signed(self, payload: Mapping[str, JsonValue]) -> str:
         """Return a payload as a JWS in compact form."""
-        message = f"{self.header}.{_encoded(payload)}"
+        message = f"{self.header}.{base64url_json(payload)}"
         return f"{message}.{base64url_text(self.sign(message.encode()))}"
 
 
@@ -61,7 +60,7 @@ def open_signer(vault: Vault, *, at: datetime) -> AnswerSigner:
         names = ", ".join(_dns_names(chain[0])) or "none"
         raise _invalid(vault, f"a certificate for {vault.name}, got one for {names}")
     return AnswerSigner(
-        header=_encoded(_header(chain)),
+        header=base64url_json(_header(chain)),
         sign=lambda message: key.sign(message, _PKCS1, SHA256()),
         not_after=material.not_after,
     )
@@ -92,10 +91,6 @@ def _names(pattern: str, host: str) -> bool:
     """Return whether a name of a certificate covers a host; an asterisk stands for the first label."""
     label, _, rest = host.partition(".")
     return pattern == host or (bool(label and rest) and pattern == f"*.{rest}")
-
-
-def _encoded(document: Mapping[str, JsonValue]) -> str:
-    return base64url_text(json.dumps(document, separators=(",", ":")).encode())
 
 
 def _invalid(vault: Vault, expected: str) -> ConfigurationError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from typing import Final
 
 from attest.rate_limits import Rate, RateTable
@@ -35,6 +36,27 @@ class GuestPace:
         image = "none" if measurement is None else measurement.hex()
         require_pace(self._images, f"{chip} {image}", what="this image on this machine", at=at)
         require_pace(self._chips, chip, what="this machine", at=at)
+
+
+class RefusalPace:
+    """Rate of log entries about refusals that anyone can cause; the next entry has the number of those without one.
+
+    ``per_minute`` is the long-term rate and the burst; at least 1.
+    """
+
+    def __init__(self, per_minute: int) -> None:
+        self._rates = _table(per_minute)
+        self._left_out = 0
+        self._lock = threading.Lock()
+
+    def admit(self, *, at: float) -> int | None:
+        """Return how many refusals had no entry since the last one; None if this one has none; ``at`` as above."""
+        with self._lock:
+            if self._rates.wait_of("", at=at) > 0:
+                self._left_out += 1
+                return None
+            left_out, self._left_out = self._left_out, 0
+            return left_out
 
 
 def require_pace(rates: RateTable, requester: str, *, what: str, at: float) -> None:

@@ -7,7 +7,7 @@ from hashlib import sha256
 from attest import VerifiedEvidence
 from attest.encoding import cbor_bytes
 from attest.evidence import VerifiedIntelQuote, VerifiedSnpReport
-from kms.domain.lease_claims import PASSPORT, kept_claims, passport_claims
+from kms.domain.lease_claims import PASSPORT, kept_claims, passport_claims, passport_tee
 from kms.domain.leases import Attester
 from kms.domain.passports import VerifiedPassport
 
@@ -25,9 +25,9 @@ def attester_of(verified: VerifiedEvidence | VerifiedPassport, *, recipient: byt
     chip: str | None = None
     measurement: bytes | None = None
     if isinstance(verified, VerifiedPassport):
-        tee, claims = PASSPORT, passport_claims(verified)
+        tee, claims = passport_tee(verified), passport_claims(verified)
         issuer = sha256(verified.issuer.encode()).digest()
-        instance = instance_of(tee=tee, chip=None, measurement=issuer)
+        instance = instance_of(tee=PASSPORT, chip=None, measurement=issuer)
     else:
         tee, product, chip, measurement = _cpu_of(verified)
         claims = kept_claims(verified)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import enum
 import hmac
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import NoReturn, TypeAlias
@@ -202,7 +202,8 @@ def decide(
             continue
         reasons += _about_key(key_id, state, demand)
         reasons += _about_result(state, results.get(key_id), demand, at)
-        reasons += [reason for floor in state.floors for reason in _about_floor(state, floor, floors, at)]
+        below = (floor_objection(floor, floors.get(floor.digest), at=at) for floor in state.floors)
+        reasons += [replace(reason, key_id=state.asked) for reason in below if reason is not None]
     # (3) All results are about the same evidence, and so about one recipient.
     recipients = {_recipient(results[key_id]) for key_id in requested if key_id in results}
     appraised = (*(results[key_id] for key_id in requested if key_id in results), *floors.values())
@@ -263,17 +264,14 @@ def _about_result(state: KeyState, result: Result | None, demand: ReleaseTerms, 
     return reasons
 
 
-def _about_floor(
-    state: KeyState, floor: FloorState, results: Mapping[bytes, Result], at: datetime
-) -> Iterator[DenialReason]:
-    """Yield the reason against a workload below a floor; one that was not appraised by it is below it."""
-    result = results.get(floor.digest)
+def floor_objection(floor: FloorState, result: Result | None, *, at: datetime) -> DenialReason | None:
+    """Return the reason against a workload below a floor; one that was not appraised by it is below it."""
     checks = () if result is None else result.failed
     if result is not None and not checks and result.policy.digest == floor.digest and result.at == at:
-        return
+        return None
     text = f"the workload is below the {floor.name}, version {floor.version} ({'; '.join(floor.because)})"
     failed = ", ".join(check.id for check in checks) or "not appraised"
-    yield DenialReason(code="below-floor", key_id=state.asked, text=f"{text}: {failed}", checks=checks)
+    return DenialReason(code="below-floor", key_id=None, text=f"{text}: {failed}", checks=checks)
 
 
 def _frozen(state: KeyState, result: Result) -> list[str]:

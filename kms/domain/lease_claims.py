@@ -29,7 +29,9 @@ from kms.domain.passports import VerifiedPassport
 
 SCHEMA: Final = "kms.claims/1"
 PASSPORT: Final = "ear"
-"""Kind of an item that the token of another Verifier describes."""
+"""Kind of an item that the token of another Verifier describes, and the TEE of leases on an EAR."""
+_OF_SERVICE: Final = "-token"
+"""End of the TEE of leases on another token: the service that issued it comes before."""
 _OF_ONE_EXCHANGE: Final = frozenset({"report_data", "user_data", "nonce", "tpm.extra_data", "tpm.clock"})
 _NOT_JUDGED: Final = frozenset({"nvidia", "unknown_claims"})
 """NVIDIA's duplicate claims, and claims that are in no table."""
@@ -51,6 +53,17 @@ def kept_claims(verified: VerifiedEvidence) -> bytes:
         for item in verified.items
     ]
     return cbor_bytes({"schema": SCHEMA, "items": items, "bound": verified.binding is not None})
+
+
+def passport_tee(verified: VerifiedPassport) -> str:
+    """Return the TEE of leases on a passport: ``ear``, or the service of the token, such as ``maa-token``."""
+    token = verified.token
+    return PASSPORT if isinstance(token, VerifiedEar) else f"{token.frame.service}{_OF_SERVICE}"
+
+
+def is_passport(tee: str) -> bool:
+    """Return whether leases with this TEE are on a passport."""
+    return tee == PASSPORT or tee.endswith(_OF_SERVICE)
 
 
 def passport_claims(verified: VerifiedPassport) -> bytes:

@@ -25,7 +25,8 @@ class LeaseIdentity:
     """The identity of an Attester, as its leases state it.
 
     Attributes:
-        tee: kind of its silicon (``sev-snp``, ``tdx``, ``sgx``), or ``ear`` for a passport.
+        tee: kind of its silicon (``sev-snp``, ``tdx``, ``sgx``), or the kind of a passport: ``ear``, or the token of
+            a service (``maa-token``).
         product: the line of its processor: AMD's name of it, or Intel's FMSPC in hex; None if unknown.
         chip: the processor, ``amd:`` and CHIP_ID or ``intel:`` and PPID, in hex; None where it is masked.
         measurement: launch measurement: MEASUREMENT, MRTD or MRENCLAVE.

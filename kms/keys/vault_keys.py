@@ -32,15 +32,18 @@ def set_vault_key_in(
 def add_vault_key_in(tx: WriteTransaction, one: VaultKey, *, actor: Actor, at: datetime) -> None:
     """Put a revision of a key's settings into force, in a transaction."""
     tx.vault_keys.add(one, at=at)
-    body: dict[str, JsonValue] = {
+    tx.log.add(kind=VAULT_KEY_SET, at=at, body={**vault_key_body(one), "actor": actor.members()})
+
+
+def vault_key_body(one: VaultKey) -> dict[str, JsonValue]:
+    """Return the members of a revision's log entry, without who made it."""
+    return {
         **name_members(one.name),
         "revision": one.revision,
         "sha256": sha256(one.settings.to_bytes()).hexdigest(),
         "release_policy_sha256": one.settings.policy_digest.hex(),
         "immutable": one.settings.immutable,
-        "actor": actor.members(),
     }
-    tx.log.add(kind=VAULT_KEY_SET, at=at, body=body)
 
 
 def public_half_of(kek: KeyEncryptionKey, record: KeyRecord) -> dict[str, str]:

@@ -16,7 +16,7 @@ from attest import Outcome, Policy
 from attest.appraisal import judge_items, reasons_of, simulation_check
 from attest.errors import ConfigurationError
 from attest.evidence import ClaimTree, stated_devices
-from kms.domain.lease_claims import PASSPORT, KeptClaims
+from kms.domain.lease_claims import KeptClaims, is_passport
 from kms.domain.leases import Lease
 
 Concern: TypeAlias = Callable[[Lease, KeptClaims], Iterable[str]]
@@ -45,7 +45,7 @@ def lists_advisory(advisory: str) -> Concern:
 
 
 def _lists(advisory: str, lease: Lease, claims: KeptClaims) -> Iterator[str]:
-    if lease.tee not in {"tdx", "sgx", PASSPORT}:
+    if lease.tee not in {"tdx", "sgx"} and not is_passport(lease.tee):
         return
     listed = _first(claims, "advisory_ids")
     if listed is None:
@@ -84,7 +84,7 @@ def below(product: str, component: str, minimum: int) -> Concern:
 
 
 def _below(product: str, component: str, minimum: int, lease: Lease, claims: KeptClaims) -> Iterator[str]:
-    if lease.tee == PASSPORT:
+    if is_passport(lease.tee):
         yield f"{component}: not stated in the Verifier's Attestation Result"
         return
     if product not in {lease.tee, (lease.product or lease.tee).lower()}:

@@ -11,7 +11,7 @@ from attest.encoding import JsonValue, rfc3339_text
 from attest.release import KeyName
 from kms.domain.attesters import instance_of
 from kms.domain.errors import IntegrityError
-from kms.domain.lease_claims import PASSPORT, KeptClaims, read_claims
+from kms.domain.lease_claims import KeptClaims, is_passport, read_claims
 from kms.domain.leases import Attester, LeaseFilter, LeaseState, LeaseStop
 from kms.leases.affected import Concern
 from kms.store import ReadTransaction
@@ -90,7 +90,7 @@ def standing_stops(tx: ReadTransaction, names: Iterable[KeyName], *, attester: A
     A host chooses whether to mask the chip's id. A host that masks it may be any stopped machine with this image, and a
     lease that was stopped while it was masked may be of any machine with this image.
     """
-    if attester.tee == PASSPORT:  # an EAR states neither machine nor image
+    if is_passport(attester.tee):  # it states neither machine nor image
         return tx.leases.stops(names, instance=None)
     if attester.chip is None:
         return tx.leases.stops_of_image(names, tee=attester.tee, measurement=attester.measurement)

@@ -24,6 +24,7 @@ from kms.quorum.floors import FloorLower, FloorRaise
 from kms.quorum.keks import KekRetirement, KekRotation
 from kms.quorum.key_limits import KeyLimitsSet
 from kms.quorum.key_policy import KeyPolicySet, read_references
+from kms.quorum.vault_policy import VaultPolicySet, stored_release_policy
 from kms.store import ReadTransaction
 
 _log = logging.getLogger("kms")
@@ -191,6 +192,18 @@ def _key_policy_set(arguments: Mapping[str, JsonValue]) -> KeyPolicySet:
     return found
 
 
+def _vault_policy_set(arguments: Mapping[str, JsonValue]) -> VaultPolicySet:
+    _require_names(arguments, {"key", "release_policy", "immutable"})
+    immutable = arguments["immutable"]
+    if not isinstance(immutable, bool):
+        raise _wrong("immutable: expected true or false")
+    name, policy = KeyName.parse(str(arguments["key"])), stored_release_policy(str(arguments["release_policy"]))
+    found = VaultPolicySet(name=name, policy=policy, immutable=immutable)
+    if found.arguments() != dict(arguments):
+        raise _wrong("the release policy is not in its stored form, JSON without white space")
+    return found
+
+
 def _given(value: JsonValue) -> tuple[bytes, list[bytes], list[bytes]]:
     if not isinstance(value, dict) or value.keys() != {"document", "signatures", "keys"}:
         raise _wrong("expected documents with the members document, keys, signatures")
@@ -248,6 +261,7 @@ CHANGES: Final[Mapping[str, Callable[[Mapping[str, JsonValue]], ProposedChange]]
     FloorLower.action: lambda arguments: _floor(arguments, FloorLower),
     FloorRaise.action: lambda arguments: _floor(arguments, FloorRaise),
     KekRetirement.action: lambda arguments: KekRetirement(kek_id=_kek(arguments)),
+    VaultPolicySet.action: _vault_policy_set,
     KekRotation.action: lambda arguments: KekRotation(kek_id=_kek(arguments)),
 }
 """Every change that can be proposed, by the name of its action."""

@@ -5,8 +5,10 @@ import re
 import time
 
 import pytest
+from click.shell_completion import ShellComplete
 
 from attest.errors import ConfigurationError
+from kms.cli.main import cli
 from kms.domain.durations import duration_text, parse_duration
 from tests.kms.test_cli import Shell, shell
 
@@ -131,3 +133,12 @@ def test_what_is_no_length_of_time_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         parse_duration(text)
     assert caught.value.code == "duration-invalid"
+
+
+@pytest.mark.parametrize(
+    ("begun", "offered"),
+    [("", ["native", "kbs", "skr"]), ("k", ["kbs"]), ("native,", ["native,kbs", "native,skr"]), ("native,x", [])],
+)
+def test_a_shell_completes_the_protocols_of_a_key(begun: str, offered: list[str]) -> None:
+    found = ShellComplete(cli, {}, "kms", "X").get_completions(["key", "release-settings", "k", "--via"], begun)
+    assert [one.value for one in found] == offered

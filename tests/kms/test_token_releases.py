@@ -13,9 +13,11 @@ from kms.controls.admin import freeze
 from kms.domain.errors import KeyUnknownError, ReleaseDeniedError
 from kms.domain.freezes import target
 from kms.domain.keys import Disclosure, KeyReference
+from kms.domain.lease_claims import read_claims
 from kms.domain.passports import FreshBy
 from kms.domain.wires import Wire
 from kms.keys.release_settings import ReleaseSettings, set_release_settings
+from kms.leases.affected import below
 from kms.release.foreign import ForeignRelease, ForeignReleases, TokenProof, TokenTerms
 from tests.kms.service_tokens import Claims, Kind, issued, kinds, trust
 from tests.kms.support import ACTOR, MATERIAL, MODEL, Harness, live_leases
@@ -97,12 +99,18 @@ def test_a_token_of_each_service_opens_a_key_whose_policy_accepts_it(service: Ha
     assert token.decode() not in str(service.entries())
 
 
-def test_a_release_on_a_token_grants_a_lease_of_its_verifier(service: Harness) -> None:
-    add(service, KINDS["ita tdx"])
-    asked(service, token_of(service, KINDS["ita tdx"]))
+@pytest.mark.parametrize("name", KINDS)
+def test_a_release_on_a_token_grants_a_lease_of_its_verifier(service: Harness, name: str) -> None:
+    add(service, KINDS[name])
+    asked(service, token_of(service, KINDS[name]))
     with service.services.store.reading() as tx:
         (lease,) = live_leases(tx, MODEL, at=service.clock())
-    assert (lease.tee, lease.chip, lease.product, lease.simulated) == ("ear", None, None, False)
+        claims = tx.leases.claims(lease.claims_digest)
+    tee = f"{name.partition(' ')[0]}-token"
+    assert (lease.tee, lease.chip, lease.product, lease.simulated) == (tee, None, None, False)
+    assert claims is not None
+    why = [*below("genoa", "snp", 99)(lease, read_claims(claims))]
+    assert why == ["snp: not stated in the Verifier's Attestation Result"]
 
 
 def test_one_version_of_a_key_is_released_by_its_number(service: Harness) -> None:

@@ -34,6 +34,7 @@ from attest.results.token_roots import read_token_roots
 from attest.skr import SkrClient, SkrKey, VaultKey
 from attest.skr.encryption_key import EncryptionKey
 from attest.skr.guest import MachineSkrGuest
+from attest.skr.problems import DENIAL_HINTS
 from attest.skr.released_key import require_name
 from tests.collect.azure_vm import software_vm
 from tests.collect.fake_machine import FakeMachine, plain_machine, snp_machine, tdx_machine
@@ -549,6 +550,37 @@ def test_a_refusal_says_who_refuses_and_why(vault: FakeVault, release: Release, 
     assert (type(error), error.code) == (kind, code)
     assert words in error.message
     assert error.message.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("skr-permission-missing", "the vault's operator grants it"),
+        ("release-policy", "the key's policies"),
+        ("policy-not-met", "the key's policies"),
+        ("token-issuer-untrusted", "--maa"),
+        ("skr-token-too-old", "the clocks"),
+        ("skr-token-used", "repeat the command"),
+        ("below-floor", "firmware"),
+        ("via-not-allowed", "--via"),
+        ("key-frozen", "ask the operator"),
+        ("of-a-later-service", "the caller also needs the permission"),
+    ],
+)
+def test_a_denial_has_the_hint_of_its_reason(vault: FakeVault, release: Release, reason: str, words: str) -> None:
+    inner = {"code": "AccessDenied", "innererror": {"code": reason}}
+    content = {"error": {"code": "Forbidden", "message": f"no [{reason}]", "innererror": inner}}
+    vault.answer["release"] = (403, {}, json.dumps(content).encode())
+    error = refused(release)
+    assert (type(error), error.code) == (PolicyNotMetError, "skr-denied")
+    assert words in str(error.hint)
+    assert (words == "the caller also needs the permission") is ("also needs" in str(error.hint))
+
+
+def test_every_reason_that_has_a_hint_is_a_documented_error_of_the_service() -> None:
+    documented = Path("docs/errors-service.md").read_text() + Path("docs/errors.md").read_text()
+    documented += Path("docs/errors-workload.md").read_text()
+    assert [code for code in DENIAL_HINTS if f"`{code}`" not in documented] == []
 
 
 def test_a_vault_that_stays_busy_is_unreachable(vault: FakeVault, release: Release) -> None:

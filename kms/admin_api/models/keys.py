@@ -261,6 +261,16 @@ class AliasModel(AliasNameModel):
     key_id: KeyId
 
 
+class AddedAliasModel(AliasModel):
+    """An added alias.
+
+    Attributes:
+        note: the reason why this service does not serve the address, or null.
+    """
+
+    note: str | None
+
+
 class AliasListModel(Edge):
     """Every alias."""
 

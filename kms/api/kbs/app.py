@@ -38,6 +38,8 @@ MAX_BODY_BYTES: Final = 2 * 1024 * 1024
 _SHORT_BODY_BYTES: Final = 4096
 _METHODS: Final = frozenset({"GET", "POST", "PUT", "DELETE"})
 _JSON: Final = "application/json"
+KEY_SET: Final = "jwks.json"
+"""Path of the keys by which others verify tokens."""
 _log = logging.getLogger("kms")
 
 
@@ -85,6 +87,7 @@ class KbsApp:
         self._routes: Mapping[tuple[str, str], Callable[[_Asked], Response]] = {
             ("POST", "auth"): self._begin,
             ("POST", "attest"): self._attest,
+            ("GET", KEY_SET): self._key_set,
             ("GET", PLUGIN): self._read_resource,
             ("POST", PLUGIN): self._write_resource,
             ("DELETE", PLUGIN): self._delete_resource,
@@ -145,6 +148,11 @@ class KbsApp:
         response = _json(answer.document)
         response.headers["Set-Cookie"] = set_cookie(answer.cookie, expires_at=answer.expires_at, secure=secure)
         return response
+
+    def _key_set(self, asked: _Asked) -> Response:
+        if len(asked.segments) > 1:
+            return self._no_plugin(asked)
+        return _json(self._services.tokens.jwks)
 
     def _read_resource(self, asked: _Asked) -> Response:
         token = self._token(asked)

@@ -35,12 +35,13 @@ class Attestation:
     def attest(self, body: bytes, tee: Tee) -> str:
         """Return a token for a machine.
 
-        A request that cannot be read is refused without an entry in the log, since there is no evidence.
+        A request that cannot be read is refused without an entry in the log, since there is no evidence. Refusals of
+        evidence that is not genuine have entries at a limited rate.
 
         Raises:
             EvidenceError: the request or the evidence is malformed.
             VerificationError: the evidence is not genuine, does not commit to its data, is simulated or frozen.
-            AppraisalError: it does not meet the policy.
+            AppraisalError: it does not meet the policy, or is below the floor of the service.
             EndorsementError: an endorsement is missing or stale.
             RateLimitedError: the machine attests too often.
             UnavailableError: the database is in use.
@@ -48,16 +49,24 @@ class Attestation:
         at = self._clock()
         request = parse_request(body, tee)
         digest = sha256(request.runtime.content).digest()
+        # (1) Genuine evidence, over the runtime data and the initialisation data.
         try:
-            # (1) Genuine evidence, over the runtime data and the initialisation data, that meets the policy.
-            verified = self._port.appraised(request.evidence, runtime_digest=digest, policy=self._policy, at=at)
-            claims = claims_about(verified, tee)
+            verified = self._port.verified(request.evidence, runtime_digest=digest, policy=self._policy, at=at)
         except _UNDECIDED:
             raise
         except AttestError as exc:
-            self._port.record(_record(request, tee, digest, None, exc, at=at), at=at)
+            self._port.record_stranger(_record(request, tee, digest, None, exc, at=at), at=at)
             raise
-        # (2) The entry in the log is on disk before the token is sent.
+        # (2) It meets the policy and the floor, and nothing stops it.
+        try:
+            self._port.require_admitted(verified, policy=self._policy, at=at)
+            claims = claims_about(verified, tee)
+        except UnavailableError:
+            raise
+        except AttestError as exc:
+            self._port.record(_record(request, tee, digest, verified, exc, at=at), at=at)
+            raise
+        # (3) The entry in the log is on disk before the token is sent.
         token = self._signer.sign({**claims, **_given(request), "simulated": verified.simulated}, at=at)
         self._port.record(_record(request, tee, digest, verified, None, at=at), at=at)
         return token

@@ -60,7 +60,7 @@ def refusal_of(error: AttestError) -> MaaRefusal:
     if status is HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.error("internal: %s: %s", error.code, error.message)
         return MaaRefusal(status, "the service's own data is damaged", error.code)
-    if isinstance(error, AppraisalError):
+    if isinstance(error, AppraisalError) and error.code == "not-affirmed":
         failed = (
             ", ".join(dict.fromkeys(check.id for check in error.checks if check.outcome is Outcome.FAIL)) or error.code
         )

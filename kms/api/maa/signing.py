@@ -5,7 +5,6 @@ Spec: specs/azure-skr.md, sections 11 and 12; RFC 7515, 7517 and 7519.
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from collections.abc import Mapping
 from datetime import datetime
@@ -16,8 +15,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from attest.encoding import JsonValue, base64url_text
-from attest.results import jwk_thumbprint, rsa_jwk
+from attest.encoding import JsonValue, base64url_json, base64url_text
 from kms.config.maa import MaaSettings
 from kms.domain.kek import RandomBytes
 
@@ -31,8 +29,8 @@ class TokenSigner:
     def __init__(self, settings: MaaSettings, *, random: RandomBytes) -> None:
         self._settings = settings
         self._random = random
-        self._public = rsa_jwk(settings.key.public_key())
-        self._kid = jwk_thumbprint(self._public)
+        self._public = settings.public_key.jwk
+        self._kid = settings.public_key.kid
         self._jku = settings.issuer + CERTIFICATES
         text = base64url_text(settings.policy_text)
         self._policy_hash = base64url_text(sha256(text.encode()).digest())
@@ -51,7 +49,7 @@ class TokenSigner:
             "x-ms-policy-hash": self._policy_hash,
             **claims,
         }
-        message = f"{_encoded(header)}.{_encoded(whole)}"
+        message = f"{base64url_json(header)}.{base64url_json(whole)}"
         signature = self._settings.key.sign(message.encode(), padding.PKCS1v15(), hashes.SHA256())
         return f"{message}.{base64url_text(signature)}"
 
@@ -68,7 +66,3 @@ class TokenSigner:
             "response_types_supported": ["token", "none"],
             "id_token_signing_alg_values_supported": ["RS256"],
         }
-
-
-def _encoded(document: Mapping[str, JsonValue]) -> str:
-    return base64url_text(json.dumps(document, separators=(",", ":")).encode())

@@ -121,7 +121,7 @@ class SkrApp:
         try:
             # The challenge comes before anything else: a client's first request has neither a token nor its body.
             vault = self._vault(request)
-            caller = self._caller(request, vault)
+            caller = await self._caller(request, vault)
             name, version, verb = _segments(request)
             api_version = _api_version(request)
             route = self._route(request.method, name, version, verb)
@@ -161,10 +161,11 @@ class SkrApp:
             raise SkrRefusal(HTTPStatus.NOT_FOUND, "NotFound", text, "skr-vault-unknown")
         return found
 
-    def _caller(self, request: Request, vault: Vault) -> Caller:
-        context = self._context
-        authorization = request.headers.getlist("authorization")
-        caller = self._services.callers.identify(authorization, vault, at=context.services.clock())
+    async def _caller(self, request: Request, vault: Vault) -> Caller:
+        context, callers = self._context, self._services.callers
+        token = callers.token(request.headers.getlist("authorization"), vault)
+        # Signatures are checked outside of the event loop, in as many threads as the settings allow.
+        caller = await context.run(partial(callers.identify, token, vault, at=context.services.clock()))
         if context.rates is not None:
             name = f"{caller.actor.means}:{caller.actor.name}"
             require_pace(context.rates, name, what="this identity", at=ticks())

@@ -14,7 +14,7 @@ from typing import Final
 
 from attest.encoding import JsonValue
 from attest.errors import AttestError
-from attest.results import verify_token
+from attest.results import read_unverified, verify_token
 from kms.api.skr.errors import SkrRefusal, denied
 from kms.config.skr import CallerIssuer, Permission, Vault
 from kms.domain.actors import Actor, Means
@@ -53,16 +53,24 @@ class Callers:
     def __init__(self, issuers: tuple[CallerIssuer, ...]) -> None:
         self._issuers = issuers
 
-    def identify(self, authorization: list[str], vault: Vault, *, at: datetime) -> Caller:
-        """Return the caller of a request.
+    @staticmethod
+    def token(authorization: list[str], vault: Vault) -> str:
+        """Return the token of a request.
 
         Raises:
-            SkrRefusal: 401 with the challenge: there is no token, none of the keys signed it, it is for another
-                service, or out of time.
+            SkrRefusal: 401 with the challenge: there is none.
         """
         token = _bearer_of(authorization)
         if token is None:
             raise _challenge(vault, "Request is missing a Bearer or PoP token.", "skr-token-missing")
+        return token
+
+    def identify(self, token: str, vault: Vault, *, at: datetime) -> Caller:
+        """Return the caller of a token.
+
+        Raises:
+            SkrRefusal: 401 with the challenge: none of the keys signed it, it is for another service, or out of time.
+        """
         issuer, claims = self._signed(token, vault)
         now = at.timestamp()
         expires, begins = _moment(claims.get("exp")), _moment(claims.get("nbf", 0))
@@ -71,24 +79,34 @@ class Callers:
         return Caller(_actor(claims), _actions(issuer.permissions, claims, vault))
 
     def _signed(self, token: str, vault: Vault) -> tuple[CallerIssuer, Mapping[str, JsonValue]]:
+        try:
+            _, claimed = read_unverified(token.encode())
+        except AttestError:
+            claimed = {}
         for one in self._issuers:
-            found = _verified(token, one)
-            audience = found.get("aud")
-            if found.get("iss") == one.issuer and one.audience in (
-                audience if isinstance(audience, list) else [audience]
-            ):
+            # What the token claims selects the one key that is tried.
+            if _is_for(one, claimed) and _is_for(one, found := _verified(token, one)):
                 return one, found
         problem = f"{_WHAT} was signed by none of the configured keys, or is for another service"
         raise _challenge(vault, problem, "skr-token-unverified")
 
 
+def _is_for(one: CallerIssuer, claims: Mapping[str, JsonValue]) -> bool:
+    audience = claims.get("aud")
+    return claims.get("iss") == one.issuer and one.audience in (audience if isinstance(audience, list) else [audience])
+
+
 def _verified(token: str, issuer: CallerIssuer) -> Mapping[str, JsonValue]:
-    """Return the claims of a token that one of the issuer's keys signed, or nothing; a key in PEM has no name."""
-    for key in issuer.keys:
-        with contextlib.suppress(AttestError):
-            return verify_token(
-                token, keys=(key,), algorithms=_ALGORITHMS, what=_WHAT, ignored_header=_IGNORED, by_kid=False
-            ).claims
+    """Return the claims of a token that the issuer's key of this name signed, or nothing; an only key needs no name."""
+    with contextlib.suppress(AttestError):
+        return verify_token(
+            token,
+            keys=issuer.keys,
+            algorithms=_ALGORITHMS,
+            what=_WHAT,
+            ignored_header=_IGNORED,
+            by_kid=len(issuer.keys) > 1,
+        ).claims
     return {}
 
 

@@ -82,7 +82,7 @@ def _read(key: Mapping[str, JsonValue]) -> TokenKek:
         raise _refused("the key for encryption has no kid", "skr-kek-invalid", "a kid")
     try:
         n, e = (int.from_bytes(base64url_bytes(_text(key.get(name)), what=name), "big") for name in ("n", "e"))
-        if n.bit_length() not in _BITS or e not in _EXPONENTS or not e % 2 or not n % 2:
+        if n.bit_length() not in _BITS or e not in _EXPONENTS or not n % 2:
             problem = f"the key for encryption has {n.bit_length()} bits"
             raise _refused(problem, "skr-kek-invalid", "2048 to 4096 bits, and an odd exponent of at least 65537")
         return TokenKek(kid=kid, public=rsa.RSAPublicNumbers(e, n).public_key())

@@ -28,9 +28,11 @@ from kms.api.skr.material import algorithm_of, read_private_key
 from kms.config.skr import SkrSettings, Vault
 from kms.domain.actors import Actor
 from kms.domain.aliases import Alias, vault_address
+from kms.domain.errors import QuorumRequiredError
 from kms.domain.kek import RandomBytes
 from kms.domain.keys import KeyRecord
 from kms.domain.material import new_material
+from kms.domain.people import ChangeKind
 from kms.domain.vault_keys import VaultKeySettings
 from kms.domain.vault_material import ImportedKey
 from kms.domain.wires import Wire
@@ -259,6 +261,7 @@ class VaultKeys:
 
         Raises:
             SkrRefusal: 400, 404, 409.
+            QuorumRequiredError: the rule for ``key-policy`` governs the release policy.
         """
         members = read_object(body, _UPDATE)
         asked = read_attributes(members, members.get("key_ops"), extended=self._settings.extended_policies)
@@ -268,7 +271,10 @@ class VaultKeys:
         with self._services.store.writing() as tx:
             found = self._require_made_here(tx, vault, name, version)
             record = found.record
-            set_vault_key_in(tx, record.name, _changed(found.settings, asked, at), actor=actor, at=at)
+            then = _changed(found.settings, asked, at)
+            if (then.policy, then.immutable) != (found.settings.policy, found.settings.immutable):
+                _require_no_quorum(tx, record.name)
+            set_vault_key_in(tx, record.name, then, actor=actor, at=at)
             if asked.enabled is not None and asked.enabled is not record.version_enabled:
                 set_version_enabled_in(tx, record, enabled=asked.enabled, actor=actor, at=at)
         return self.show(vault, name, version)
@@ -309,6 +315,18 @@ def _require_releasable(asked: AskedAttributes) -> None:
         raise _not_exportable()
     if asked.policy is None:
         raise bad_parameter("Exportable keys must have release policy", "skr-policy-required")
+
+
+def _require_no_quorum(tx: WriteTransaction, name: KeyName) -> None:
+    """Require that one caller may change a release policy: it decides on releases, as the policy of a key does."""
+    for rule in tx.quorum.current().demanded(ChangeKind.KEY_POLICY):
+        raise QuorumRequiredError(
+            f"a change of a release policy requires {rule.threshold} of {', '.join(rule.people)}; an administrator "
+            f"proposes it for {name} with 'kms proposal create vault-policy-set'",
+            code="quorum-required",
+            field=str(rule.kind),
+            expected=f"{rule.threshold} signatures over a proposal",
+        )
 
 
 def _require_free(tx: WriteTransaction, alias: Alias, *, actor: Actor, at: datetime) -> None:

@@ -47,7 +47,7 @@ def open_skr(context: Context, path: Path) -> SkrApp:
     Raises:
         ConfigurationError: as ``read_skr_settings`` and ``open_signer``.
     """
-    settings, services = read_skr_settings(path), context.services
+    settings, services = read_skr_settings(path, maa_file=context.settings.maa_file), context.services
     signers = {one.host: open_signer(one, at=services.clock()) for one in settings.vaults}
     delay = timedelta(seconds=context.settings.destroy_delay_seconds)
     keys = VaultKeys(services, settings, random=secrets.token_bytes, destroy_after=delay)

@@ -5,7 +5,6 @@ Spec: specs/azure-skr.md, sections 7 to 10.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from attest.encoding import JsonValue, base64url_text, rfc3339_text
+from attest.encoding import JsonValue, base64url_json, base64url_text, rfc3339_text
 from attest.errors import EvidenceError, VerificationError
 from attest.policy import evaluate_skr, parse_skr
 from attest.release import KeyReference
@@ -159,12 +158,12 @@ class VaultReleases:
         if record.version != released.version:  # rotated while the decision was made
             record = self._keys.record(KeyReference(name=record.name, version=released.version))
         view = self._keys.view(target.vault, target.name, replace(found, record=record))
-        wrapped = {
+        wrapped: dict[str, JsonValue] = {
             "schema_version": "1.0",
             "header": {"kid": kek.kid, "alg": "dir", "enc": asked.enc},
             "ciphertext": base64url_text(released.encrypted),
         }
-        key_hsm = base64url_text(json.dumps(wrapped, separators=(",", ":")).encode())
+        key_hsm = base64url_json(wrapped)
         request: dict[str, JsonValue] = {
             "api-version": target.api_version,
             "enc": asked.enc,

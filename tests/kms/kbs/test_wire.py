@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 
+import jwt
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ SEGMENTS = [
     "attestation-policy",
     "reference-value",
     "nosuch",
+    "jwks.json",
     "",
     "default",
 ]
@@ -74,3 +76,21 @@ def test_the_path_without_a_slash_is_answered_by_the_protocol(face: Face) -> Non
     answer = face.http.get("/kbs/v0")
     assert answer.status_code == 404
     assert set(answer.json()) == {"type", "detail"}
+
+
+def test_others_verify_tokens_by_the_published_key_set(face: Face) -> None:
+    guest = Guest(face.http)
+    token = str(guest.attest().json()["token"])
+    answer = face.http.get("/kbs/v0/jwks.json")
+    keys = jwt.PyJWKSet.from_dict(answer.json())
+    (published,) = answer.json()["keys"]
+    assert set(published) == {"kty", "crv", "x", "y", "kid", "alg", "use"}
+    key = keys[jwt.get_unverified_header(token)["kid"]]
+    claims = jwt.decode(token, key.key, algorithms=["ES256"], options={"verify_exp": False, "verify_iat": False})
+    assert claims["iss"] == face.harness.audience
+    assert claims["iss"].startswith(face.harness.settings.origin)
+    with pytest.raises(jwt.InvalidSignatureError):
+        jwt.decode(token[:-8] + "AAAAAAAA", key.key, algorithms=["ES256"])
+    for method, path in (("POST", "jwks.json"), ("GET", "jwks.json/more"), ("GET", "jwks.json/")):
+        refused = face.http.request(method, f"/kbs/v0/{path}")
+        assert (refused.status_code, set(refused.json())) == (404, {"type", "detail"})

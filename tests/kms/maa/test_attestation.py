@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from kms.config.maa import read_maa_settings
 from kms.controls.admin import freeze
 from kms.domain.freezes import target
 from kms.release.attestation_records import AttestationRecord
-from kms.release.attestations import Attestations
+from kms.release.attestations import REFUSALS_PER_MINUTE, Attestations
 from tests.kms.maa.maa_face import (
     INIT_TIME,
     ISSUER,
@@ -43,6 +43,7 @@ from tests.kms.maa.maa_face import (
     write_rules,
 )
 from tests.kms.support import ACTOR, AT, GUEST, TD, policy_text, tdx_policy_text, write_intel_collateral
+from tests.kms.test_floors import CVE, put
 
 INIT_DIGEST = sha256(INIT_TIME).digest()
 
@@ -305,6 +306,45 @@ def test_a_freeze_of_another_product_stops_nothing(face: MaaFace) -> None:
     face.token(snp_body())
 
 
+def test_a_machine_below_the_floor_of_the_service_gets_no_token(face: MaaFace) -> None:
+    face.token(snp_body())
+    put(face.harness, "Genoa:snp=255")
+    error = face.refused(snp_body(), 403, "below-floor")["error"]
+    assert f"floor of the service, version 1 ({CVE})" in error["message"]
+    entry = face.attested[-1]
+    assert (entry["outcome"], entry["reasons"][0]["code"], entry["simulated"]) == ("deny", "below-floor", True)
+
+
+def test_a_floor_of_a_tenant_or_of_another_product_stops_no_token(face: MaaFace) -> None:
+    put(face.harness, "Genoa:snp=255", scope="default")
+    put(face.harness, "Milan:snp=255")
+    put(face.harness, "Genoa:snp=255", since=AT + timedelta(days=1))
+    face.token(snp_body())
+
+
+def test_strangers_make_the_log_grow_at_a_limited_rate(tmp_path: Path) -> None:
+    """The evidence is not genuine, so no machine has a rate; the next entry counts the refusals without one."""
+    now = [0.0]
+    with maa_face_of(tmp_path) as face:
+        attest = _attest_of(face, lambda *given: Attestations(*given, monotonic=lambda: now[0]))
+        stranger = json.dumps(snp_body(committed=bytes(64))).encode()
+
+        def be_refused(times: int) -> int:
+            before = len(face.attested)
+            for _ in range(times):
+                with pytest.raises(AttestError):
+                    attest(stranger)
+            return len(face.attested) - before
+
+        assert be_refused(REFUSALS_PER_MINUTE) == REFUSALS_PER_MINUTE
+        assert be_refused(5) == 0
+        now[0] += 60 / REFUSALS_PER_MINUTE
+        assert be_refused(2) == 1
+        assert face.attested[-1]["left_out"] == 5
+        attest(json.dumps(snp_body()).encode())
+        assert face.attested[-1]["outcome"] == "allow"
+
+
 def test_a_machine_that_attests_too_often_has_to_wait(tmp_path: Path) -> None:
     with maa_face_of(tmp_path, chip_releases_per_minute=1) as face:
         answers = [face.post(snp_body()) for _ in range(4)]
@@ -364,10 +404,12 @@ class _Unlogged(Attestations):
     def record(self, record: AttestationRecord, *, at: datetime) -> None:
         del record, at
 
+    record_stranger = record
 
-def _attest_of(face: MaaFace) -> Callable[[bytes], str]:
+
+def _attest_of(face: MaaFace, port_of: Callable[..., Attestations] = _Unlogged) -> Callable[[bytes], str]:
     harness, settings = face.harness, read_maa_settings(face.harness.folder / "maa.toml")
-    port = _Unlogged(harness.services, harness.releases)
+    port = port_of(harness.services, harness.releases)
     signer = TokenSigner(settings, random=harness.random)
     attestation = Attestation(port, settings, signer, clock=harness.clock)
     return lambda body: attestation.attest(body, "sevsnpvm")
@@ -386,7 +428,7 @@ def test_the_longest_request_is_within_the_limit_of_the_body(face: MaaFace) -> N
 def test_claims_are_not_written_about_another_tee(face: MaaFace) -> None:
     request = parse_request(json.dumps(snp_body()).encode(), "sevsnpvm")
     port = Attestations(face.harness.services, face.harness.releases)
-    verified = port.appraised(
+    verified = port.verified(
         request.evidence,
         runtime_digest=sha256(RUNTIME).digest(),
         policy=load_policy(policy_text()),

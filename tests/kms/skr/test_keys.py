@@ -10,13 +10,21 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+from attest.errors import AttestError
+from attest.policy import canonical_bytes, parse_skr
 from attest.release import KeyName
 from kms.api.skr.identifiers import key_id, reference_of, version_id
+from kms.domain.people import ChangeKind
 from kms.keys.destruction import destroy_due
+from kms.keys.vault import Vault
+from kms.operations.fsck import examine
+from kms.quorum.admin import change_now
+from kms.quorum.changes import read_change
 from tests.kms.skr.face import Face, creation, face_of, release_policy
 from tests.kms.skr.test_releases import KID, RELEASED, inner
 from tests.kms.skr.vault import MAA, RELEASE_POLICY, Document, Workload, b64url, from_b64url, rsa_key, write_vault
-from tests.kms.support import AT
+from tests.kms.support import ACTOR, AT
+from tests.kms.test_quorum import Board, rule
 
 NORMALISED = (
     b'{"version":"1.0.0","anyOf":[{"authority":"https://shared.eus.attest.azure.net","allOf":'
@@ -213,6 +221,17 @@ def test_a_key_that_does_not_fit_is_not_imported(face: Face, name: str, change: 
     assert inner(face.ask("PUT", f"/keys/{name}", imported([]))) == "skr-key-kind-unsupported"  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("size", "status"), [(512, 200), (513, 400)])
+def test_a_number_of_an_import_has_the_length_of_the_longest_modulus(
+    face: Face, name: str, size: int, status: int
+) -> None:
+    jwk = jwk_of(rsa_key("an owner's", 3072))
+    padded = from_b64url(jwk["qi"]).rjust(size, b"\0")
+    answer = face.ask("PUT", f"/keys/{name}", imported({**jwk, "qi": b64url(padded)}))
+    assert answer.status_code == status
+    assert status == 200 or inner(answer) == "skr-key-invalid"
+
+
 def test_a_name_is_given_once(face: Face, name: str) -> None:
     face.create(name)
     again = face.ask("POST", f"/keys/{name}/create", creation())
@@ -355,3 +374,71 @@ def test_a_list_has_the_keys_of_the_vault(tmp_path: Path) -> None:
             found: Any = face.ask("GET", path).json()
             assert [one["kid"] for one in found["value"]] == [f"{KID[:-2]}a", f"{KID[:-2]}b"]
             assert found["nextLink"] is None
+
+
+# -- a rule for policies
+
+
+def test_a_release_policy_under_a_quorum_is_changed_by_a_proposal_alone(tmp_path: Path) -> None:
+    other = {**RELEASE_POLICY, "anyOf": [{"authority": MAA, "allOf": [{"claim": "a", "equals": "b"}]}]}
+    with face_of(tmp_path) as face:
+        made = face.create()
+        board = Board(face.harness).found(rule(ChangeKind.QUORUM), rule(ChangeKind.KEY_POLICY))
+        for change in (release_policy(other), release_policy(immutable=True)):
+            answer = face.ask("PATCH", "/keys/k1", {"release_policy": change})
+            assert (answer.status_code, inner(answer)) == (403, "quorum-required")
+            assert "kms proposal create vault-policy-set" in answer.json()["error"]["message"]
+        assert face.ask("PATCH", "/keys/k1", {"tags": {"a": "b"}}).status_code == 200
+        assert face.ask("PATCH", "/keys/k1", {"release_policy": release_policy()}).status_code == 200
+        name = made_key(face)
+        policy = canonical_bytes(parse_skr(json.dumps(other).encode()))
+        wanted: Document = {"key": str(name), "release_policy": policy.decode(), "immutable": True}
+        assert face.release().status_code == 200
+        proposal = board.agreed(read_change("vault-policy-set", wanted))
+        shown = face.ask("GET", "/keys/k1").json()["release_policy"]
+        assert (from_b64url(shown["data"]), shown["immutable"]) == (policy, True)
+        assert (face.release().status_code, face.reasons()) == (403, ["release-policy"])
+        assert made["release_policy"]["data"] != shown["data"]
+        entry: Any = [one for one in face.harness.entries() if one["kind"] == "vault-key-set"][-1]
+        assert proposal.digest in str(entry)
+        vault = Vault(store=face.harness.services.store, kek=face.harness.services.kek)
+        assert [one for one in examine(vault, origin=face.harness.settings.origin, noted=()) if one.problems] == []
+
+
+def made_key(face: Face) -> KeyName:
+    """The key behind the address of ``k1``."""
+    with face.harness.services.store.reading() as tx:
+        (alias,) = tx.aliases.all()
+    return alias.key
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"immutable": "yes"}, "change-invalid"),
+        ({"release_policy": '{"version": "1.0.0"}'}, "skr-policy-invalid"),
+        ({"release_policy": json.dumps(RELEASE_POLICY, indent=1)}, "change-invalid"),
+        ({"more": 1}, "change-invalid"),
+        ({"key": "nosuch"}, "key-unknown"),
+    ],
+)
+def test_another_change_of_a_release_policy_is_refused(tmp_path: Path, change: Document, code: str) -> None:
+    policy = canonical_bytes(parse_skr(json.dumps(RELEASE_POLICY).encode())).decode()
+    with face_of(tmp_path) as face:
+        face.create()
+        wanted: Document = {"key": str(made_key(face)), "release_policy": policy, "immutable": False, **change}
+        with pytest.raises(AttestError) as caught:
+            change_now(Board(face.harness).desk, read_change("vault-policy-set", wanted), actor=ACTOR, at=AT)
+        assert caught.value.code == code
+
+
+def test_a_release_policy_that_is_immutable_or_missing_is_not_changed_by_a_proposal(tmp_path: Path) -> None:
+    policy = canonical_bytes(parse_skr(json.dumps(RELEASE_POLICY).encode())).decode()
+    with face_of(tmp_path) as face:
+        face.create(release_policy=release_policy(immutable=True))
+        face.harness.add_key("native")
+        for key, code in ((str(made_key(face)), "skr-policy-immutable"), ("native", "vault-key-unknown")):
+            wanted: Document = {"key": key, "release_policy": policy, "immutable": False}
+            with pytest.raises(AttestError) as caught:
+                change_now(Board(face.harness).desk, read_change("vault-policy-set", wanted), actor=ACTOR, at=AT)
+            assert caught.value.code == code

@@ -12,11 +12,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import load_der_private_key
 
+from attest.release import KeyName, pad_secret
 from kms.controls.admin import freeze
 from kms.domain.aliases import Alias
 from kms.domain.freezes import target
-from kms.domain.keys import Disclosure
+from kms.domain.keys import OPAQUE, Disclosure
+from kms.domain.secret import SecretBytes
 from kms.domain.wires import Wire
+from kms.keys.admin import KEY_IMPORTED, add_key
 from kms.keys.aliases import add_alias
 from kms.keys.release_settings import ReleaseSettings, set_release_settings
 from kms.operations.replay import LoggedState
@@ -28,6 +31,7 @@ from tests.kms.skr.vault import (
     RELEASE_POLICY,
     Document,
     Workload,
+    b64url,
     from_b64url,
     require_signed,
     rsa_key,
@@ -147,6 +151,27 @@ def test_a_model_key_behind_an_alias_is_released_as_a_symmetric_key(face: Face) 
     assert face.harness.decisions()[-1]["outcome"] == "allow"
 
 
+def test_a_key_of_a_purpose_that_vaults_do_not_have_is_not_there(face: Face) -> None:
+    """An alias can lead to a key of guests, too; its address in a vault shows and releases nothing."""
+    services, at = face.harness.services, face.harness.clock()
+    add_key(
+        services.store,
+        services.kek,
+        name=KeyName.parse("secret"),
+        material=SecretBytes(pad_secret(b"a secret of guests")),
+        policy=json.dumps(POLICY).encode(),
+        kind=KEY_IMPORTED,
+        actor=ACTOR,
+        at=at,
+        algorithm=OPAQUE,
+        via=frozenset({Wire.SKR}),
+    )
+    add_alias(services.store, Alias(address=f"{KID}", key=KeyName.parse("secret")), actor=ACTOR, at=at)
+    for answer in (face.release(), face.ask("GET", "/keys/k1")):
+        assert (answer.status_code, inner(answer)) == (404, "key-unknown")
+    assert face.ask("GET", "/keys").json()["value"] == []
+
+
 def _disclosure(face: Face) -> Any:  # noqa: ANN401  of a key
     with face.harness.services.store.reading() as tx:
         record = tx.keys.find(MODEL)
@@ -206,6 +231,10 @@ def test_a_symmetric_signature_with_the_public_key_is_refused(face: Face) -> Non
     assert refused_token(face, unsigned) == "token-algorithm-refused"
 
 
+def modulus(number: int) -> str:
+    return b64url(number.to_bytes((number.bit_length() + 7) // 8, "big"))
+
+
 def test_a_token_without_one_good_key_is_refused(face: Face) -> None:
     face.create()
     workload, other = Workload(), Workload(kek=rsa_key("other kek"), kid="other")
@@ -216,7 +245,13 @@ def test_a_token_without_one_good_key_is_refused(face: Face) -> None:
         "skr-kek-invalid": [
             [short.jwk()],
             [workload.jwk(kid=None)],
+            [workload.jwk(kid="")],
+            [workload.jwk(kid="k" * 513)],
             [workload.jwk(e="Aw")],
+            [workload.jwk(e="AQAC")],
+            [workload.jwk(e="AQAAAAE")],
+            [workload.jwk(n=modulus(1 << 2047))],
+            [workload.jwk(n=modulus((1 << 4096) + 1))],
             [workload.jwk(kty="EC")],
             [workload.jwk(n="?")],
             [workload.jwk(key_ops=["sign"])] * 17,

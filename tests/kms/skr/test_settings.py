@@ -19,6 +19,9 @@ from tests.kms.skr.face import creation, face_of
 from tests.kms.skr.test_releases import RELEASED, inner
 from tests.kms.skr.vault import ALL, MAA, Workload, public_jwk, rsa_key, write_certificates, write_vault
 from tests.kms.support import AT, FakeClock, FakeRandom, Harness, settings_for
+from tests.kms.test_cli import Shell, shell
+
+__all__ = ["shell"]
 
 HOST = 'host = "v1.localhost:8443"'
 
@@ -101,6 +104,14 @@ def test_a_file_says_who_may_do_what(file: Path) -> None:
 )
 def test_another_file_is_refused(file: Path, before: str, after: str) -> None:
     assert changed(file, before, after)
+
+
+def test_few_tables_of_callers_have_one_issuer_and_audience(file: Path) -> None:
+    text = file.read_text()
+    table = text[text.index("[[callers]]") :]
+    file.write_text(text + 7 * table)
+    assert len(read_skr_settings(file).callers) == 8
+    assert "more than 8 tables" in changed(file, "[[callers]]", table + "[[callers]]")
 
 
 def test_a_file_without_vaults_or_with_one_twice_is_refused(file: Path) -> None:
@@ -282,3 +293,25 @@ def test_a_policy_that_is_none_is_refused_with_its_file(file: Path, tmp_path: Pa
     (tmp_path / "vault.yaml").write_text("not: a policy")
     ((outcome, text),) = checked(file, tmp_path)
     assert (outcome, text.startswith(f"{tmp_path / 'vault.yaml'}:1:1: ")) == ("failed", True), text
+
+
+# -- addresses of keys
+
+
+def test_an_alias_at_a_vault_that_is_not_served_gets_a_warning(shell: Shell, tmp_path: Path) -> None:
+    shell.init()
+    shell.add_key()
+
+    def added(address: str) -> str:
+        out, err = shell.with_config("alias", "add", address, "model")
+        assert "leads to model" in out
+        return err
+
+    assert "warning: this service serves no vault: the setting skr_file" in added("https://v0.localhost/keys/a")
+    assert "warning: this service serves no guests: the setting kbs_file" in added("kbs:///a/b/c")
+    config = shell.config.read_text()
+    shell.config.write_text(f'skr_file = "{write_vault(tmp_path, at=AT)}"\n{config}')
+    assert "serves no vault of this name; it serves v1.localhost:8443" in added("https://v1.localhost/keys/a")
+    assert "warning" not in added("https://v1.localhost:8443/keys/a")
+    found = json.loads(shell.with_config("alias", "add", "https://v2.localhost/keys/a", "model", "--json")[0])
+    assert "serves no vault of this name" in found["details"]["note"]

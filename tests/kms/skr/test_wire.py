@@ -1,5 +1,6 @@
 """The wire of a vault: the challenge, the spellings of a path, permissions, and the shape of every refusal."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from attest.results import TokenKey, verify_token
+from attest.results.jose import SignedToken
 from kms.api.app import create_app
 from kms.api.observation import Watching
 from tests.kms.skr.face import HOST, VERSION, Face, creation, face_of, release_policy
 from tests.kms.skr.test_releases import RELEASED, inner
-from tests.kms.skr.vault import LOGIN, Workload, rsa_key, write_vault
+from tests.kms.skr.vault import LOGIN, Workload, public_jwk, rsa_key, write_vault
 from tests.kms.support import AT
 
 CHALLENGE = f'Bearer authorization="{LOGIN}", resource="https://localhost:8443"'
@@ -77,6 +80,33 @@ def test_a_token_that_does_not_count_gets_the_challenge(face: Face) -> None:
     assert face.ask("GET", "/keys/k1", token=face.bearer(nbf=now + 60)).status_code == 200
     lower = {"Authorization": f"bearer {face.bearer()}"}
     assert face.http.get(f"/keys/k1?{VERSION}", headers=lower).status_code == 200
+
+
+def test_one_key_is_tried_for_a_token_and_not_in_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Key sets are long while an issuer rotates its keys, and anyone can send a token with a wrong signature."""
+    tried: list[tuple[str, ...]] = []
+
+    def counted(token: str, *, keys: tuple[TokenKey, ...], **more: Any) -> SignedToken:  # noqa: ANN401  arguments
+        with pytest.raises(RuntimeError, match="no running event loop"):
+            asyncio.get_running_loop()
+        tried.append(tuple(key.kid for key in keys))
+        return verify_token(token, keys=keys, **more)
+
+    rules = write_vault(tmp_path, at=AT)
+    rest = [public_jwk(rsa_key("other"), kid=f"other-{number}") for number in range(20)]
+    keys = json.dumps({"keys": [*rest, public_jwk(rsa_key("login"), kid="login-1")]})
+    (tmp_path / "login.jwks.json").write_text(keys)
+    monkeypatch.setattr("kms.api.skr.callers.verify_token", counted)
+    with face_of(tmp_path, rules=rules) as made:
+        assert made.ask("GET", "/keys/k9", token=made.bearer()).status_code == 404
+        for wrong in (made.bearer()[:-4] + "AAAA", made.bearer(kid="other-3"), made.bearer(kid="nosuch")):
+            assert inner(made.ask("GET", "/keys/k9", token=wrong)) == "skr-token-unverified"
+        assert len(tried) == 4
+        made.ask("GET", "/keys/k9", token=made.bearer(iss="https://evil.example"))
+        made.ask("GET", "/keys/k9", token=made.bearer(audience="https://other.example"))
+        assert len(tried) == 4
 
 
 def test_a_caller_does_what_its_roles_and_its_application_permit(face: Face) -> None:
@@ -151,6 +181,7 @@ def test_another_version_of_the_protocol_is_refused(face: Face, query: str) -> N
     ("method", "path", "status", "code"),
     [
         ("GET", "/keys/k1/nosuch", 404, "key-unknown"),
+        ("POST", "/keys/k1/nosuch", 404, "key-unknown"),
         ("GET", "/keys/nosuch", 404, "key-unknown"),
         ("GET", f"/keys/k1/{'0' * 32}", 404, "key-unknown"),
         ("POST", f"/keys/k1/{'0' * 32}/release", 404, "key-unknown"),

@@ -178,13 +178,18 @@ actions = ["release"]
 # -- tokens
 
 
-def bearer(at: datetime, *, audience: str = "https://localhost:8443", role: str = "officer", **claims: object) -> str:
+def bearer(
+    at: datetime,
+    *,
+    audience: str = "https://localhost:8443",
+    role: str = "officer",
+    kid: str = "login-1",
+    **claims: object,
+) -> str:
     """Return a token of the login service."""
     now = int(at.timestamp())
     members = {"iss": ISSUER, "aud": audience, "iat": now, "nbf": now, "exp": now + 600, "sub": "someone"}
-    return jwt.encode(
-        {**members, "roles": [role], **claims}, rsa_key("login"), algorithm="RS256", headers={"kid": "login-1"}
-    )
+    return jwt.encode({**members, "roles": [role], **claims}, rsa_key("login"), algorithm="RS256", headers={"kid": kid})
 
 
 @dataclass
