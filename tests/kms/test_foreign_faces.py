@@ -56,7 +56,7 @@ class Protocol:
 
 
 PROTOCOLS = {
-    "kbs": Protocol("/kbs/v0/auth", "/kbs/v0/nosuch", of_kbs, 128 * 1024, 2 * 1024 * 1024),
+    "kbs": Protocol("/kbs/v0/attest", "/kbs/v0/nosuch", of_kbs, 128 * 1024, 2 * 1024 * 1024),
     "skr": Protocol("/keys/k1/release?api-version=7.4", "/keys/a/b/c/d?api-version=7.4", of_azure, 32_768, 262_144),
     "maa": Protocol("/attest/SevSnpVm?api-version=2022-08-01", "/attest/nosuch", of_azure, 16 * 1024, 512 * 1024),
 }

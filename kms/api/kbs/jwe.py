@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.keywrap import aes_key_wrap
 
-from attest.encoding import base64url_text
+from attest.encoding import JsonValue, base64url_json, base64url_text
 from attest.kbs import (
     CONTENT_ENCRYPTION,
     CONTENT_KEY_BYTES,
@@ -36,7 +36,7 @@ def encrypt(plaintext: bytes | memoryview, *, key: TeeKey, random: RandomBytes) 
     """Return the JWE as JSON; content key and IV are fresh."""
     content_key, iv = random(CONTENT_KEY_BYTES), random(IV_BYTES)
     header, encrypted_key = _wrapped(content_key, key)
-    protected = base64url_text(json.dumps(header, separators=(",", ":")).encode())
+    protected = base64url_json(header)
     sealed = AESGCM(content_key).encrypt(iv, plaintext, protected.encode())
     document = {
         "protected": protected,
@@ -48,19 +48,19 @@ def encrypt(plaintext: bytes | memoryview, *, key: TeeKey, random: RandomBytes) 
     return json.dumps(document, separators=(",", ":")).encode()
 
 
-def _wrapped(content_key: bytes, key: TeeKey) -> tuple[dict[str, object], bytes]:
+def _wrapped(content_key: bytes, key: TeeKey) -> tuple[dict[str, JsonValue], bytes]:
     """Return the protected header and the content key, encrypted to the guest's key."""
     if isinstance(key.public, ec.EllipticCurvePublicKey):
         curve = key.public.curve
         ephemeral = ec.generate_private_key(curve)
         numbers = ephemeral.public_key().public_numbers()
         shared = ephemeral.exchange(ec.ECDH(), key.public)
-        epk = {
+        epk: dict[str, JsonValue] = {
             "crv": key.jwk["crv"],
             "kty": "EC",
             "x": coordinate(numbers.x, curve),
             "y": coordinate(numbers.y, curve),
         }
-        header: dict[str, object] = {"alg": EC_ALGORITHM, "enc": CONTENT_ENCRYPTION, "epk": epk}
+        header: dict[str, JsonValue] = {"alg": EC_ALGORITHM, "enc": CONTENT_ENCRYPTION, "epk": epk}
         return header, aes_key_wrap(key_encryption_key(shared), content_key)
     return {"alg": RSA_ALGORITHM, "enc": CONTENT_ENCRYPTION}, key.public.encrypt(content_key, OAEP)

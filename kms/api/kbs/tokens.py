@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import Final
 
 from attest import Evidence, ExpectedRuntimeData, __version__, parse_envelope
-from attest.encoding import JsonValue, base64url_bytes, base64url_text
+from attest.encoding import JsonValue, base64url_bytes, base64url_json, base64url_text
 from attest.errors import AttestError, EvidenceError
 from attest.kbs import TeeKey, read_tee_key
 from attest.results import SigningKey, TokenKey, TrustVector, verify_token
@@ -107,7 +107,7 @@ class TokenIssuer:
         self._trusted = (TokenKey(kid=key.kid, jwk=key.jwk),)
         public = {name: key.jwk[name] for name in ("alg", "kty", "crv", "x", "y")}
         self._issued = RecentValues[bytes, OpenedToken](MAX_REMEMBERED)
-        self._header = _encoded({"typ": "JWT", "alg": ALGORITHM, "kid": key.kid, "jwk": public})
+        self._header = base64url_json({"typ": "JWT", "alg": ALGORITHM, "kid": key.kid, "jwk": public})
 
     @property
     def jwks(self) -> dict[str, JsonValue]:
@@ -133,7 +133,7 @@ class TokenIssuer:
             **({"simulated": True} if simulated else {}),
             _MEMBER: _members(carried),
         }
-        signed = f"{self._header}.{_encoded(claims)}"
+        signed = f"{self._header}.{base64url_json(claims)}"
         token = f"{signed}.{base64url_text(self._key.sign(signed.encode()))}"
         if len(token) > MAX_TOKEN_CHARACTERS:
             raise EvidenceError(
@@ -231,10 +231,6 @@ def _unpacked(compressed: bytes) -> bytes:
 def shown_claims(claims: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Return runtime data for a token, without a long text of device evidence."""
     return {name: one for name, one in claims.items() if not (isinstance(one, str) and len(one) > _LONG_TEXT)}
-
-
-def _encoded(document: Mapping[str, JsonValue]) -> str:
-    return base64url_text(json.dumps(document, separators=(",", ":")).encode())
 
 
 def _malformed(problem: str) -> EvidenceError:
