@@ -26,6 +26,7 @@ __all__ = ["bundle_size", "first_verdict", "kilobytes", "measured_load", "on_dem
 AT = datetime(2026, 6, 10, tzinfo=UTC)
 BINDING = Binding(context="channel/v1", role="service", audience="a page", nonce=bytes(range(32)), key=b"k" * 32)
 PAGE = "page.js"
+POLL_MS = 10_000
 # What a browser fetches for the page itself, beside its script and what that imports at once.
 DOCUMENT = {"index.html", "style.css"}
 # What is fetched until the first verdict, beside what the page's script imports at once, by the names of the files.
@@ -43,17 +44,26 @@ ON_DEMAND = {
     "reference_documents": "documents of reference values",
     "provenance": "their provenance",
     "draft": "policies and their drafts",
-    "view": "what shows the decision, and the table of firmware floors",
+    "devices": "policies on GPUs and switches",
+    "other_cpus": "policies on other CPUs",
+    "bundle": "bundles of endorsements",
+    "rim_document": "NVIDIA's reference values",
+    "view": "what is shown beside the verdict",
+    "trust": "the decision, and the table of firmware floors",
+    "checks": "every check, and the certificates",
+    "policy_actions": "loading and sharing a policy",
+    "failure": "why something is refused",
     "question": "questions and answers",
     "documents": "uploads and the list of documents",
+    "trial": "the change of a simulated machine",
+    "later_style": "the style of these parts",
     "first": "the first words, of one language",
+    "seen": "the words beside the verdict, of one language",
     "rest": "all other words, of one language",
-    "keeping": "the history of this browser",
-    "history_view": "what shows it",
+    "history_view": "the history of this browser",
     "alone": "the words for it, and for files, of one language",
     "record": "keys to seal to",
     "sending": "sealing and opening",
-    "policy_links": "links to a policy",
 }
 # The paths of what was asked for before a moment, or until now: of the document, and of what it fetched.
 _ASKED = """
@@ -148,14 +158,16 @@ def _in_bundle(paths: list[str]) -> set[str]:
 
 @dataclass(frozen=True)
 class Load:
-    """What a browser fetches until the page shows its first verdict: the files of the bundle."""
+    """What a browser fetches of the bundle: until the page shows its first verdict, and without a click."""
 
     plain: set[str]
-    """Of a SEV-SNP machine, without a policy."""
+    """Of a SEV-SNP machine, without a policy, until the first verdict."""
     policy: set[str]
     """The same under a policy, which the machine meets."""
     gpu: set[str]
     """Of a machine with a GPU, whose endorsements come in a bundle, without a policy."""
+    quiet: dict[str, set[str]]
+    """All that is fetched without a click or a key: "plain", "policy", "refused" by the policy, and "gpu"."""
     everything: set[str]
     """All that is fetched for a SEV-SNP machine until the person has decided."""
 
@@ -166,41 +178,81 @@ def measured_load(browser: Verifier, site: PagedSite) -> Load:
         visit = opened(context, site)
         plain = until_verdict(visit)
         visit.accept()
-        expect(visit.page.locator("#documents")).to_be_visible()
-        everything = _in_bundle(visit.page.evaluate(_ASKED, None))
+        expect(visit.page.locator("#documents .stock")).to_be_attached()
+        visit.is_quiet()
+        everything = _asked_by(visit)
         visit.page.reload()
         visit.is_in("trusted")
         policy = until_verdict(visit)
+    quiet = _quiet_loads(browser, site)
+    # The simulated service has no endorsements of the GPU: they would come in a bundle, and the machine be judged.
+    judged = _fetched({_largest(name) for name in ("bundle", "vendor_documents", "rim_document", "devices")})
     with errorless(browser, site) as context:
         site.machine.now = machine_with_gpu()
-        gpu = until_verdict(opened(context, site))
-    # The simulated service has no endorsements of the GPU: they would come in a bundle, and the machine be judged.
-    gpu |= plain | _fetched({_largest("vendor_documents")})
-    return Load(plain=plain, policy=policy, gpu=gpu, everything=everything)
+        visit = opened(context, site)
+        gpu = until_verdict(visit) | plain | judged
+        quiet["gpu"] = gpu | quiet["plain"]
+    return Load(plain=plain, policy=policy, gpu=gpu, quiet=quiet, everything=everything)
+
+
+def _quiet_loads(browser: Verifier, site: PagedSite) -> dict[str, set[str]]:
+    with errorless(browser, site) as context:
+        context.clock.install()
+        visit = Visit(context, site.url)
+        quiet = {"plain": without_click(visit)}
+        visit.accept()
+        visit.asked.clear()
+        visit.page.reload()
+        visit.is_in("trusted")
+        quiet["policy"] = without_click(visit)
+        site.machine.with_microcode(-1)
+        visit.asked.clear()
+        visit.page.reload()
+        visit.is_in("refused")
+        quiet["refused"] = without_click(visit)
+    return quiet
+
+
+def _asked_by(visit: Visit) -> set[str]:
+    return _in_bundle([one.split()[1] for one in visit.asked])
+
+
+def without_click(visit: Visit) -> set[str]:
+    """Return the files of the bundle that a page fetches by itself, its next look at the service included."""
+    visit.is_quiet()
+    with visit.page.expect_response("**/v1/state"):
+        visit.page.context.clock.run_for(POLL_MS)
+    visit.is_quiet()
+    return _asked_by(visit)
 
 
 def bundle_size() -> Figure:
-    """Weigh what a browser fetches until the page shows its first verdict, each file gzipped.
+    """Weigh what a browser fetches without a click, each file gzipped, and what of it until the first verdict.
 
-    That is the document, its style, its script, all that the script imports at once, the first words of one language,
-    and the code that reads and applies policies: everything to verify a SEV-SNP machine, to judge it, and to show the
-    state and the facts. Under a policy that is met, a key is tried, too. The decision, drafts of policies, all other
-    words, questions and documents are fetched after it, and the code of other formats when their evidence is met.
+    Until the verdict that is the document, its style, its script, all that the script imports at once, the first words
+    of one language, and the code that reads and applies policies: everything to verify a SEV-SNP machine, to judge it,
+    and to show the state and the facts. Under a policy that is met, a key is tried, too. After it comes what is shown
+    beside the verdict. What a person decides, opens, asks or sends is fetched when the person turns to it, and the code
+    of other formats when their evidence is met.
     """
     with TemporaryDirectory() as folder, paged_site(Path(folder)) as site, verifier() as browser:
         load = measured_load(browser, site)
     first = _fetched({PAGE}) | {_largest("first")} | DOCUMENT
     all_files = {path.name for path in BUNDLE.glob("*.js")} | DOCUMENT
     later = on_demand_sizes()
+    quiet = {name: kilobytes(files) for name, files in load.quiet.items()}
     detail = (
-        "fetched by Chromium until the first verdict on a SEV-SNP machine under a policy; "
-        f"without a policy {kilobytes(load.plain):.1f} kB, with one GPU {kilobytes(load.gpu):.1f} kB, "
+        "everything that Chromium fetches without a click for a SEV-SNP machine under a policy; "
+        f"without a policy {quiet['plain']:.1f} kB, refused by a policy {quiet['refused']:.1f} kB, "
+        f"with one GPU {quiet['gpu']:.1f} kB; "
+        f"until evidence is requested {kilobytes(first):.1f} kB; "
+        f"until the first verdict {kilobytes(load.plain):.1f} kB, under a policy {kilobytes(load.policy):.1f} kB, "
+        f"with one GPU {kilobytes(load.gpu):.1f} kB; "
         f"everything until the machine is accepted {kilobytes(load.everything):.1f} kB; "
-        f"before evidence is requested {kilobytes(first):.1f} kB; "
         f"on demand: {', '.join(f'{what} {size:.1f} kB' for what, size in later.items())}; "
         f"with the badge and the library's entries, all files: {kilobytes(all_files):.1f} kB"
     )
-    return Figure(id="bundle-gzip-kb", value=kilobytes(load.policy), bar=60, better="lower", detail=detail)
+    return Figure(id="bundle-gzip-kb", value=quiet["policy"], bar=60, better="lower", detail=detail)
 
 
 def on_demand_sizes() -> dict[str, float]:

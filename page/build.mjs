@@ -1,7 +1,7 @@
 // Builds the bundles: node build.mjs [FOLDER]; by default into ../attest/page/bundle.
 // The same sources give the same bytes.
 
-import { build } from "esbuild";
+import { build, transform } from "esbuild";
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
@@ -37,8 +37,19 @@ const TOGETHER = [
   },
   { users: /src\/channel\/(?:record|sending)\.ts$/, modules: "src/channel/shared.ts" },
   { users: /src\/(?:ui\/.*|badge)\.ts$/, modules: "src/ui/shared.ts" },
+  {
+    users: /src\/ui\/(?:documents|policy_actions|question|trust|view|alone\/\w+_view)\.ts$/,
+    modules: "src/ui/beside.ts",
+  },
+  {
+    users: /src\/ui\/(?:documents|policy_actions|question|trust)\.ts$/,
+    modules: "src/ui/later.ts",
+  },
   { users: /src\/(?:policy\/.*|ui\/.*|badge)\.ts$/, modules: "src/policy/beginning.ts" },
-  { users: /src\/policy\/(?:draft|index|provenance|reference_documents)\.ts$/, modules: "src/policy/shared.ts" },
+  {
+    users: /src\/policy\/(?:draft|index|provenance|reference_documents|devices|other_cpus)\.ts$/,
+    modules: "src/policy/shared.ts",
+  },
 ];
 
 const together = {
@@ -52,6 +63,17 @@ const together = {
         .filter((modules) => modules !== path)
         .map((modules) => `import ${JSON.stringify(modules)};`);
       return { contents: [...imports, readFileSync(path, "utf8")].join("\n"), loader: "ts" };
+    });
+  },
+};
+
+/** A style that a script imports is a text in it. */
+const styleText = {
+  name: "style-text",
+  setup({ onLoad }) {
+    onLoad({ filter: /src\/.*later\.css$/ }, async ({ path }) => {
+      const { code } = await transform(readFileSync(path, "utf8"), { loader: "css", minify: true });
+      return { contents: code, loader: "text" };
     });
   },
 };
@@ -77,7 +99,7 @@ async function bundle() {
     alias: { "firmware-table": join(here, "../attest/policy/firmware_table.json") },
     entryPoints,
     outdir: folder,
-    plugins: [together],
+    plugins: [together, styleText],
     bundle: true,
     charset: "utf8",
     chunkNames: "[name]-[hash]",

@@ -3,7 +3,7 @@
 import gzip
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from tests.page.bundle import reached
 from tests.page.served import served
 from tests.page.site import PagedSite, errorless, machine_with_gpu
 from tests.page.threaded import expect
-from tests.page.visits import QUESTION, Visit, load, violations
+from tests.page.visits import QUESTION, Visit, held_back, load, violations
 from tests.rag_demo.service.support import NAME, machine
 
 pytestmark = pytest.mark.loopback
@@ -459,6 +459,7 @@ def test_everything_is_done_by_the_keyboard(context: BrowserContext, site: Paged
     expect(visit.page.locator("#fact-chip dd").first).to_be_visible()
     tab_to("#each summary")
     keyboard.press("Enter")
+    expect(visit.page.locator("#use")).to_be_visible()
     for number in range(visit.page.locator("#trust input").count()):
         tab_to(f"#rows > li:nth-child({number + 1}) input")
         keyboard.press("Space")
@@ -501,15 +502,19 @@ def _appraised(words: list[str], folder: Path) -> dict[str, Any]:
     return dict(found)
 
 
-def test_until_the_first_verdict_little_is_fetched_without_a_policy_and_with_one(
-    in_browser: Verifier, site: PagedSite
-) -> None:
+def test_without_a_click_little_is_fetched_without_a_policy_and_with_one(in_browser: Verifier, site: PagedSite) -> None:
     load = measured_load(in_browser, site)
-    assert 40 < kilobytes(load.plain) < kilobytes(load.policy) <= 60  # gzipped
-    # What judges is there before the verdict; what a person decides with comes after it.
+    assert 40 < kilobytes(load.plain) < kilobytes(load.policy) <= 55  # gzipped
+    # What judges is there before the verdict; what is shown beside it comes after it.
     assert parts_of(load.plain) == {"first", "draft"}
     assert parts_of(load.policy) == {"first", "draft", "record"}
-    assert parts_of(load.everything) >= {"view", "rest", "documents", "question", "sending", "chain"}
+    # Without a click nothing else comes, and what a person decides and sends with comes by clicks.
+    beside = {"first", "draft", "view", "seen", "trial"}
+    assert parts_of(load.quiet["plain"]) == beside
+    assert parts_of(load.quiet["policy"]) == beside | {"record"}
+    assert kilobytes(load.quiet["plain"]) < kilobytes(load.quiet["policy"]) <= 60
+    assert parts_of(load.quiet["refused"]) == beside | {"record", "failure", "rest", "later_style"}
+    assert parts_of(load.everything) >= beside | {"trust", "rest", "documents", "question", "sending", "record"}
 
 
 def parts_of(names: set[str]) -> set[str]:
@@ -536,20 +541,7 @@ def test_the_first_load_has_neither_fonts_nor_pictures_and_is_small(context: Bro
     assert 40_000 < drawn <= 50_000
 
 
-def held_back(visit: Visit, pattern: str) -> Callable[[], None]:
-    """Hold a request of the page back, and return what lets it go."""
-    held: list[Route] = []
-
-    def let_go(route: Route) -> None:
-        held.pop().continue_()
-        route.fulfill(status=204)
-
-    visit.page.route(pattern, lambda route: held.append(route))  # noqa: PLW0108  the driver wants a function
-    visit.page.route("**/let-go", let_go)
-    return lambda: visit.page.evaluate("async () => { await fetch('/let-go'); }")
-
-
-@pytest.mark.parametrize("missing", ["view", "rest"])
+@pytest.mark.parametrize("missing", ["view", "seen"])
 def test_a_page_without_its_second_part_says_so_and_offers_to_load_it_again(
     context: BrowserContext, site: PagedSite, missing: str
 ) -> None:
@@ -597,7 +589,7 @@ def test_a_second_part_that_was_changed_on_the_way_does_not_run(context: Browser
 def test_no_verdict_waits_for_the_second_part_of_the_page(context: BrowserContext, site: PagedSite) -> None:
     visit = Visit(context, site.url)
     visit.accept()
-    let_go = held_back(visit, "**/rest-*.js")
+    let_go = held_back(visit, "**/seen-*.js")
     visit.page.reload()
     expect(visit.page.locator("#status[data-phase=trusted]")).to_be_attached()
     expect(visit.page.locator("#loading")).to_be_visible()
@@ -612,7 +604,7 @@ def test_the_second_part_of_the_page_does_not_take_the_focus_from_where_a_person
 ) -> None:
     visit = Visit(context, site.url)
     visit.accept()
-    let_go = held_back(visit, "**/rest-*.js")
+    let_go = held_back(visit, "**/seen-*.js")
     visit.page.reload()
     expect(visit.page.locator("#status[data-phase=trusted]")).to_be_attached()
     expect(visit.page.locator("#loading")).to_be_visible()
@@ -628,5 +620,5 @@ def test_the_page_is_as_small_as_it_is_meant_to_be() -> None:
     libraries = set().union(*(reached(f"{name}.js") for name in ("verifier", "channel", "policy")))
     own = {f"/{name}" for name in reached("page.js") - libraries} | {"/", "/style.css"}
     sizes = {path: len(gzip.compress(files[path].body, 9)) for path in own}
-    spoken = {path: size for path, size in sizes.items() if re.match(r"/(?:first|rest|alone)-", path)}
+    spoken = {path: size for path, size in sizes.items() if re.match(r"/(?:first|seen|rest|alone)-", path)}
     assert sum(sizes.values()) - sum(spoken.values()) < 40_500, sizes

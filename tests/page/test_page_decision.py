@@ -270,7 +270,9 @@ def test_the_browser_chooses_the_language(
         visit = opened(context, site)
         assert visit.text("h1") == title
         assert visit.page.locator("html").get_attribute("lang") == language
-        fetched = "performance.getEntriesByType('resource').filter(({ name }) => /(?:first|rest)-/.test(name)).length"
+        fetched = (
+            "performance.getEntriesByType('resource').filter(({ name }) => /(?:first|seen|rest)-/.test(name)).length"
+        )
         assert visit.page.evaluate(fetched) == 2
         box = visit.page.locator("#accept").bounding_box()
         assert box is not None

@@ -13,7 +13,7 @@ from tests.page.browser import Verifier
 from tests.page.site import PagedSite, errorless
 from tests.page.test_page_states import GATEWAY
 from tests.page.threaded import expect
-from tests.page.uploading import choose, is_stored, lists, model_of, names_stored, row, text_file
+from tests.page.uploading import choose, comes_to_list, is_stored, lists, model_of, names_stored, row, text_file
 from tests.page.visits import AXE, Visit, violations
 from tests.rag_demo.service.support import machine
 
@@ -75,6 +75,7 @@ def test_a_list_that_cannot_be_read_says_so_and_is_read_again(context: BrowserCo
     visit.page.route(GATEWAY, lambda route: route.fulfill(status=503, body="{}"))
     visit.page.reload()
     visit.is_in("trusted")
+    comes_to_list(visit)
     again = visit.page.locator("text=Read the list again")
     expect(again).to_be_visible()
     expect(visit.page.locator("#documents .refused")).to_contain_text(
@@ -130,6 +131,8 @@ def test_all_are_deleted_at_once_after_a_question(context: BrowserContext, site:
 def test_one_that_another_tab_has_deleted_was_not_there_any_more(context: BrowserContext, site: PagedSite) -> None:
     visit = with_documents(context, site, "twice.txt")
     other = Visit(context, site.url)
+    other.is_in("trusted")
+    comes_to_list(other)
     for one in (other, visit):
         one.page.click("[aria-label='Delete twice.txt']")
         one.page.click("text=Yes, delete")

@@ -12,7 +12,18 @@ from rag_demo.enclave.service.ingest import Ingest
 from tests.page.site import PagedSite
 from tests.page.test_page_states import GATEWAY, OFFER, STOPPED, state_is
 from tests.page.threaded import expect
-from tests.page.uploading import DROP, WATCH, Model, choose, is_stored, model_of, names_stored, row, text_file
+from tests.page.uploading import (
+    DROP,
+    WATCH,
+    Model,
+    choose,
+    comes_to_list,
+    is_stored,
+    model_of,
+    names_stored,
+    row,
+    text_file,
+)
 from tests.page.visits import QUESTION, Visit
 from tests.rag_demo.service.parts import MemoryStore
 from tests.rag_demo.service.support import machine
@@ -224,6 +235,7 @@ def test_a_document_whose_answer_is_lost_is_sent_again_and_stored_once(visit: Vi
     expect(visit.page.locator(".stock > li")).to_have_count(1)
     visit.page.reload()
     visit.is_in("trusted")
+    comes_to_list(visit)
     expect(visit.page.locator(".stock > li")).to_have_count(1)
 
 

@@ -87,8 +87,14 @@ def is_stored(visit: Visit, name: str) -> None:
     expect(row(visit, name)).to_contain_text("stored", timeout=STORED_MS)
 
 
+def comes_to_list(visit: Visit) -> None:
+    """Move the pointer to the list of documents, which the page reads then."""
+    visit.page.hover("#documents h2")
+
+
 def lists(visit: Visit, *names: str) -> None:
-    """Wait until the list has these documents."""
+    """Come to the list, and wait until it has these documents."""
+    comes_to_list(visit)
     expect(visit.page.locator(".stock bdi")).to_have_text(list(names), timeout=STORED_MS)
 
 

@@ -2,10 +2,11 @@
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import BrowserContext, FilePayload, Page, Request
+from playwright.sync_api import BrowserContext, FilePayload, Page, Request, Route
 
 from tests.page.browser import REPOSITORY
 from tests.page.threaded import expect
@@ -75,6 +76,19 @@ class Visit:
         """Wait for what is fetched after the first verdict."""
         expect(self.page.locator("#loading")).not_to_be_attached()
 
+    def is_quiet(self) -> None:
+        """Wait until the page asks for nothing more by itself, as far as the clock has gone."""
+        expect(self.page.locator("#status:not([data-phase=checking])")).to_be_attached()
+        self.is_whole()
+        expect(self.page.locator("#again")).to_be_enabled()
+        given_up = time.monotonic() + PATIENCE_SECONDS
+        counted = -1
+        while self._under_way or counted != len(self.asked):
+            assert time.monotonic() < given_up, self._under_way
+            counted = len(self.asked)
+            # All that follows from the answers so far has begun when the page answers again.
+            self.page.evaluate("() => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)))")
+
     def agrees(self, word: str | None = None) -> None:
         """Press the primary button, type the word where one is wanted, and consent."""
         self.page.click("#accept")
@@ -121,6 +135,25 @@ class Visit:
         SHOTS.mkdir(parents=True, exist_ok=True)
         self.page.evaluate("(place) => document.querySelector(place).scrollIntoView()", at)
         self.page.screenshot(path=str(SHOTS / f"{name}.png"), full_page=whole)
+
+
+def held_back(visit: Visit, pattern: str) -> Callable[[], None]:
+    """Hold a request of the page back, and return what lets it go."""
+    held: list[Route] = []
+
+    def let_go(route: Route) -> None:
+        held.pop().continue_()
+        route.fulfill(status=204)
+
+    visit.page.route(pattern, lambda route: held.append(route))  # noqa: PLW0108  the driver wants a function
+    visit.page.route("**/let-go", let_go)
+    return lambda: visit.page.evaluate("async () => { await fetch('/let-go'); }")
+
+
+def parts_asked(visit: Visit, *, since: int = 0) -> set[str]:
+    """Return which parts of the bundle a page asked for, by the names of their sources."""
+    files = [one.split()[1].rpartition("/")[2] for one in visit.asked[since:]]
+    return {file.partition("-")[0] for file in files if file.endswith(".js") and "-" in file} - {"chunk"}
 
 
 def load(visit: Visit, document: bytes, **others: bytes) -> None:

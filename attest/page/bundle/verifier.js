@@ -1,1 +1,1 @@
-import{Tb as e}from"./chunk-C3BVTO7N.js";export{e as verifyEvidence};
+import{Jb as e}from"./chunk-7C6PA6AN.js";export{e as verifyEvidence};

@@ -1,8 +1,7 @@
 /** The bodies of a policy: its sections and branches, each read into what judges by it. */
 
 import type { Claims } from "./claims";
-import type { JsonObject } from "../verifier/json";
-import { sgxRows, snpRows, tdxRows } from "./cpu";
+import { type JsonObject, isObject } from "../verifier/json";
 import {
   type Json,
   type Reader,
@@ -17,22 +16,11 @@ import {
   record,
   refuse,
 } from "./decode";
-import {
-  NOTHING_TOLERATED,
-  type Tell,
-  type Tolerated,
-  azureRows,
-  cpuRule,
-  deviceRules,
-  gpuRows,
-  switchRows,
-} from "./devices";
-import { dstackRows } from "./dstack";
-import { LOADER } from "./eventlog";
 import { type Judge, all, choiceOf, leaf } from "./judge";
 import type { References } from "./references";
-import { type Row, type Rule, optional } from "./rules";
-import { sampleRows } from "./sample";
+import { type Row, type Rule, oneOf, optional, rule } from "./rules";
+import { snpRows } from "./snp";
+import { NOTHING_TOLERATED, type Tell, type Tolerated } from "./tolerances";
 
 /** Sections, and the kinds of Attesters that they judge. */
 export const KINDS: Readonly<Record<string, string>> = {
@@ -43,6 +31,16 @@ export const KINDS: Readonly<Record<string, string>> = {
   nvswitch: "nvidia-switch",
   sample: "sample",
 };
+/** Members of a body about more than an SEV-SNP report. Their code is fetched when a policy has one. */
+export const OTHER_CPUS = ["azure", "tdx", "dstack", "sgx", "sample"];
+export const DEVICES = ["gpu", "nvswitch", "devices"];
+
+/** The code that reads it; undefined where it is not needed. */
+export interface Others {
+  readonly cpus: typeof import("./other_cpus") | undefined;
+  readonly devices: typeof import("./devices") | undefined;
+}
+
 type Table = Readonly<Record<string, Reader<unknown>>>;
 export const unread = (keys: readonly string[]): Table => Object.fromEntries(keys.map((key) => [key, anything]));
 
@@ -82,6 +80,13 @@ interface Place {
   readonly beside: Table;
 }
 
+/** True if a policy may speak of one of these, in any of its branches. */
+export function speaksOf(names: readonly string[], value: Json): boolean {
+  if (Array.isArray(value)) return value.some((member) => speaksOf(names, member));
+  const members = isObject(value) ? Object.entries(value) : [];
+  return members.some(([key, member]) => names.includes(key) || speaksOf(names, member));
+}
+
 /** Evidence is verified once for all branches: what one of them tolerates, all would. */
 function agreed<T = Tolerated>(take: (tolerated: T) => void): Tell<T> {
   let first: readonly [path: string, tolerated: string] | undefined;
@@ -111,6 +116,7 @@ export function readBodies(
   beside: readonly string[],
   references: References,
   rim: string | undefined,
+  others: Others,
 ): ReadBodies {
   const tolerances = {
     gpus: NOTHING_TOLERATED,
@@ -127,36 +133,55 @@ export function readBodies(
   const tellSpls = agreed<Readonly<Record<string, string>>>((spls) => {
     tolerances.spls = spls;
   });
-  const bodies = new BodyReader({
-    azure: azureRows(references),
-    snp: snpRows(references, tellSpls),
-    tdx: tdxRows(references),
-    dstack: dstackRows,
-    sgx: sgxRows(references),
-    gpu: gpuRows(strict, tellGpus),
-    nvswitch: switchRows(strict, tellSwitches),
-    sample: sampleRows,
-  });
+  const { cpus, devices } = others;
+  const found = cpus?.cpuRows(references);
+  const of = (name: string): Row => found?.[name] ?? unfetched;
+  const bodies = new BodyReader(
+    {
+      azure: of("azure"),
+      snp: snpRows(references, tellSpls),
+      tdx: of("tdx"),
+      dstack: of("dstack"),
+      sgx: of("sgx"),
+      gpu: devices?.gpuRows(strict, tellGpus) ?? unfetched,
+      nvswitch: devices?.switchRows(strict, tellSwitches) ?? unfetched,
+      sample: of("sample"),
+    },
+    others,
+  );
   const judge = bodies.read(top, { at: "", path: "", depth: 0, beside: unread(beside) });
   return { judge, tolerances };
 }
 
+const unfetched = (): never => {
+  throw new TypeError("a section without its code");
+};
+
 class BodyReader {
   private branches = 0;
 
-  constructor(private readonly rows: Readonly<Record<string, Row>>) {}
+  constructor(
+    private readonly rows: Readonly<Record<string, Row>>,
+    private readonly others: Others,
+  ) {}
 
   /** Read one body. */
   read(value: Json, place: Place): Judge {
     const { at, path } = place;
     const { devices, any_of: any, all_of: every = [], at_least: least, ...sections } = this.members(value, place);
     requireAzure(sections, at);
-    requireBoot(sections, at);
+    requireBoot(sections, at, this.others.cpus?.LOADER ?? []);
     requireImageOfDstack(sections, at);
     const leaves = leavesOf(sections);
     const choices = [...(any ? [choiceOf(path, "any_of", 1, any)] : []), ...every, ...(least ? [least] : [])];
     if (!leaves.length && !choices.length) refuse(join(at, "snp"), "a section, or branches");
-    const together = togetherRules(leaves, devices, place, choices.length > 0);
+    const together = togetherRules(
+      leaves,
+      devices,
+      place,
+      choices.length > 0,
+      this.others.devices?.deviceRules ?? unfetched,
+    );
     const own: [kind: string, rules: readonly Rule[]][] = [["", together], ...leaves];
     return all(path, [...own.map(([kind, rules]) => leaf(path, kind, rules)), ...choices]);
   }
@@ -209,8 +234,8 @@ function requireAzure({ azure, snp, tdx }: Sections, at: string): void {
 }
 
 /** MRTD measures the firmware alone: a TD outside Azure is judged by what it booted, or that is relaxed by name. */
-function requireBoot({ azure, tdx }: Sections, at: string): void {
-  const judges = new RegExp(`\\.(rtmr[12]|event_log\\.(${LOADER.join("|")}))$`);
+function requireBoot({ azure, tdx }: Sections, at: string, loader: readonly string[]): void {
+  const judges = new RegExp(`\\.(rtmr[12]|event_log\\.(${loader.join("|")}))$`);
   if (!azure && tdx && !tdx.some(({ id }) => judges.test(id))) {
     refuse(join(at, "tdx"), "rtmr1 or rtmr2, or the boot loader's lists of event_log");
   }
@@ -224,12 +249,19 @@ function requireImageOfDstack({ azure, tdx = [], dstack }: Sections, at: string)
   if (!isMeasured) refuse(join(at, "dstack"), "tdx with rtmr1 and rtmr2 beside it");
 }
 
+/** A CPU of one of these kinds came along. Nothing relaxes it. */
+const cpuRule = (kinds: readonly string[]): Rule => ({
+  ...rule("devices.cpu", { value: kinds }, oneOf, "cpu_kind"),
+  path: undefined,
+});
+
 /** The rules over all devices: those of the section `devices`, and which CPU has to be there. */
 function togetherRules(
   leaves: readonly (readonly [kind: string, rules: readonly Rule[]])[],
   devices: Json,
   { at, depth }: Place,
   hasChoices: boolean,
+  deviceRules: (...given: Parameters<typeof import("./devices").deviceRules>) => Rule[],
 ): Rule[] {
   const kinds = leaves.map(([kind]) => kind);
   const cpus = kinds.filter((kind) => !kind.startsWith("nvidia"));

@@ -1,6 +1,4 @@
-/**
- * Demands of a policy on an Azure VM around its CPU's report, on each GPU and NVSwitch, and on all devices together.
- */
+/** Demands of a policy on each GPU and NVSwitch, and on all of them together. Fetched when a policy speaks of some. */
 
 import { told, type Claims, ordinal } from "./claims";
 import { isObject } from "../verifier/json";
@@ -19,8 +17,6 @@ import {
   tableOf,
   text,
 } from "./decode";
-import { LOADER, ofLog } from "./eventlog";
-import { type References, measured } from "./references";
 import {
   type Row,
   type Rule,
@@ -28,51 +24,17 @@ import {
   acceptedValues,
   among,
   ask,
-  bits,
   denied,
-  firm,
   flag,
   is,
   mustBe,
-  oneOf,
   rule,
   section,
   spare,
 } from "./rules";
+import type { Tell } from "./tolerances";
 
-// -- Azure
-
-const PCRS = Array.from({ length: 24 }, (_, index) => index);
-/** Identifiers that paravisors write in either case. */
-const caseless: Test<readonly string[]> = ["", (found: string, wanted) => wanted.includes(found.toLowerCase())];
-const lower = listOf<string>((...given) => text(...given).toLowerCase());
-const atMost: Test<number> = ["at most ", (found: number, most) => found <= most];
-
-export function azureRows(references: References): Row {
-  const rows = section({
-    vm_configuration: bits(
-      "secure_boot tpm_enabled console_enabled tpm_persisted filtered_vpci_devices_allowed".split(" "),
-      { secure_boot: true, tpm_enabled: true, console_enabled: false },
-    ),
-    ...spare({
-      ...Object.fromEntries(PCRS.map((index) => [`pcr${index}`, measured(references, 32, `pcrs.${index}`)])),
-      vm_unique_ids: ask(lower, caseless, "vm_configuration.vm_unique_id"),
-      root_cert_thumbprints: ask(lower, caseless, "vm_configuration.root_cert_thumbprint"),
-      user_data: among(hexOf(64)),
-      tpm_clock_safe: ask(mustBe(true), is, "tpm.safe"),
-      maximum_restart_count: firm(integer(0, 2 ** 32 - 1), atMost, "tpm.restart_count"),
-      event_log: ofLog(32),
-    }),
-  });
-  return (value, path, name) => {
-    const found = rows(value, path, name);
-    // Nothing else measures what the VM booted.
-    if (!found.some(({ id }) => /\.pcr\d/.test(id) || LOADER.some((list) => id.endsWith(list)))) {
-      refuse(path, "a register, or the boot loader's lists", value);
-    }
-    return found;
-  };
-}
+export { deviceFacts } from "./device_facts";
 
 // -- versions
 
@@ -114,18 +76,6 @@ function versions(base: number, claim: string): Row {
 // -- GPUs and NVSwitches
 
 const NVDEC_WAIVER = "waived by NVIDIA's rule: NVDEC0 is disabled";
-
-/** Tolerances that verification needs, with the author's reasons. */
-export interface Tolerated {
-  readonly waivedMeasurements: Readonly<Record<string, string>>;
-  readonly acceptedOpaque: Readonly<Record<string, string>>;
-  readonly heldRimSigners: string | undefined;
-}
-
-export const NOTHING_TOLERATED: Tolerated = { waivedMeasurements: {}, acceptedOpaque: {}, heldRimSigners: undefined };
-
-/** Told what a section tolerates, and where it stands. */
-export type Tell<T = Tolerated> = (path: string, tolerated: T) => void;
 
 /** Something was compared, with every RIM, and nothing differs but what is tolerated. */
 const compared = (
@@ -244,12 +194,6 @@ const within: Test<Count> = [
 ];
 /** Nothing may differ. Of no GPU nothing does: how many there must be is another demand. */
 const allOne: Test<boolean> = ["one for all GPUs", (found: readonly string[]) => found.length <= 1];
-
-/** A CPU of one of these kinds came along. Nothing relaxes it. */
-export const cpuRule = (kinds: readonly string[]): Rule => ({
-  ...rule("devices.cpu", { value: kinds }, oneOf, "cpu_kind"),
-  path: undefined,
-});
 
 /** The rules over all devices, which a body that speaks of GPUs or switches has even where it does not say them. */
 export function deviceRules(value: Json = {}, path: string, gpus: number, switches: number): Rule[] {

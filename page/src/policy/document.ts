@@ -5,8 +5,9 @@ import { UNCHECKED_NAMES } from "../verifier/checks";
 import { sha256 } from "../verifier/crypto";
 import type { JsonObject } from "../verifier/json";
 import { part } from "../verifier/parts";
-import { KINDS, NAME, type ReadBodies, readBodies, unread } from "./bodies";
+import { KINDS, NAME, DEVICES, OTHER_CPUS, type Others, type ReadBodies, readBodies, speaksOf, unread } from "./bodies";
 import {
+  type Json,
   type Reader,
   boolean,
   canonical,
@@ -98,7 +99,7 @@ export async function loadPolicy(kept: string): Promise<Policy> {
     ".issuer",
   );
   const { values, vouchers } = await known(own, references, files);
-  const { judge, tolerances } = readBodies(top, Object.keys(HEAD), values, unchecked.rim);
+  const { judge, tolerances } = readBodies(top, Object.keys(HEAD), values, unchecked.rim, await othersIn(top));
   return {
     name,
     version,
@@ -111,6 +112,15 @@ export async function loadPolicy(kept: string): Promise<Policy> {
     files,
     vouchers,
   };
+}
+
+/** The code for everything that a policy speaks of beside SEV-SNP reports. */
+async function othersIn(top: Json): Promise<Others> {
+  const [cpus, devices] = await Promise.all([
+    speaksOf(OTHER_CPUS, top) ? part(import("./other_cpus")) : undefined,
+    speaksOf(DEVICES, top) ? part(import("./devices")) : undefined,
+  ]);
+  return { cpus, devices };
 }
 
 /** The policy's own values with those of the documents that it accepts, whose code is fetched when it names some. */

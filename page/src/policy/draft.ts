@@ -4,25 +4,21 @@
  * Demands without a row keep their strict form; if the machine does not meet one, it has its own row.
  */
 
-import { told, type Claims, claimOf } from "./claims";
-import type { ClaimJson, ItemResult, Result } from "../verifier/api";
+import type { Result } from "../verifier/api";
 import { rfc3339 } from "../verifier/bytes";
 import { fail } from "../verifier/errors";
+import { part } from "../verifier/parts";
 import { type AttestationResult, appraise } from "./appraise";
 import { type Policy, loadPolicy } from "./document";
+import { type Fact, fact, snpFacts } from "./fact";
 import { together } from "./kept";
-import type { Choice, Choices, Row } from "./row";
+import type { Choices, Row } from "./row";
 import { type PolicyCheck } from "./rules";
 
 export { loadPolicy } from "./document";
 
 /** A policy document that is being written. */
 type Draft = Record<string, unknown>;
-
-interface Fact extends Omit<Row, "demanded" | "outcome"> {
-  /** Values to write into the policy by place, where undefined clears; the checks of those places evaluate it. */
-  readonly write: (choice: Choice, at: string) => Readonly<Record<string, unknown>>;
-}
 
 const RELAXED = "accepted in the page on";
 
@@ -33,153 +29,28 @@ function put(draft: Draft, path: string, value: unknown): void {
   names.reduce((inner, name) => (inner[name] ??= {}) as Draft, draft)[last] = value;
 }
 
-const fact = (
-  id: string,
-  value: unknown,
-  write: Fact["write"],
-  kinds: readonly Choice[] = ["newer", "exact"],
-  subject = "",
-): Fact => ({ id, subject, reported: told(value), value, kinds, write });
-
 // -- what can be accepted
-
-/** A measurement: exactly this value, under the name of the row. */
-function measured(id: string, value: ClaimJson | undefined, kinds: readonly Choice[] = ["exact"]): Fact {
-  const name = id.replace(".", "-");
-  const exactly = (at: string) => ({
-    [`reference_values.${name}`]: { origin: `the page, ${at}`, values: [value] },
-    [id]: [name],
-  });
-  return fact(
-    id,
-    value,
-    (choice, at) =>
-      choice === "exact" ? exactly(at) : { [id]: { unchecked: "the signer identifies newer versions" } },
-    kinds,
-  );
-}
-
-function snpFacts(claims: Claims): Fact[] {
-  const product = told(claims.product);
-  const tcbs = (choice: Choice): [string, unknown][] =>
-    ["", "committed_", "launch_"].flatMap((which): [string, unknown][] => {
-      const levels = claims[`${which || "reported_"}tcb`];
-      const exact = choice === "exact";
-      return [
-        [`snp.minimum_${which}tcb`, exact ? undefined : { [product]: levels }],
-        [`snp.exact_${which}tcb`, exact ? { [product]: [levels] } : undefined],
-      ];
-    });
-  return [
-    measured("snp.measurement", claims.measurement),
-    fact(
-      "snp.tcb",
-      claims.reported_tcb,
-      (choice) => ({ "snp.products": [product], ...Object.fromEntries(tcbs(choice)) }),
-      undefined,
-      product,
-    ),
-  ];
-}
-
-const REGISTERS = [0, 1, 2, 3];
-
-function tdxFacts(claims: Claims, registers: readonly number[]): Fact[] {
-  const version = claimOf(claims, "tdx_module.major_version");
-  const svn = claimOf(claims, "tdx_module.svn");
-  return [
-    measured("tdx.mr_td", claims.mr_td),
-    ...registers.map((index) => measured(`tdx.rtmr${index}`, claims[`rtmr${index}`])),
-    fact("tdx.module", { version, svn }, (choice) => ({
-      "tdx.mr_seam": choice === "exact" ? [claims.mr_seam] : undefined,
-      "tdx.minimum_tdx_module_svn": { [told(version)]: svn },
-    })),
-  ];
-}
-
-/** Measurements of dstack in RTMR3: the app-compose that it started, its image and app, and its key provider. */
-function dstackFacts(claims: Claims): Fact[] {
-  const { compose_hash, os_image_hash, app_id, key_provider } = (claimOf(claims, "eventlog.dstack") ?? {}) as Claims;
-  const { name, id } = (key_provider ?? {}) as Claims;
-  const found = {
-    compose_hashes: compose_hash,
-    os_images: os_image_hash,
-    app_ids: app_id,
-    // A provider without an id is known by its name.
-    key_providers: id === "" ? { name: name! } : key_provider,
-  };
-  return Object.entries(found).flatMap(([key, value]) => {
-    const place = `dstack.${key}`;
-    return value === undefined ? [] : [fact(place, value, () => ({ [place]: [value] }), ["exact"])];
-  });
-}
-
-/** An enclave is known by its measurement, or by who signed it; the signer's rows are demanded in either case. */
-function sgxFacts({
-  mr_enclave: measurement,
-  mr_signer: signer,
-  isv_prod_id: product,
-  isv_svn: version,
-}: Claims): Fact[] {
-  const demands = { "sgx.mr_signer": [signer], "sgx.isv_prod_id": [product], "sgx.minimum_isv_svn": version };
-  return [
-    measured("sgx.mr_enclave", measurement, ["exact", "newer"]),
-    fact("sgx.signer", { signer, product, version }, () => demands, ["newer"]),
-  ];
-}
-
-const PCRS = [...Array(10).keys(), 11, 12, 13, 14, 15];
-
-const azureFacts = (claims: Claims): Fact[] =>
-  PCRS.flatMap((index) => {
-    const value = claimOf(claims, `pcrs.${index}`);
-    return /[^0]/.test(told(value)) ? measured(`azure.pcr${index}`, value) : [];
-  });
-
-/** Versions of all devices of a kind: these, or these and newer ones of the same family. */
-function versions(id: string, values: readonly string[]): Fact {
-  const newer = (value: string): unknown => ({
-    at_least: value,
-    ...(id.includes("vbios") && { below: (Number.parseInt(value, 16) + 1).toString(16).toUpperCase() }),
-  });
-  return fact(id, values, (choice) => ({
-    [id]: values.map((value) => (choice === "exact" ? { exactly: value } : newer(value))),
-  }));
-}
-
-function deviceFacts(items: readonly ItemResult[], kind: string, key: string, count: string): Fact[] {
-  const found = items.filter((item) => item.kind === kind);
-  if (!found.length) return [];
-  const all = (name: string): string[] => [...new Set(found.map(({ claims }) => told(claims[name])))];
-  const architectures = all("architecture");
-  const isGpu = key === "gpu";
-  const demands = { [`devices.${count}`]: found.length, ...(isGpu && { "gpu.architectures": architectures }) };
-  return [
-    fact(`devices.${count}`, found.length, () => demands, ["exact"], told(architectures)),
-    ...(isGpu ? [versions("gpu.driver_versions", all("driver_version"))] : []),
-    versions(`${key}.vbios_versions`, all("vbios_version")),
-  ];
-}
 
 const SIMULATED = fact("not_simulated", "yes", (_, at) => ({ simulated: { unchecked: `${RELAXED} ${at}` } }), [
   "exact",
 ]);
 
-const CPUS: Readonly<Record<string, (claims: Claims) => Fact[]>> = {
-  "sev-snp": snpFacts,
-  tdx: (claims) => [...tdxFacts(claims, REGISTERS), ...dstackFacts(claims)],
-  sgx: sgxFacts,
-  "azure-snp": (claims) => [...azureFacts(claims), ...snpFacts(claims.snp as Claims)],
-  // The registers of a TD on Azure are zeros.
-  "azure-tdx": (claims) => [...azureFacts(claims), ...tdxFacts(claims.tdx as Claims, [])],
-};
-
-const factsOf = ({ items, simulated }: Result): Fact[] => [
-  ...(simulated ? [SIMULATED] : []),
-  ...items.flatMap(({ kind, claims }) => CPUS[kind]?.(claims) ?? []),
-  ...deviceFacts(items, "nvidia-gpu", "gpu", "gpus"),
-  ...deviceFacts(items, "nvidia-switch", "nvswitch", "switches"),
-];
+/** Everything that can be accepted; the code for more than an SEV-SNP report is fetched when there is more. */
+async function factsOf({ items, simulated }: Result): Promise<Fact[]> {
+  const areDevices = items.map(({ kind }) => kind.startsWith("nvidia"));
+  const hasOtherCpu = items.some(({ kind }, i) => kind !== "sev-snp" && !areDevices[i]);
+  const [cpus, devices] = await Promise.all([
+    hasOtherCpu ? part(import("./other_cpus")) : undefined,
+    areDevices.includes(true) ? part(import("./devices")) : undefined,
+  ]);
+  return [
+    ...(simulated ? [SIMULATED] : []),
+    ...items.flatMap(({ kind, claims }) =>
+      kind === "sev-snp" ? snpFacts(claims) : (cpus?.cpuFacts(kind, claims) ?? []),
+    ),
+    ...(devices?.deviceFacts(items) ?? []),
+  ];
+}
 
 /** Ids of the policy's checks that judge it. */
 const judgedBy = ({ id, write }: Fact): string[] =>
@@ -201,7 +72,7 @@ export interface JudgedRows {
 
 /** Rows for what can be accepted, then for whatever else is not met; without a policy nothing is accepted yet. */
 export async function rows(result: Result, policy: Policy | undefined, at: number): Promise<JudgedRows> {
-  const facts = factsOf(result);
+  const facts = await factsOf(result);
   const judged = policy && appraise(result, policy, at);
   const { failed = [] } =
     judged ?? (facts.length ? appraise(result, await loadPolicy(written(undefined, facts, {}, at)), at) : {});
@@ -248,7 +119,7 @@ export async function propose(
   at: number,
 ): Promise<string> {
   const text = together([
-    written(before, factsOf(result), choices, at, before && appraise(result, before, at).failed),
+    written(before, await factsOf(result), choices, at, before && appraise(result, before, at).failed),
     ...(before?.files ?? []),
   ]);
   const { failed } = appraise(result, await loadPolicy(text), at);

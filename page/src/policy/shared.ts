@@ -2,13 +2,11 @@
 
 import "./appraise";
 import "./bodies";
-import "./cpu";
 import "./decode";
-import "./devices";
 import "./document";
-import "./dstack";
-import "./eventlog";
+import "./fact";
 import "./judge";
 import "./references";
 import "./rules";
-import "./sample";
+import "./snp";
+import "./tolerances";

@@ -3,20 +3,17 @@
 import type { Built } from "../policy/provenance";
 import type { Voucher } from "../policy/reference_documents";
 import { rfc3339 } from "../verifier/bytes";
-import { part } from "../verifier/parts";
 import type { BuiltDocument } from "./state";
 import { languageOf } from "./strings";
-import type { ProvenanceWords } from "./strings/en/provenance";
+import { provenance as de } from "./strings/de/provenance";
+import { type ProvenanceWords, provenance as en } from "./strings/en/provenance";
+import { provenance as fr } from "./strings/fr/provenance";
 
-const LANGUAGES: Readonly<Record<string, () => Promise<{ readonly provenance: ProvenanceWords }>>> = {
-  en: () => import("./strings/en/provenance"),
-  de: () => import("./strings/de/provenance"),
-  fr: () => import("./strings/fr/provenance"),
-};
+const LANGUAGES: Readonly<Record<string, ProvenanceWords>> = { en, de, fr };
 
-export async function builtOf(vouchers: readonly Voucher[]): Promise<BuiltDocument[]> {
-  const { provenance } = await part(LANGUAGES[languageOf(navigator.languages)]!());
-  return vouchers.flatMap(({ document, built }) => (built ? [told(document, built, provenance)] : []));
+export function builtOf(vouchers: readonly Voucher[]): BuiltDocument[] {
+  const words = LANGUAGES[languageOf(navigator.languages)]!; // there is one for each language
+  return vouchers.flatMap(({ document, built }) => (built ? [told(document, built, words)] : []));
 }
 
 function told(document: string, built: Built, words: ProvenanceWords): BuiltDocument {

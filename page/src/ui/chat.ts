@@ -1,40 +1,34 @@
-/** The field for questions. The code that asks is fetched while the machine is checked. */
+/** The field for questions. The code that asks is fetched when a person turns to it. */
 
 import { byId } from "./dom";
+import type { LaterParts } from "./later_parts";
 import type { Session } from "./session";
 import { obstacle } from "./state";
 import { write } from "./status";
-import { say } from "./strings";
-import { tell } from "./taking";
-import { part } from "../verifier/parts";
-import { problemLine } from "./words";
+import { saySeen } from "./strings";
 
-export function showComposer({ state }: Session): void {
+/** Open what sends where something may be sent, and say why it may not. */
+export function showComposer({ state }: Session, isIncomplete: boolean): void {
   const found = obstacle(state);
-  const closed = found !== undefined;
-  write("obstacle", say().obstacles[found ?? "none"]);
+  const closed = isIncomplete || found !== undefined;
+  write("obstacle", isIncomplete ? "" : saySeen().obstacles[found ?? "none"]);
   for (const id of ["question", "ask", "file"]) byId(id).toggleAttribute("disabled", closed);
 }
 
-async function ask(session: Session, field: HTMLTextAreaElement): Promise<void> {
+async function ask(session: Session, parts: LaterParts, field: HTMLTextAreaElement): Promise<void> {
   const text = field.value.trim();
   if (!text || obstacle(session.state)) return;
   field.value = "";
-  try {
-    const question = await part(import("./question"));
-    await question.ask(session, text, field);
-  } catch (error) {
-    field.value ||= text;
-    tell(problemLine(error));
-  }
+  const question = await parts.use("question");
+  if (question) await question.ask(session, text, field);
+  else field.value ||= text;
 }
 
-export function startChat(session: Session): void {
+export function startChat(session: Session, parts: LaterParts): void {
   const field = byId("question", HTMLTextAreaElement);
-  import("./question").catch(() => undefined); // A question shows the failure.
   byId("composer").addEventListener("submit", (event) => {
     event.preventDefault();
-    void ask(session, field);
+    void ask(session, parts, field);
   });
   field.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;

@@ -1,32 +1,21 @@
-/** What was checked: every check with its outcome. */
+/** What was checked: every check with its outcome, the claims, and the certificates. */
 
 import type { CheckResult } from "../verifier/api";
+import { showCertificates } from "./certificates";
 import { byId, code, el, put } from "./dom";
 import { say } from "./strings";
 import type { State } from "./state";
 import { joined } from "./moments";
 import { sign } from "./status";
 import { sentence, worstFirst } from "./words";
-import { part } from "../verifier/parts";
-
-let drawn: State | undefined;
 
 export function showChecks(state: State): void {
   const { result } = state;
   const { nothingYet, noClaims } = say();
   const checks = result ? worstFirst(withoutFollowUps(result.checks)) : [];
   put(byId("checks"), ...(checks.length ? checks.map(line) : [el("li", {}, nothingYet)]));
-  drawn = state;
-  void drawChain(state);
+  showCertificates(result?.certificates ?? []);
   byId("claims").textContent = result?.items.length ? JSON.stringify(result.items, null, 1) : noClaims;
-}
-
-/** Draw the chain of proof, whose code is fetched meanwhile. Without it there is none. */
-async function drawChain(state: State): Promise<void> {
-  const chain = await part(import("./chain")).catch(() => undefined);
-  if (drawn !== state) return;
-  chain?.showChain(byId("chain"), state);
-  chain?.showCertificates(state.result?.certificates ?? []);
 }
 
 /** A signature that does not hold: what other checks read was not signed, so that they say nothing. */

@@ -5,7 +5,7 @@ import { byId, el, put } from "./dom";
 import { type Lowered, isWary } from "./guard";
 import { say } from "./strings";
 import type { Subject } from "./subject";
-import { tell } from "./taking";
+import { tell } from "./status";
 import { day } from "./moments";
 import { rowWords } from "./words";
 

@@ -1,15 +1,17 @@
 /** The person's documents at the service: list, deletion, and access token. */
 
 import { readToken, saveToken } from "./access_token";
-import { dateText, sizeText } from "./amounts";
+import { dateText } from "./amounts";
 import { askConsent } from "./consent";
 import { type Data, exchange, showEnd } from "./delivery";
-import { limitsOf, limitsText } from "./document_limits";
+import { limitsOf } from "./document_limits";
+import { documentPlace } from "./document_place";
 import { byId, el, put } from "./dom";
 import { textOf } from "./events";
 import type { Session } from "./session";
+import { sizeText } from "./sizes";
 import { obstacle } from "./state";
-import { say } from "./strings";
+import { say, saySeen } from "./strings";
 import { UploadQueue } from "./uploads";
 
 const PATH = "/v1/documents";
@@ -22,12 +24,10 @@ class DocumentsPanel {
   private wasOpen = false;
   private reads = 0;
   private isReading = false;
-  private readonly title = el("h2", { tabindex: "-1" }, say().stock.title);
-  private readonly told = el("p", { role: "status" });
+  private readonly place = documentPlace();
   private readonly question = el("div");
   private readonly list = el("ul", { class: "stock" });
   private readonly again = this.button(say().stock.readAgain, () => void this.read());
-  private readonly all = this.button(say().stock.removeAll, () => this.askAll());
 
   constructor(private readonly session: Session) {
     this.queue = new UploadQueue(
@@ -35,19 +35,18 @@ class DocumentsPanel {
       (document) => this.add(document),
       () => void this.read(),
     );
-    const place = byId("documents");
-    place.setAttribute("aria-label", say().stock.title);
-    const parts = [this.told, this.question, this.list, this.all, this.again, this.token()];
-    put(place, this.title, el("p", {}, say().stock.why), ...parts);
-    place.hidden = false;
+    const { told, all, token } = this.place;
+    told.after(this.question, this.list);
+    all.after(this.again);
+    all.addEventListener("click", () => this.askAll());
+    token.append(...this.tokenParts());
     this.again.hidden = true;
-    this.tell(say().stock.unread);
+    this.tell(saySeen().documentList.unread);
   }
 
   /** Show what is known of the machine; once something may be sent, the list is read anew. */
   update(): void {
     const { state, memory } = this.session;
-    byId("limits").textContent = limitsText(limitsOf(state.limits));
     const isOpen = obstacle(state) === undefined;
     for (const button of byId("documents").querySelectorAll<HTMLElement>("button[data-sends]")) {
       button.toggleAttribute("disabled", !isOpen);
@@ -80,17 +79,19 @@ class DocumentsPanel {
     if (Array.isArray(documents)) {
       this.show(documents.slice(0, MOST).filter((one): one is Data => typeof one === "object" && one !== null));
     } else if (problem) {
-      showEnd(this.told, problem, "");
-      this.told.prepend(`${unreadable} `);
+      showEnd(this.place.told, problem, "");
+      this.place.told.prepend(`${unreadable} `);
     }
   }
 
   private show(documents: readonly Data[]): void {
-    const { count, none } = say().stock;
+    const { count } = say().stock;
     this.documents = documents;
     const most = limitsOf(this.session.state.limits).count;
-    this.tell(documents.length ? count(documents.length, most === undefined ? "" : `${most}`) : none);
-    this.all.hidden = documents.length === 0;
+    this.tell(
+      documents.length ? count(documents.length, most === undefined ? "" : `${most}`) : saySeen().documentList.none,
+    );
+    this.place.all.hidden = documents.length === 0;
     put(this.list, ...documents.map((one) => this.row(one)));
     this.again.hidden = true;
     this.update();
@@ -134,21 +135,21 @@ class DocumentsPanel {
   }
 
   private async remove(path: string, done: string, gone: string): Promise<void> {
-    this.title.focus();
+    this.place.title.focus();
     const { problem } = await exchange(this.session, { method: "DELETE", path });
     const isGone = problem?.code === "rag-document-unknown";
     if (problem && !isGone) {
-      showEnd(this.told, problem, "");
+      showEnd(this.place.told, problem, "");
       return;
     }
     await this.read();
-    this.told.prepend(`${isGone ? gone : done} `);
+    this.place.told.prepend(`${isGone ? gone : done} `);
   }
 
   // -- the token
 
-  private token(): HTMLElement {
-    const { title, why, save, load, saved, none } = say().stock.token;
+  private tokenParts(): HTMLElement[] {
+    const { why, save, load, saved, none } = say().stock.token;
     const told = el("p", { role: "status", id: "token-told" });
     const question = el("div");
     const tell = (text: string): void => void (told.textContent = text);
@@ -162,16 +163,13 @@ class DocumentsPanel {
       },
     });
     const saves = (): void => tell(saveToken(this.session) ? saved : none);
-    return el(
-      "details",
-      { id: "token" },
-      el("summary", {}, title),
+    return [
       el("p", {}, why),
       el("button", { type: "button", id: "token-save", click: saves }, save),
       el("label", { class: "button" }, el("span", {}, load), " ", file),
       question,
       told,
-    );
+    ];
   }
 
   private async load(file: File, question: HTMLElement, tell: (text: string) => void): Promise<void> {
@@ -199,8 +197,9 @@ class DocumentsPanel {
   }
 
   private tell(text: string): void {
-    this.told.classList.remove("refused");
-    if (this.told.textContent !== text) this.told.textContent = text;
+    const { told } = this.place;
+    told.classList.remove("refused");
+    if (told.textContent !== text) told.textContent = text;
   }
 }
 

@@ -1,22 +1,10 @@
 /** Documents that are chosen, or dropped anywhere on the page. */
 
 import { byId, el } from "./dom";
+import type { LaterParts } from "./later_parts";
 import type { Session } from "./session";
 import { obstacle } from "./state";
 import { say } from "./strings";
-import { tell } from "./taking";
-import { part } from "../verifier/parts";
-import { problemLine } from "./words";
-
-/** Pass files to the queue, which is loaded on demand. */
-async function take(session: Session, files: readonly File[]): Promise<void> {
-  try {
-    const documents = await part(import("./documents"));
-    documents.take(session, files);
-  } catch (error) {
-    tell(problemLine(error));
-  }
-}
 
 const hasFiles = ({ dataTransfer }: DragEvent): boolean => dataTransfer?.types.includes("Files") === true;
 
@@ -27,29 +15,41 @@ function isTakenByItself(event: DragEvent): boolean {
   return target instanceof HTMLInputElement && !target.disabled && (target.type === "file") === hasFiles(event);
 }
 
-export function startDropping(session: Session): void {
+/** Listen to files; the queue that takes them is fetched when a person brings some. */
+export function startDropping(session: Session, parts: LaterParts): void {
+  const take = async (files: readonly File[]): Promise<void> => (await parts.use("documents"))?.take(session, files);
   const file = byId("file", HTMLInputElement);
   const sign = el("div", { id: "dropping", hidden: true });
   document.querySelector("main")?.append(sign);
   file.addEventListener("change", () => {
     const files = [...(file.files ?? [])];
     file.value = "";
-    void take(session, files);
+    void take(files);
   });
+  let isOver = false;
+  /** Say what a drop does, once the words for it are there. */
+  const show = (): void => {
+    const { dropClosed, dropHere } = say().upload;
+    sign.textContent = obstacle(session.state) ? dropClosed : dropHere;
+    sign.hidden = !isOver;
+  };
   addEventListener("dragover", (event) => {
     if (isTakenByItself(event)) return;
     // Otherwise the browser would leave this page and open the file.
     event.preventDefault();
-    if (!hasFiles(event)) return;
-    const { dropClosed, dropHere } = say().upload;
-    sign.textContent = obstacle(session.state) ? dropClosed : dropHere;
-    sign.hidden = false;
+    isOver = hasFiles(event);
+    if (isOver) void parts.use("documents").then((documents) => documents && show());
   });
-  addEventListener("dragleave", ({ relatedTarget }) => (sign.hidden ||= relatedTarget === null));
+  addEventListener("dragleave", ({ relatedTarget }) => {
+    if (relatedTarget !== null) return;
+    isOver = false;
+    sign.hidden = true;
+  });
   addEventListener("drop", (event) => {
+    isOver = false;
     sign.hidden = true;
     if (isTakenByItself(event)) return;
     event.preventDefault();
-    void take(session, [...(event.dataTransfer?.files ?? [])]);
+    void take([...(event.dataTransfer?.files ?? [])]);
   });
 }

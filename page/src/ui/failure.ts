@@ -1,10 +1,12 @@
-/** What a refusal means, and what is technical about it behind a fold. */
+/** What a refusal means, and what is technical about it behind a fold. Fetched when something is refused. */
 
 import { byId, code, el, put } from "./dom";
 import { joined } from "./moments";
 import type { State } from "./state";
 import { say } from "./strings";
 import { problemWords } from "./words";
+
+export { whyRefused } from "./words";
 
 export function showFailure({ phase, problem }: State, wasSent: boolean): void {
   const { nothingMore, nothingSent, details, code: name } = say();

@@ -2,7 +2,6 @@
 
 import type { Row } from "../policy/row";
 import type { Memory } from "./memory";
-import type { State } from "./state";
 
 const MOST = 20;
 
@@ -85,12 +84,6 @@ function order(one: unknown, other: unknown): number {
   const theirs = parts(b);
   const found = parts(a).map((part, i) => part - (theirs[i] ?? 0));
   return found.find((difference) => difference !== 0) ?? 0;
-}
-
-/** Remember that the policy refused the machine, until it is met again. */
-export function noteVerdict(memory: Memory, { phase, problem }: State): void {
-  if (phase === "trusted") memory.set("refused", undefined);
-  if (phase === "refused" && !problem) memory.set("refused", "yes");
 }
 
 /** True if the way back to green leads from red: then only a typed word is a consent. */

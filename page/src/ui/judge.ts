@@ -34,7 +34,7 @@ export async function inForce(policy: Policy): Promise<PolicyInForce> {
   const vouchers = vouchersOf(policy);
   const documents = vouchers.filter(({ isSigned }) => isSigned).map(({ document }) => document);
   const isBuilt = vouchers.some(({ built }) => built);
-  const built = isBuilt ? await (await part(import("./built"))).builtOf(vouchers) : [];
+  const built = isBuilt ? (await part(import("./built"))).builtOf(vouchers) : [];
   return { name, version, digest, documents, built };
 }
 

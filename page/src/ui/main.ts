@@ -1,13 +1,16 @@
 /** The page, at its edge: what is not pure is taken from the browser here, and nowhere else. */
 
 import { byId, el, put } from "./dom";
+import { showIncomplete } from "./incomplete";
 import { label, storeOf } from "./labels";
+import type { LaterParts } from "./later_parts";
 import { Memory } from "./memory";
 import { problemOf } from "./problems";
 import { type Place, Session } from "./session";
 import { BEGINNING, type Phase, type State } from "./state";
 import { showFound, showStatus, showTime } from "./status";
-import { type First, languageOf, speak, speakFirst } from "./strings";
+import { type First, languageOf, speakFirst, speakSeen } from "./strings";
+import type { View } from "./view";
 import { part } from "../verifier/parts";
 
 const CHECK_MS = 60_000;
@@ -33,10 +36,10 @@ async function placeOf(): Promise<Place> {
 let shown: Phase = "checking";
 
 /** Show the verdict, and go to it once nothing may be sent any more. */
-function showVerdict(state: State, rest: Rest | undefined): void {
+function showVerdict(state: State, whyRefused = ""): void {
   const { phase } = state;
   // A refusal is shown at once, and its sentence as soon as there are words for it.
-  showStatus(state, Date.now(), phase === "refused" ? (rest?.whyRefused(state) ?? "") : "");
+  showStatus(state, Date.now(), phase === "refused" ? whyRefused : "");
   showFound(state);
   if (shown !== phase && (phase === "refused" || phase === "stopped")) {
     byId("verdict").focus({ preventScroll: true });
@@ -49,21 +52,16 @@ function showVerdict(state: State, rest: Rest | undefined): void {
 const showLoading = ({ loading }: First): void =>
   put(byId("decide"), el("p", { id: "loading", class: "quiet" }, loading));
 
-/** Fetch what the view draws at once if it is there, so that the page changes its form once. It shows a failure. */
-const besideIt = async (): Promise<unknown> => Promise.allSettled([import("./documents"), import("./chain")]);
-
-/** Fetch what is not needed for the verdict. A page that stays without it says so. */
-async function restIn(language: string, { unfinished, reload }: First): Promise<Rest | undefined> {
+/** Fetch what is seen beside the verdict. A page that stays without it says so. */
+async function restIn(language: string): Promise<Rest | undefined> {
   try {
-    const [rest] = await Promise.all([part(import("./view")), speak(language), besideIt()]);
+    const [rest] = await Promise.all([part(import("./view")), speakSeen(language)]);
     return rest;
   } catch {
-    const failure = byId("failure");
-    put(failure, el("p", {}, unfinished), el("button", { id: "reload", click: () => location.reload() }, reload));
-    failure.hidden = false;
+    showIncomplete();
     return undefined;
   } finally {
-    byId("loading").remove();
+    document.querySelector("#loading")?.remove();
   }
 }
 
@@ -79,7 +77,7 @@ async function begin(language: string, first: First): Promise<void> {
   byId("intro").textContent = intro(place.service);
   byId("server").textContent = place.own ? own : theirs(place.service);
   const memory = new Memory(place.service, storeOf(), (bytes) => crypto.getRandomValues(bytes));
-  let rest: Rest | undefined;
+  let view: View | undefined;
   let isAsked = false;
   const complete = (): void => {
     if (isAsked) return;
@@ -87,14 +85,15 @@ async function begin(language: string, first: First): Promise<void> {
     showLoading(first);
     // After the verdict is painted.
     setTimeout(async () => {
-      rest = await restIn(language, first);
-      rest?.start(session);
+      const rest = await restIn(language);
+      view = rest && new rest.View(session, new rest.LaterParts(language, show));
+      view?.start();
       show();
     });
   };
   const show = (): void => {
-    showVerdict(session.state, rest);
-    rest?.show(session);
+    showVerdict(session.state, view?.whyRefused);
+    view?.show();
     if (session.state.phase !== "checking") complete();
   };
   const session: Session = new Session(place, memory, {
@@ -119,19 +118,23 @@ async function begin(language: string, first: First): Promise<void> {
 /** Say why the page cannot begin. */
 async function stop(language: string, first: First, error: unknown): Promise<void> {
   const state: State = { ...BEGINNING, busy: false, phase: "refused", problem: problemOf(error) };
-  showVerdict(state, undefined);
+  showVerdict(state);
   showLoading(first);
-  const rest = await restIn(language, first);
+  const rest = await restIn(language);
   if (!rest) return;
-  showVerdict(state, rest);
-  rest.showFailure(state, false);
+  const show = (): void => {
+    showVerdict(state, rest.whyRefused(state, parts));
+    rest.showProblem(state, parts, false);
+  };
+  const parts: LaterParts = new rest.LaterParts(language, show);
+  show();
 }
 
 const language = languageOf(navigator.languages);
 speakFirst(language)
   .then(async (first) => {
     label(language, first.page);
-    showVerdict(BEGINNING, undefined);
+    showVerdict(BEGINNING);
     await begin(language, first).catch(async (error: unknown) => stop(language, first, error));
   })
   .catch(() => undefined); // The document says that nothing was checked.

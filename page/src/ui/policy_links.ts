@@ -1,4 +1,4 @@
-/** The policy in force as a link, and one that came with the address. Fetched when somebody shares or opens one. */
+/** The policy in force as a link, and one that came with the address. */
 
 import { base64urlText } from "../verifier/bytes";
 import { base64urlBytes } from "../verifier/encoding";

@@ -2,6 +2,7 @@
 
 import "./dom";
 import "./facts";
+import "./incomplete";
 import "./judge";
 import "./labels";
 import "./memory";

@@ -1,7 +1,7 @@
 /** Where the policy in force came from. */
 
 import type { Memory } from "./memory";
-import { say } from "./strings";
+import { saySeen } from "./strings";
 import { day } from "./moments";
 
 export interface Source {
@@ -13,7 +13,7 @@ export interface Source {
 export const keepSource = (memory: Memory, source: Source): void => memory.set("source", JSON.stringify(source));
 
 export function authorOf(memory: Memory): string {
-  const { inForce } = say();
+  const { inForce } = saySeen();
   try {
     const { by, at, names = "" } = JSON.parse(memory.get("source") ?? "") as Source;
     return { here: inForce.here(day(at)), file: inForce.file(names, day(at)), link: inForce.link(day(at)) }[by];

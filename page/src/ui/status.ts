@@ -16,6 +16,11 @@ export function write(id: string, text: string): void {
   if (place.textContent !== text) place.textContent = text;
 }
 
+/** Say what became of something that a person did. */
+export function tell(text: string): void {
+  byId("policy-told").textContent = text;
+}
+
 /** The state of a service. `why` says why it is refused, once the words for that were fetched. */
 export function showStatus(state: State, now: number, why: string): void {
   const { phase, key, service, ready } = state;

@@ -1,13 +1,9 @@
 /** Taking a policy into use, and what is said of it. */
 
-import { byId } from "./dom";
+import { tell } from "./status";
 import { say } from "./strings";
 import type { Subject } from "./subject";
 import { problemLine } from "./words";
-
-export function tell(text: string): void {
-  byId("policy-told").textContent = text;
-}
 
 /** Take a policy, which takes the place of the one that is there only if it can be read. */
 export async function take(

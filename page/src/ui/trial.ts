@@ -2,7 +2,7 @@
 
 import { byId, el, put } from "./dom";
 import type { Session } from "./session";
-import { say } from "./strings";
+import { saySeen } from "./strings";
 
 const PATH = "/simulated-machine";
 const BACK = "as-it-was";
@@ -28,7 +28,7 @@ async function ask(session: Session, path: string, method: "GET" | "POST"): Prom
 }
 
 function showPresent(session: Session, { changes, now }: Present): void {
-  const { trial } = say();
+  const { trial } = saySeen();
   const place = byId("trial");
   const make = (name: string): void => {
     void ask(session, `${PATH}/${name}`, "POST")

@@ -5,13 +5,15 @@ import { firmwareRows } from "../policy/firmware";
 import { showAges } from "./ages";
 import { askBack, loweredText } from "./confirm";
 import { byId, code, el, put } from "./dom";
-import { type Lowered, historyOf, isWary, lowered, noteVerdict, remember } from "./guard";
+import { type Lowered, historyOf, isWary, lowered, remember } from "./guard";
 import { accepting } from "./judge";
+import { offerDecision, openOf } from "./decide";
 import { keepSource } from "./source";
 import type { State } from "./state";
 import { say, sayFirst } from "./strings";
 import type { Subject } from "./subject";
-import { take, tell } from "./taking";
+import { tell } from "./status";
+import { take } from "./taking";
 import { rowName, rowWords, worstFirst } from "./words";
 
 let shown = "";
@@ -20,32 +22,12 @@ let shown = "";
 const allRows = ({ rows, result }: State): readonly Row[] =>
   rows.length && result ? [...rows, ...firmwareRows(result)] : rows;
 
-/** What is to be decided: everything at first, and later what the policy does not accept. */
-function openOf({ phase, policy, rows }: State): readonly Row[] {
-  if (phase !== "unknown" && phase !== "refused") return [];
-  return rows.filter(({ outcome, kinds }) => kinds.length && (!policy || outcome === "fail"));
-}
-
-/** Show the decision and its rows, changed ones first. What a person has chosen stays while the same is reported. */
-export function showTrust(subject: Subject): void {
-  const { state } = subject;
-  const { accept, acceptChange, each } = say();
-  const told = JSON.stringify([state.rows, state.phase]);
+/** Show the rows, changed ones first. What a person has chosen stays while the same is reported. */
+export function showRows(subject: Subject): void {
+  const told = JSON.stringify([subject.state.rows, subject.state.phase]);
   if (shown === told) return;
   shown = told;
-  noteVerdict(subject.memory, state);
-  const open = openOf(state);
-  const place = byId("each", HTMLDetailsElement);
-  place.hidden = !state.rows.length;
-  place.open = false;
-  byId("each-name").textContent = each(allRows(state).length);
-  put(byId("trust"), ...rowsOf(subject, open));
-  const button = el(
-    "button",
-    { id: "accept", class: "primary", click: () => confirmAll(subject, open) },
-    state.policy ? acceptChange : accept,
-  );
-  put(byId("decide"), open.length > 0 && button);
+  put(byId("trust"), ...rowsOf(subject, openOf(subject.state)));
 }
 
 function rowsOf(subject: Subject, open: readonly Row[]): Node[] {
@@ -54,7 +36,7 @@ function rowsOf(subject: Subject, open: readonly Row[]): Node[] {
   if (!rows.length) return [el("p", {}, nothingVerified)];
   const less = new Map(lowered(open, historyOf(subject.memory)).map((one) => [one.row.id, one]));
   const buttons = [
-    open.length > 1 && el("button", { id: "tick", click: () => confirmTicks(open) }, tickAll),
+    open.length > 1 && el("button", { id: "tick", click: () => confirmTicks(subject, open) }, tickAll),
     open.length > 0 && el("button", { id: "use", click: () => acceptTicked(subject, open) }, use),
   ];
   const list = el("ul", { id: "rows" }, ...rows.map((row) => rowOf(row, open, less.get(row.id))));
@@ -116,7 +98,7 @@ function openEach(): void {
   place.scrollIntoView();
 }
 
-function confirmTicks(open: readonly Row[]): void {
+function confirmTicks(subject: Subject, open: readonly Row[]): void {
   const { tickAllTitle, tickAllYes } = say();
   askBack(byId("decide"), open, {
     title: tickAllTitle,
@@ -125,7 +107,7 @@ function confirmTicks(open: readonly Row[]): void {
     mustType: false,
     done: () => {
       tick(open);
-      shown = "";
+      offer(subject);
       byId("use").focus();
     },
     each: openEach,
@@ -139,7 +121,7 @@ function acceptTicked(subject: Subject, open: readonly Row[]): void {
     box(left[0]!.id).focus();
     return;
   }
-  if (guarded(subject, open).mustType) confirmAll(subject, open);
+  if (guarded(subject, open).mustType) confirmAll(subject);
   else void accept(subject, open);
 }
 
@@ -149,16 +131,21 @@ function guarded(subject: Subject, open: readonly Row[]): { less: readonly Lower
   return { less, mustType: less.length > 0 || isWary(subject.memory) };
 }
 
-function confirmAll(subject: Subject, open: readonly Row[]): void {
+const offer = (subject: Subject): void => offerDecision(subject.state, () => confirmAll(subject));
+
+/** Ask back whether everything that is open is accepted. */
+export function confirmAll(subject: Subject): void {
   const { confirm } = say();
+  const open = openOf(subject.state);
+  if (!open.length) return;
+  showRows(subject);
   askBack(byId("decide"), open, {
     title: open.length > 3 ? confirm.title(open.length) : confirm.titleFew,
     yes: confirm.yes,
     ...guarded(subject, open),
     done: () => void accept(subject, open),
     each: () => {
-      shown = "";
-      showTrust(subject);
+      offer(subject);
       openEach();
     },
   });

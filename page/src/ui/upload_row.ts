@@ -1,10 +1,11 @@
 /** One upload as it is shown: its state, how far it is, and a button that cancels it. */
 
-import { sizeText, timeText } from "./amounts";
+import { timeText } from "./amounts";
 import { type Data, showEnd } from "./delivery";
 import { el } from "./dom";
 import { textOf } from "./events";
 import type { Problem } from "./problems";
+import { sizeText } from "./sizes";
 import { say } from "./strings";
 
 /** What goes on, and since when: the time that is left follows from it. */

@@ -3,8 +3,9 @@
 import { hex } from "../verifier/bytes";
 import { carrierOf } from "./carrier";
 import { type Data, deliver, post } from "./delivery";
-import { limitsOf, objection } from "./document_limits";
+import { limitsOf } from "./document_limits";
 import { byId } from "./dom";
+import { objection } from "./objections";
 import { kindOf } from "./problem_kinds";
 import type { Problem } from "./problems";
 import type { Session } from "./session";

@@ -1,21 +1,20 @@
 /** The certificates on which a verified item rests, for people to look at; no verdict is made of them. */
 
-import type { TrustAnchors } from "./anchors";
 import type { CertificateResult } from "./api";
 import { base64Text, hex, rfc3339 } from "./bytes";
 import { sha256 } from "./crypto";
 import type { Certificate, Issuer } from "./x509";
 
-/** Show a chain, leaf first; a root whose key is held, and which came as no certificate, is a name and a key. */
-export function shownChain(
-  item: string,
-  chain: readonly (Issuer | Certificate)[],
-  anchors: TrustAnchors,
-): Promise<CertificateResult[]> {
+/**
+ * Show a chain, leaf first, which ends in a pinned root; one whose key is held, and which came as no certificate, is a
+ * name and a key.
+ */
+export async function shownChain(item: string, chain: readonly (Issuer | Certificate)[]): Promise<CertificateResult[]> {
+  const keys = await Promise.all(chain.map(async ({ spki }) => hex(await sha256(spki))));
   return Promise.all(
-    chain.map(async (each) => {
-      const key = hex(await sha256(each.spki));
-      const head = { item, subject: each.name, key_sha256: key, pinned: anchors.some(({ pin }) => pin === key) };
+    chain.map(async (each, i) => {
+      const key = keys[i]!; // there is one for each
+      const head = { item, subject: each.name, key_sha256: key, pinned: key === keys.at(-1) };
       return "der" in each ? { ...head, ...(await details(each)) } : head;
     }),
   );

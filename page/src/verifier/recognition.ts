@@ -1,5 +1,5 @@
 /**
- * Recognition of the input: a service presents an envelope and endorsement bundles. The code for every other form of
+ * Recognition of the input: a service presents an envelope and certificates. The code for every other form of
  * evidence and of endorsements is loaded when it is needed.
  */
 
@@ -8,7 +8,6 @@ import { readCertificateFile } from "./certificate_files";
 import { MAX_ENVELOPE_BYTES, evidenceOf, parseEnvelope } from "./envelope";
 import { AttestError, refusalOf } from "./errors";
 import { jsonValue } from "./json";
-import { readBundle } from "./bundle";
 import { MAX_FILE_BYTES, type NamedBytes, type Recognised, isBundle, isEnvelope } from "./recognised";
 import { type Endorsements, type Found, merged, nothingFound } from "./pool";
 import { part } from "./parts";
@@ -46,7 +45,7 @@ export async function readEndorsements(files: readonly NamedBytes[], at: number)
 }
 
 async function readEndorsementsOf(bytes: Bytes, found: Found, at: number): Promise<void> {
-  if (isBundle(bytes)) await readBundle(bytes, found, at);
+  if (isBundle(bytes)) await (await part(import("./bundle"))).readBundle(bytes, found, at);
   else if (!(await readCertificateFile(bytes, found))) {
     await (await part(import("./files"))).readEndorsementFile(bytes, found);
   }

@@ -104,7 +104,7 @@ async function verifyMachine(evidence: Evidence, given: Given, expected: Expecte
   const checks = [...composite.checks, ...beside, ...ofItems];
   const worst = worstOf([...failures, ...set.failures]);
   if (worst) throw Object.assign(worst, { checks });
-  const facts = await factsOf(evidence, claimed, read.presented, given);
+  const facts = await factsOf(evidence, claimed, read.presented);
   return { ...facts, freshness: composite.freshness, checks };
 }
 
@@ -129,9 +129,8 @@ async function factsOf(
   evidence: Evidence,
   verified: ReadonlyMap<string, Verified>,
   { others }: Presented,
-  { anchors }: Given,
 ): Promise<Omit<VerifiedEvidence, "checks" | "freshness">> {
-  const chains = await Promise.all([...verified].map(([name, { chain }]) => shownChain(name, chain, anchors)));
+  const chains = await Promise.all([...verified].map(([name, { chain }]) => shownChain(name, chain)));
   return {
     items: [...verified].map(([name, { kind, claims }]) => ({ name, kind, claims })),
     certificates: chains.flat(),

@@ -3,27 +3,44 @@
 import { rfc3339 } from "../../verifier/bytes";
 import { part } from "../../verifier/parts";
 import { optionsOf } from "../../policy/kept";
-import { showChecks } from "../checks";
+import { showChain } from "../chain";
 import { byId, el, put } from "../dom";
-import { loadFrom, showPolicy, startPolicy } from "../policy_view";
-import { showFailure } from "../failure";
+import { showPolicy, startPolicy } from "../policy_view";
+import { showDecision } from "../decide";
 import { showFound, showVerdict } from "../status";
 import type { State } from "../state";
-import { showTrust } from "../trust";
 import { type Examination, commandOf, filesOf, used } from "./examination";
 import { acceptable, showFiles, tellFiles } from "./files_view";
 import { linkOf, momentOf, namedIn } from "./links";
 import { type Chosen, chosenOf } from "./sorting";
 import { words } from "./words";
-import { whyRefused } from "../words";
 
 const NONCE = /^(?:[0-9a-f]{2}){1,64}$/i;
 
+/** The parts that show what was found and take what a person decides, which both pages have. */
+async function partsOfBoth() {
+  const [checks, decision, failure, policy, { adoptLaterStyle }] = await part(
+    Promise.all([
+      import("../checks"),
+      import("../trust"),
+      import("../failure"),
+      import("../policy_actions"),
+      import("../later_style"),
+    ]),
+  );
+  adoptLaterStyle();
+  return { checks, decision, failure, policy };
+}
+
+type Parts = Awaited<ReturnType<typeof partsOfBoth>>;
+
+let parts: Parts | undefined;
 let wasShown = false;
 
 /** Show what is known of the files. */
 export function show(examination: Examination): void {
   const { state, isReady } = examination;
+  if (!parts) return;
   showFiles(examination, (file) => remove(examination, file));
   byId("status").hidden = !isReady;
   byId("bar").hidden = !isReady;
@@ -35,11 +52,14 @@ export function show(examination: Examination): void {
     wasShown = false;
     return;
   }
-  showState(state);
+  showState(state, parts);
   if (state.busy) return;
   showFound(state);
-  showChecks(state);
-  showTrust(examination);
+  parts.checks.showChecks(state);
+  showChain(byId("chain"), state);
+  const { confirmAll, showRows } = parts.decision;
+  showDecision(examination, () => confirmAll(examination));
+  showRows(examination);
   byId("command").textContent = commandOf(examination, optionsOf(examination.memory.get("policy") ?? ""));
   void part(import("./compare_view"))
     .then(async ({ showComparison }) => showComparison(examination))
@@ -48,13 +68,13 @@ export function show(examination: Examination): void {
   wasShown = true;
 }
 
-function showState(state: State): void {
+function showState(state: State, { failure }: Parts): void {
   const { judgedAt, instead } = words();
   const isStale = state.result?.outcome === "verified" && state.result.freshness !== "matched";
-  showVerdict(state, state.phase === "refused" ? whyRefused(state) : "", isStale ? instead.unfresh : "");
+  showVerdict(state, state.phase === "refused" ? failure.whyRefused(state) : "", isStale ? instead.unfresh : "");
   byId("bar").hidden = false;
   byId("when").textContent = state.at === undefined ? "" : judgedAt(rfc3339(state.at));
-  showFailure(state, false);
+  failure.showFailure(state, false);
 }
 
 // -- files
@@ -74,7 +94,7 @@ async function add(examination: Examination, files: readonly File[]): Promise<vo
     return;
   }
   show(examination);
-  loadFrom(examination, policies, () => {
+  parts?.policy.loadFrom(examination, policies, () => {
     const { named, state, hasNamedPolicy } = examination;
     if (named && !hasNamedPolicy) tellFiles(link.otherPolicy(state.policy?.digest ?? ""));
   });
@@ -160,6 +180,8 @@ function openLink(examination: Examination): void {
 }
 
 export async function start(examination: Examination): Promise<void> {
+  const fetched = await partsOfBoth();
+  parts = fetched;
   takeFrom("file", "drop", async (files) => add(examination, files));
   takeFrom("other", "other-drop", async (files) => {
     const { compareWith } = await part(import("./compare_view"));
@@ -170,7 +192,7 @@ export async function start(examination: Examination): Promise<void> {
     ask(examination);
   });
   byId("make-link").addEventListener("click", () => share(examination));
-  startPolicy(examination);
+  startPolicy(examination, (run) => run(fetched.policy));
   openLink(examination);
   await examination.check();
 }

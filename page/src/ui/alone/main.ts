@@ -4,9 +4,9 @@ import { part } from "../../verifier/parts";
 import { byId } from "../dom";
 import { label, storeOf } from "../labels";
 import { Memory } from "../memory";
-import { languageOf, speak, speakFirst } from "../strings";
+import { languageOf, speak, speakFirst, speakSeen } from "../strings";
 import { Examination } from "./examination";
-import { aboutFiles, firstAboutFiles, wordsIn } from "./words";
+import { aboutFiles, firstAboutFiles, seenAboutFiles, wordsIn } from "./words";
 
 /** A policy for files lasts as long as the page is open. */
 const NAME = "files";
@@ -15,7 +15,11 @@ async function begin(language: string): Promise<void> {
   const [{ page }, alone] = await Promise.all([speakFirst(language, firstAboutFiles), wordsIn(language)]);
   label(language, { ...page, ...alone.page });
   try {
-    const [view] = await Promise.all([part(import("./examination_view")), speak(language, aboutFiles)]);
+    const [view] = await Promise.all([
+      part(import("./examination_view")),
+      speakSeen(language, seenAboutFiles),
+      speak(language, aboutFiles),
+    ]);
     const memory = new Memory(NAME, undefined, (bytes) => crypto.getRandomValues(bytes));
     const examination: Examination = new Examination(
       memory,

@@ -1,7 +1,7 @@
 /** Texts of the page for files and of the history, loaded on demand. */
 
 import { part } from "../../verifier/parts";
-import { type First, type Rest, languageOf } from "../strings";
+import { type First, type Rest, type Seen, languageOf } from "../strings";
 import type { Alone } from "../strings/en/alone";
 
 export type { Alone } from "../strings/en/alone";
@@ -30,12 +30,21 @@ export function words(): Alone {
 export async function firstAboutFiles(first: First): Promise<First> {
   const { instead } = await wordsIn(languageOf(navigator.languages));
   const { proved, states, pending } = instead;
-  return { ...first, proved, states: { ...first.states, ...states }, facts: { ...first.facts, pending } };
+  return {
+    ...first,
+    proved,
+
+    states: { ...first.states, ...states },
+    facts: { ...first.facts, pending },
+  };
 }
+
+/** Texts that replace those about a service: beside the verdict. */
+export const seenAboutFiles = (seen: Seen): Seen => ({ ...seen, chain: { ...seen.chain, ...words().instead.chain } });
 
 /** Texts that replace those about a service: everything else. */
 export function aboutFiles(rest: Rest): Rest {
-  const { chain, problem, now, doNotRely, refusedByPolicy, nothingSent } = words().instead;
+  const { problem, now, doNotRely, refusedByPolicy, nothingSent } = words().instead;
   const kinds = Object.entries(rest.problems).map(([kind, [what, todo]]) => {
     const name = kind as keyof typeof now;
     return [kind, [problem[name] ?? what, ofThePage.includes(kind) ? todo : (now[name] ?? doNotRely)]];
@@ -44,7 +53,6 @@ export function aboutFiles(rest: Rest): Rest {
     ...rest,
     refusedByPolicy,
     nothingSent,
-    chain: { ...rest.chain, ...chain },
     problems: Object.fromEntries(kinds) as Rest["problems"],
   };
 }

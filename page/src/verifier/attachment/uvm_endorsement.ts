@@ -177,7 +177,7 @@ async function requireIssuer(
   const pins = await Promise.all(chain.slice(1).map(async ({ der }) => base64urlText(await sha256(der))));
   const isOfChain = pins.includes(pin) && purposesOf(chain[0]!).includes(purpose);
   need(isOfChain, "chain", "uvm-issuer-mismatch", "did:x509 of the chain", issuer, { field: "iss" });
-  const isSimulated = pin in SIMULATED_ROOTS && anchors.some(({ simulated }) => simulated);
+  const isSimulated = pin in SIMULATED_ROOTS && anchors === "simulation";
   const root = MICROSOFT_ROOTS[pin] ?? (isSimulated ? SIMULATED_ROOTS[pin] : undefined);
   need(root, "chain", "uvm-root-not-trusted", Object.keys(MICROSOFT_ROOTS), pin, { field: "iss" });
   return [root, isSimulated];

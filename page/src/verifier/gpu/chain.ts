@@ -8,7 +8,7 @@
  * Spec: specs/nvidia-gpu.md, sections 5 and 6.
  */
 
-import { type Anchor, type AnchorRole, type TrustAnchors, anchorsOf, isSimulatedPin } from "../anchors";
+import { type Anchor, type TrustAnchors, type VendorRoot, anchorsOf, isSimulatedPin } from "../anchors";
 import { equal } from "../bytes";
 import { MAX_CANDIDATES, type Dated, bestCandidate, requireCa, requireIssued } from "../chain";
 import { ECDSA_SHA384, ecdsaHolds } from "../crypto";
@@ -186,27 +186,27 @@ export async function requireLink(child: Certificate, issuer: Certificate): Prom
 }
 
 /**
- * Return the pinned root of this role that issued the last certificate of a path.
+ * Return the pinned root, of these, that issued the last certificate of a path.
  *
  * Refuses with `root-not-trusted`, `simulated-root-refused`, `gpu-root-missing`, or by the rules of chains.
  *
  * @param presented certificates that came in its place: one whose key is pinned counts where the anchor holds no key.
  */
 export async function findRoot(
-  role: AnchorRole,
+  roots: readonly VendorRoot[],
   last: Certificate,
   presented: readonly Certificate[],
   anchors: TrustAnchors,
 ): Promise<Root> {
   const pins = await Promise.all(presented.slice(0, MAX_CANDIDATES).map(spkiPin));
-  const own = anchorsOf(anchors, role);
+  const own = anchorsOf(anchors, roots);
   const candidates = own.flatMap((anchor): Root[] => {
     const { held } = anchor;
     if (held) return equal(held.subject, last.issuer) ? [{ anchor, issuer: held }] : [];
     return presented.filter((_, position) => pins[position] === anchor.pin).map((issuer) => ({ anchor, issuer }));
   });
   const expected = `a pinned ${issuerName(last)}`;
-  const code = pins.some((pin) => isSimulatedPin(role, pin)) ? "simulated-root-refused" : "root-not-trusted";
+  const code = pins.some((pin) => isSimulatedPin(roots, pin)) ? "simulated-root-refused" : "root-not-trusted";
   const missing = !pins.length && own.some(({ held }) => !held);
   const otherwise = missing
     ? refusal("endorsement", "gpu-root-missing", expected, "none")

@@ -8,17 +8,19 @@
  */
 
 import type { TrustAnchors } from "../anchors";
+import { RIM_ROOTS } from "./anchors";
 import { hex } from "../bytes";
 import { isCa, requireCa, requireIssued } from "../chain";
 import { ECDSA_SHA384, sha256 } from "../crypto";
 import { TAG, bits, onlyElement, unlessDefect } from "../der";
 import { need } from "../errors";
+import { part } from "../parts";
 import type { RimDocument } from "../rims";
 import { type Certificate, extensionOf } from "../x509";
-import { type SignedDocument, readSignedDocument } from "../xml/signature";
+import type { SignedDocument } from "../xml/signature";
 import { requireP384 } from "./certificates";
 import { type Root, findRoot } from "./chain";
-import { type RimContent, readContent } from "./rim_document";
+import type { RimContent } from "./rim_document";
 
 const KEY_USAGE = "2.5.29.15";
 
@@ -50,8 +52,8 @@ export async function readRim(document: RimDocument): Promise<ParsedRim> {
 }
 
 async function readAnew({ der }: RimDocument, sha256: string): Promise<ParsedRim> {
-  const { root, ...signed } = await readSignedDocument(der);
-  return { ...readContent(root), ...signed, sha256 };
+  const { readRimDocument } = await part(import("./rim_document"));
+  return { ...(await readRimDocument(der)), sha256 };
 }
 
 // -- who signed
@@ -81,5 +83,5 @@ export async function findSigners({ certificates }: ParsedRim, anchors: TrustAnc
   }
   await requireIssued(signer, l3, ECDSA_SHA384);
   await requireIssued(l3, l2, ECDSA_SHA384);
-  return findRoot("nvidia-rim-root", l2, [embedded], anchors);
+  return findRoot(RIM_ROOTS, l2, [embedded], anchors);
 }

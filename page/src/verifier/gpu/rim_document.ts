@@ -3,10 +3,12 @@
  *
  * Nothing is judged that is not in the document: neither the id under which a RIM is served nor "driver" or "VBIOS" is.
  *
- * Spec: specs/nvidia-gpu.md, section 9.2.
+ * Spec: specs/nvidia-gpu.md, section 9.2. Fetched when a RIM is met.
  */
 
+import type { Bytes } from "../bytes";
 import { type XmlElement, elements, isBlank } from "../xml/parse";
+import { type SignedDocument, readSignedDocument } from "../xml/signature";
 import { malformed } from "../rim_form";
 
 const SWID = "http://standards.iso.org/iso/19770/-2/2015/schema.xsd ";
@@ -73,6 +75,12 @@ export interface RimContent {
   readonly names: ReadonlyMap<number, string>;
 }
 
+/** Read a RIM, and verify its XML signature with the key of its first certificate. */
+export async function readRimDocument(der: Bytes): Promise<RimContent & Omit<SignedDocument, "root">> {
+  const { root, ...signed } = await readSignedDocument(der);
+  return { ...readContent(root), ...signed };
+}
+
 /**
  * Read a SoftwareIdentity whose Signature was taken away.
  *
@@ -81,7 +89,7 @@ export interface RimContent {
  *
  * @throws AttestError `rim-malformed`.
  */
-export function readContent(root: XmlElement): RimContent {
+function readContent(root: XmlElement): RimContent {
   const identity = attributes(root, "SoftwareIdentity", ROOT, 3);
   const [entity, metaElement, payload] = elements(root) as [XmlElement, XmlElement, XmlElement];
   attributes(entity, "Entity", { " name": TEXT, " role": TEXT });

@@ -20,6 +20,7 @@ import { named } from "../pool";
 import { Procedure, same, tolerated } from "../procedure";
 import type { Certificate } from "../x509";
 import { requireNamed } from "../unknown_values";
+import { DEVICE_ROOTS } from "./anchors";
 import { type GpuLeaf, readIdentity, readLeaf, readModel } from "./certificates";
 import { type PathCheck, type Root, findPath, findRoot, reportSignedBy, requireLink } from "./chain";
 import { gpuClaims } from "./claims";
@@ -130,7 +131,7 @@ async function presentedDevice(evidence: ParsedGpuEvidence, given: Given): Promi
 function pathChecks({ endorsements, anchors, at, unchecked }: Given): readonly PathCheck[] {
   const rooted = (path: readonly Certificate[]): Promise<Root> => {
     const last = path.at(-1)!; // a path has one certificate at least
-    return findRoot("nvidia-device-root", last, named(endorsements, last.issuer), anchors);
+    return findRoot(DEVICE_ROOTS, last, named(endorsements, last.issuer), anchors);
   };
   return [
     async (path) => {
@@ -220,7 +221,7 @@ async function requireChain({ path, leaf, given }: PresentedDevice): Promise<Roo
   const last = certificates.at(-1);
   if (!readable || !last) throw new TypeError("a path without a failure has a leaf");
   for (const [i, issuer] of certificates.slice(1).entries()) await requireLink(certificates[i]!, issuer);
-  return findRoot("nvidia-device-root", last, roots, given.anchors);
+  return findRoot(DEVICE_ROOTS, last, roots, given.anchors);
 }
 
 function requireReadable(leaf: GpuLeaf | AttestError | undefined): GpuLeaf | undefined {

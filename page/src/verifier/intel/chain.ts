@@ -6,6 +6,7 @@
  */
 
 import { type Anchor, anchorsOf, isSimulatedPin, pinned } from "../anchors";
+import { INTEL_ROOTS } from "./anchors";
 import { equal, latin1 } from "../bytes";
 import { MAX_CANDIDATES, type Dated, bestCandidate, firstOf, requireCa, requireIssued, requireValid } from "../chain";
 import { type Crl, requireCurrentCrl } from "../crl";
@@ -23,7 +24,6 @@ import { PCK_CHAIN, type Quote } from "./quote";
 const MAX_CHAIN_CERTIFICATES = 8;
 const PPID_CLEAR = 1;
 const PPID_RSA_3072 = 3;
-const ROLE = "intel-sgx-root";
 const ROOT_NAME = "Intel SGX Root CA";
 
 /** A PCK certificate that leads to a pinned root, within all dates. */
@@ -170,7 +170,7 @@ async function findRoot(child: Certificate, presented: readonly Certificate[], {
   });
   const pins = await Promise.all(presented.map(spkiPin));
   // Pinned roots in the name of the child's issuer: keys that are held, then certificates that were presented.
-  const ours = anchorsOf(anchors, ROLE);
+  const ours = anchorsOf(anchors, INTEL_ROOTS);
   const held = ours.flatMap((anchor) =>
     anchor.held && equal(anchor.held.subject, child.issuer) ? [{ anchor, root: anchor.held }] : [],
   );
@@ -193,11 +193,11 @@ async function findRoot(child: Certificate, presented: readonly Certificate[], {
   );
   if (!(found instanceof AttestError)) return found;
   // A root that was shown and is no anchor says more than why another one did not fit.
-  const stranger = pins.find((pin) => !pinned(anchors, ROLE, pin));
+  const stranger = pins.find((pin) => !pinned(ours, pin));
   if (!stranger) throw found;
   return refuse(
     "chain",
-    isSimulatedPin(ROLE, stranger) ? "simulated-root-refused" : "root-not-trusted",
+    isSimulatedPin(INTEL_ROOTS, stranger) ? "simulated-root-refused" : "root-not-trusted",
     ROOT_NAME,
     stranger,
   );

@@ -4,6 +4,7 @@
  */
 
 import { type Anchor, type TrustAnchors, anchorsOf, isSimulatedPin, pinned } from "../anchors";
+import { AMD_ROOTS } from "./anchors";
 import { type Bytes, equal } from "../bytes";
 import { MAX_CANDIDATES, bestCandidate, firstOf, requireCa, requireIssued, requireValid } from "../chain";
 import { RSA_PSS_SHA384, rsaSpki } from "../crypto";
@@ -62,13 +63,12 @@ function rootCandidates(
   pins: readonly string[],
   anchors: TrustAnchors,
 ): readonly Candidate[] {
+  const ours = anchorsOf(anchors, AMD_ROOTS);
   const shown = presented.flatMap((certificate, i): Candidate[] => {
-    const anchor = pinned(anchors, "amd-ark", pins[i] ?? "");
+    const anchor = pinned(ours, pins[i] ?? "");
     return anchor ? [{ anchor, issuer: certificate, presented: certificate }] : [];
   });
-  const held = anchorsOf(anchors, "amd-ark").flatMap((anchor): Candidate[] =>
-    anchor.held ? [{ anchor, issuer: anchor.held }] : [],
-  );
+  const held = ours.flatMap((anchor): Candidate[] => (anchor.held ? [{ anchor, issuer: anchor.held }] : []));
   return [...shown, ...held];
 }
 
@@ -99,7 +99,7 @@ async function arkKey(product: string): Promise<Bytes> {
 
 function noRoot({ issuerCommonName }: Certificate, pins: readonly string[]): AttestError {
   if (!pins.length) return refusal("endorsement", "snp-root-missing", issuerCommonName ?? "an ARK", "none");
-  const isSimulated = pins.some((pin) => isSimulatedPin("amd-ark", pin));
+  const isSimulated = pins.some((pin) => isSimulatedPin(AMD_ROOTS, pin));
   const code = isSimulated ? "simulated-root-refused" : "root-not-trusted";
   return refusal("chain", code, "a pinned key", pins.join(", "));
 }

@@ -78,17 +78,6 @@ export const checks: Checks = {
     key: "SHA-256 des Schlüssels",
   },
   saveChain: (item) => `Die von ${item} speichern`,
-  chain: {
-    title: "Die Kette des Nachweises: von der Wurzel des Herstellers bis zum Schlüssel",
-    root: "Wurzel, Teil dieser Seite",
-    simulatedRoot: "Wurzel des Simulators",
-    signs: "unterschreibt",
-    proof: "Nachweis der Maschine",
-    fresh: "für die Zufallszahl dieser Seite",
-    key: "Schlüssel Ihrer Nachrichten",
-    belongs: "gehört zu dieser Maschine",
-    unfinished: "Nichts zu zeichnen: Der Nachweis wurde abgelehnt, oder es kam noch keiner.",
-  },
   subjects: {
     snp: "AMD-Prozessor",
     tdx: "Intel-Prozessor",

@@ -4,10 +4,6 @@ import type { Documents } from "../en/documents";
 
 export const documents: Documents = {
   limits: {
-    kinds: (suffixes) => `Der Dienst liest ${suffixes}.`,
-    size: (size) => `Ein Dokument hat höchstens ${size}.`,
-    count: (count) => `Er bewahrt für Sie höchstens ${count} Dokumente auf.`,
-    scan: "Ein Scan braucht zuerst Text: Lassen Sie eine Texterkennung (OCR) darüber laufen.",
     tooLarge: (size, most) => `Nicht gesendet: Es hat ${size}, und der Dienst nimmt höchstens ${most}.`,
     empty: "Nicht gesendet: Die Datei ist leer.",
     unreadable:
@@ -40,13 +36,7 @@ export const documents: Documents = {
   },
   questionBack: "Ihre Frage steht wieder im Feld.",
   stock: {
-    title: "Ihre Dokumente",
-    why:
-      "Gefunden werden sie durch ein Zugriffstoken, das nur dieser Browser hat. Wenn Sie diesen Browser leeren, " +
-      "verlieren Sie es und mit ihm Ihre Dokumente: Speichern Sie das Token, oder behalten Sie die Dateien.",
-    unread: "Die Liste wird von der Maschine gelesen, sobald Sie sie annehmen.",
     reading: "Die Liste wird gelesen…",
-    none: "Der Dienst hat keine Dokumente von Ihnen.",
     unreadable: "Die Liste konnte nicht gelesen werden.",
     readAgain: "Liste neu lesen",
     count: (count, most) => `${count}${most && ` von höchstens ${most}`}`,
@@ -54,7 +44,6 @@ export const documents: Documents = {
     added: (moment) => `gespeichert ${moment}`,
     remove: "Löschen",
     removeNamed: (name) => `Löschen: ${name}`,
-    removeAll: "Alle löschen",
     removeTitle: (name) => `${name} löschen?`,
     removeAllTitle: (count) => `Alle Dokumente löschen (${count})?`,
     effect:
@@ -67,7 +56,6 @@ export const documents: Documents = {
     removedAll: "Alle Ihre Dokumente sind gelöscht.",
     gone: (name) => `${name} war nicht mehr da.`,
     token: {
-      title: "Zugriffstoken",
       why:
         "Das Token öffnet Ihre Dokumente in einem anderen Browser. Wer es hat, kann sie lesen und löschen: Bewahren " +
         "Sie die Datei so auf wie die Dokumente. Gesendet wird es nur an die Maschine, die Sie angenommen haben.",

@@ -4,31 +4,10 @@ import type { View } from "../en/view";
 
 export const view: View = {
   refusedByPolicy: (rows) => `Die Maschine ist nicht die, die Sie angenommen haben: ${rows}. Nichts wird gesendet.`,
-  trial: {
-    offer: "Diese Maschine ist simuliert. Sie können ausprobieren, was die Seite tut, wenn sich eine Maschine ändert:",
-    made: "Die Maschine hat sich geändert. Die Seite lehnt sie beim nächsten Blick ab und sendet nichts.",
-    changes: {
-      "older-firmware": "Ältere Firmware auf die Maschine bringen",
-      "other-gpu": "Die GPU austauschen",
-    },
-    back: "Alles wie vorher",
-  },
   nothingSent: "Nichts, was Sie eingegeben oder ausgewählt haben, wurde gesendet.",
   nothingMore: "Es wird nichts mehr gesendet. Früheres ging nur an die Maschine, die Sie angenommen hatten.",
   details: "Einzelheiten",
   code: "Code",
-  obstacles: {
-    checking: "Zuerst wird die Maschine geprüft.",
-    unknown: "Sie haben diese Maschine noch nicht angenommen.",
-    unreachable: "Der Dienst antwortet nicht. Ihre Auswahl bleibt erhalten.",
-    stopped: "Der Dienst ist beendet: Nichts wird gesendet.",
-    refused: "Die Maschine wurde abgelehnt: Nichts wird gesendet.",
-    keyless: "Es gibt keinen Schlüssel der Maschine, für den versiegelt werden könnte.",
-    unready: "Der Dienst ist nicht bereit.",
-    none: "Sie können fragen und Dokumente senden.",
-  },
-  accept: "Diese Maschine annehmen…",
-  acceptChange: "Die Änderung annehmen…",
   confirm: {
     title: (count) => `Sie nehmen ${count} Werte an. Am wichtigsten sind:`,
     titleFew: "Das nehmen Sie an:",
@@ -42,7 +21,6 @@ export const view: View = {
     older: (before, date) => `älter als das, was Sie am ${date} angenommen haben: ${before}`,
     other: (date) => `nicht das, was Sie am ${date} angenommen haben`,
   },
-  each: (count) => `Werte: gemeldet und angenommen (${count})`,
   table: { what: "Was", reported: "Jetzt gemeldet", policy: "Ihre Richtlinie", result: "Ergebnis" },
   none: "nichts",
   trust: "Ich nehme das an",
@@ -65,18 +43,6 @@ export const view: View = {
   takenFrom: (names) => `${names} ist jetzt Ihre Richtlinie.`,
   notTaken: (why) => `Nicht übernommen: ${why}`,
   forgotten: "Es gibt keine Richtlinie mehr; nichts wird gesendet.",
-  inForce: {
-    none: "Sie haben noch nichts angenommen.",
-    name: "Name",
-    version: "Version",
-    digest: "SHA-256",
-    author: "Erstellt von",
-    here: (date) => `Ihnen, in diesem Browser, am ${date}`,
-    file: (names, date) => `der Datei ${names}, von Ihnen geladen am ${date}`,
-    link: (date) => `einem Link, den Sie am ${date} geöffnet haben`,
-    unknown: "jemandem, der keinen Namen hinterließ",
-    demands: "Forderungen",
-  },
   shared: {
     title: "Link zu dieser Richtlinie",
     why: (digest) => `Der Link enthält die ganze Richtlinie. Vergleichen Sie ihren SHA-256 auf anderem Weg: ${digest}`,

@@ -89,17 +89,6 @@ export const checks = {
     key: "SHA-256 of its key",
   },
   saveChain: (item: string) => `Save those of ${item}`,
-  chain: {
-    title: "The chain of proof: from the maker's root to the key",
-    root: "root, built into this page",
-    simulatedRoot: "root of the simulator",
-    signs: "signs",
-    proof: "Proof of this machine",
-    fresh: "for this page's random number",
-    key: "Key of your messages",
-    belongs: "belongs to this machine",
-    unfinished: "Nothing to draw: the proof was refused, or none came yet.",
-  },
   subjects: {
     snp: "AMD processor",
     tdx: "Intel processor",

@@ -2,10 +2,6 @@
 
 export const documents = {
   limits: {
-    kinds: (suffixes: string) => `The service reads ${suffixes}.`,
-    size: (size: string) => `A document has at most ${size}.`,
-    count: (count: number) => `It keeps at most ${count} documents for you.`,
-    scan: "A scan needs text first: run text recognition (OCR) over it.",
     tooLarge: (size: string, most: string) => `Not sent: it has ${size}, and the service takes at most ${most}.`,
     empty: "Not sent: the file is empty.",
     unreadable: "Not sent: the browser cannot read it. A folder cannot be sent, only its files.",
@@ -37,13 +33,7 @@ export const documents = {
   },
   questionBack: "Your question stands in its field again.",
   stock: {
-    title: "Your documents",
-    why:
-      "They are found by an access token that only this browser has. If you clear this browser, " +
-      "you lose it and with it your documents: save the token, or keep the files.",
-    unread: "The list is read from the machine once you accept it.",
     reading: "The list is being read…",
-    none: "The service has no documents of yours.",
     unreadable: "The list could not be read.",
     readAgain: "Read the list again",
     count: (count: number, most: string) => `${count}${most && ` of at most ${most}`}`,
@@ -51,7 +41,6 @@ export const documents = {
     added: (moment: string) => `stored ${moment}`,
     remove: "Delete",
     removeNamed: (name: string) => `Delete ${name}`,
-    removeAll: "Delete all",
     removeTitle: (name: string) => `Delete ${name}?`,
     removeAllTitle: (count: number) => `Delete all documents (${count})?`,
     effect:
@@ -64,7 +53,6 @@ export const documents = {
     removedAll: "All your documents are deleted.",
     gone: (name: string) => `${name} was not there any more.`,
     token: {
-      title: "Access token",
       why:
         "The token opens your documents in another browser. Anyone who has it can read and delete them: " +
         "keep the file as you keep the documents. It is sent only to the machine that you accepted.",

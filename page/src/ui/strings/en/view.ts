@@ -2,31 +2,11 @@
 
 export const view = {
   refusedByPolicy: (rows: string) => `The machine is not the one that you accepted: ${rows}. Nothing is sent.`,
-  trial: {
-    offer: "This machine is simulated, so you can try what the page does when a machine changes:",
-    made: "The machine has changed. The page refuses it at its next look and sends nothing.",
-    changes: { "older-firmware": "Put older firmware on the machine", "other-gpu": "Exchange the GPU" } as Readonly<
-      Record<string, string>
-    >,
-    back: "Put it back as it was",
-  },
   nothingSent: "Nothing that you typed or chose was sent to it.",
   nothingMore: "Nothing more is sent. What you sent before went only to the machine that you had accepted.",
   details: "Details",
   code: "Code",
-  obstacles: {
-    checking: "The machine is being checked first.",
-    unknown: "You have not accepted this machine yet.",
-    unreachable: "The service gives no answer now. What you chose is kept.",
-    stopped: "The service has stopped: nothing is sent.",
-    refused: "The machine was refused: nothing is sent.",
-    keyless: "There is no key of the machine that could be sealed to.",
-    unready: "The service is not ready.",
-    none: "You may ask and upload.",
-  },
   // -- the decision
-  accept: "Accept this machine…",
-  acceptChange: "Accept the change…",
   confirm: {
     title: (count: number) => `You accept ${count} values. These matter most:`,
     titleFew: "This is what you accept:",
@@ -40,7 +20,6 @@ export const view = {
     older: (before: string, date: string) => `older than what you accepted on ${date}: ${before}`,
     other: (date: string) => `not what you accepted on ${date}`,
   },
-  each: (count: number) => `Values: reported and accepted (${count})`,
   table: { what: "What", reported: "Reported now", policy: "Your policy", result: "Result" },
   none: "none",
   trust: "I accept this",
@@ -64,19 +43,7 @@ export const view = {
   takenFrom: (names: string) => `${names} is your policy now.`,
   notTaken: (why: string) => `Not taken: ${why}`,
   forgotten: "There is no policy any more; nothing is sent.",
-  // -- the policy in force
-  inForce: {
-    none: "You have accepted nothing yet.",
-    name: "Name",
-    version: "Version",
-    digest: "SHA-256",
-    author: "Made by",
-    here: (date: string) => `you, in this browser, on ${date}`,
-    file: (names: string, date: string) => `the file ${names}, loaded by you on ${date}`,
-    link: (date: string) => `a link that you opened on ${date}`,
-    unknown: "somebody who left no name",
-    demands: "Demands",
-  },
+  // -- links to a policy
   shared: {
     title: "Link to this policy",
     why: (digest: string) => `The link holds the whole policy. Compare its SHA-256 by another way: ${digest}`,

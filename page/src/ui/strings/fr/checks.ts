@@ -66,17 +66,6 @@ export const checks: Checks = {
     key: "SHA-256 de sa clé",
   },
   saveChain: (item) => `Enregistrer ceux de ${item}`,
-  chain: {
-    title: "La chaîne de la preuve : de la racine du fabricant à la clé",
-    root: "racine, partie de cette page",
-    simulatedRoot: "racine du simulateur",
-    signs: "signe",
-    proof: "Preuve de la machine",
-    fresh: "pour le nombre aléatoire de la page",
-    key: "Clé de vos messages",
-    belongs: "appartient à cette machine",
-    unfinished: "Rien à dessiner : la preuve a été refusée, ou n’est pas encore venue.",
-  },
   subjects: {
     snp: "Processeur AMD",
     tdx: "Processeur Intel",

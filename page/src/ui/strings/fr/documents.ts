@@ -4,10 +4,6 @@ import type { Documents } from "../en/documents";
 
 export const documents: Documents = {
   limits: {
-    kinds: (suffixes) => `Le service lit ${suffixes}.`,
-    size: (size) => `Un document a au plus ${size}.`,
-    count: (count) => `Il garde au plus ${count} documents pour vous.`,
-    scan: "Un scan a d’abord besoin de texte : passez-le par une reconnaissance de texte (OCR).",
     tooLarge: (size, most) => `Non envoyé : il a ${size}, et le service prend au plus ${most}.`,
     empty: "Non envoyé : le fichier est vide.",
     unreadable: "Non envoyé : le navigateur ne peut pas le lire. Un dossier ne s’envoie pas, seulement ses fichiers.",
@@ -39,13 +35,7 @@ export const documents: Documents = {
   },
   questionBack: "Votre question est de nouveau dans le champ.",
   stock: {
-    title: "Vos documents",
-    why:
-      "Ils se trouvent par un jeton d’accès que seul ce navigateur possède. Si vous videz ce navigateur, vous le " +
-      "perdez, et vos documents avec lui : enregistrez le jeton, ou gardez les fichiers.",
-    unread: "La liste est lue sur la machine dès que vous l’acceptez.",
     reading: "Lecture de la liste…",
-    none: "Le service n’a aucun document de vous.",
     unreadable: "La liste n’a pas pu être lue.",
     readAgain: "Relire la liste",
     count: (count, most) => `${count}${most && ` sur ${most} au plus`}`,
@@ -53,7 +43,6 @@ export const documents: Documents = {
     added: (moment) => `enregistré ${moment}`,
     remove: "Supprimer",
     removeNamed: (name) => `Supprimer ${name}`,
-    removeAll: "Tout supprimer",
     removeTitle: (name) => `Supprimer ${name} ?`,
     removeAllTitle: (count) => `Supprimer tous les documents (${count}) ?`,
     effect:
@@ -66,7 +55,6 @@ export const documents: Documents = {
     removedAll: "Tous vos documents sont supprimés.",
     gone: (name) => `${name} n’était plus là.`,
     token: {
-      title: "Jeton d’accès",
       why:
         "Le jeton ouvre vos documents dans un autre navigateur. Qui l’a peut les lire et les supprimer : gardez le " +
         "fichier comme vous gardez les documents. Il n’est envoyé qu’à la machine que vous avez acceptée.",

@@ -4,31 +4,10 @@ import type { View } from "../en/view";
 
 export const view: View = {
   refusedByPolicy: (rows) => `La machine n’est pas celle que vous avez acceptée : ${rows}. Rien n’est envoyé.`,
-  trial: {
-    offer: "Cette machine est simulée. Vous pouvez essayer ce que fait la page quand une machine change :",
-    made: "La machine a changé. La page la refuse au prochain contrôle et n’envoie rien.",
-    changes: {
-      "older-firmware": "Installer un micrologiciel plus ancien",
-      "other-gpu": "Remplacer le GPU",
-    },
-    back: "Remettre comme avant",
-  },
   nothingSent: "Rien de ce que vous avez saisi ou choisi n’a été envoyé.",
   nothingMore: "Plus rien n’est envoyé. Le reste n’est allé qu’à la machine que vous aviez acceptée.",
   details: "Détails",
   code: "Code",
-  obstacles: {
-    checking: "La machine est d’abord vérifiée.",
-    unknown: "Vous n’avez pas encore accepté cette machine.",
-    unreachable: "Le service ne répond pas. Ce que vous avez choisi est gardé.",
-    stopped: "Le service est arrêté : rien n’est envoyé.",
-    refused: "La machine a été refusée : rien n’est envoyé.",
-    keyless: "Il n’y a pas de clé de la machine pour sceller.",
-    unready: "Le service n’est pas prêt.",
-    none: "Vous pouvez demander et envoyer.",
-  },
-  accept: "Accepter cette machine…",
-  acceptChange: "Accepter le changement…",
   confirm: {
     title: (count) => `Vous acceptez ${count} valeurs. Les plus importantes :`,
     titleFew: "Voici ce que vous acceptez :",
@@ -42,7 +21,6 @@ export const view: View = {
     older: (before, date) => `plus ancien que ce que vous avez accepté le ${date} : ${before}`,
     other: (date) => `pas ce que vous avez accepté le ${date}`,
   },
-  each: (count) => `Valeurs : annoncées et acceptées (${count})`,
   table: { what: "Quoi", reported: "Annoncé maintenant", policy: "Votre politique", result: "Résultat" },
   none: "rien",
   trust: "J’accepte ceci",
@@ -65,18 +43,6 @@ export const view: View = {
   takenFrom: (names) => `${names} est maintenant votre politique.`,
   notTaken: (why) => `Non pris : ${why}`,
   forgotten: "Il n’y a plus de politique ; rien n’est envoyé.",
-  inForce: {
-    none: "Vous n’avez encore rien accepté.",
-    name: "Nom",
-    version: "Version",
-    digest: "SHA-256",
-    author: "Faite par",
-    here: (date) => `vous, dans ce navigateur, le ${date}`,
-    file: (names, date) => `le fichier ${names}, chargé par vous le ${date}`,
-    link: (date) => `un lien que vous avez ouvert le ${date}`,
-    unknown: "quelqu’un qui n’a pas laissé de nom",
-    demands: "Exigences",
-  },
   shared: {
     title: "Lien vers cette politique",
     why: (digest) => `Le lien contient toute la politique. Comparez son SHA-256 par une autre voie : ${digest}`,

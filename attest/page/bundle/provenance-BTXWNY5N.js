@@ -1,1 +1,0 @@
-var e={sentence:(e,t,o,r,n)=>`${e}: built from ${t} by ${o}, entry ${r} of a public log on ${n}.`,unstated:"sources that are not stated",release:"Release",commit:"Commit",builder:"Builder",workflow:"Signed by",issuer:"Identity confirmed by",log:"Log",entry:"Entry",root:"SHA-256 of the trusted root"};export{e as provenance};

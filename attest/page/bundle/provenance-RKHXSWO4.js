@@ -1,0 +1,1 @@
+import{a as r}from"./chunk-7B6HZMZK.js";import"./chunk-7C6PA6AN.js";export{r as verifyProvenance};

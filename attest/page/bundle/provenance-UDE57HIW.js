@@ -1,1 +1,0 @@
-var e={sentence:(e,n,r,o,t)=>`${e} : construit de ${n} par ${r}, entrée ${o} d’un journal public le ${t}.`,unstated:"sources non indiquées",release:"Version",commit:"Commit",builder:"Constructeur",workflow:"Signé par",issuer:"Identité confirmée par",log:"Journal",entry:"Entrée",root:"SHA-256 de la racine de confiance"};export{e as provenance};

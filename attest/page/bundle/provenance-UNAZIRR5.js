@@ -1,1 +1,0 @@
-var e={sentence:(e,n,t,r,a)=>`${e}: aus ${n} gebaut von ${t}, Eintrag ${r} eines öffentlichen Logs am ${a}.`,unstated:"nicht genannten Quellen",release:"Release",commit:"Commit",builder:"Erbauer",workflow:"Unterschrieben von",issuer:"Identität bestätigt von",log:"Log",entry:"Eintrag",root:"SHA-256 des Vertrauensankers"};export{e as provenance};

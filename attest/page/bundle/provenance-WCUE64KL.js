@@ -1,1 +1,0 @@
-import{a as r}from"./chunk-MWJCJTGC.js";import"./chunk-C3BVTO7N.js";export{r as verifyProvenance};

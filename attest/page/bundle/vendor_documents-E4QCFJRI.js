@@ -1,1 +1,0 @@
-import{h as s,m as a,w as r}from"./chunk-5GK4EHKG.js";import"./chunk-C3BVTO7N.js";export{a as parseOcsp,s as parsePcsAnswer,r as readRimAnswer};

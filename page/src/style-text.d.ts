@@ -1,0 +1,5 @@
+/** A style as a text, which the build makes small. */
+declare module "*.css" {
+  const text: string;
+  export default text;
+}
