@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 
 from kms.store import bootstrap
+from kms.store import postgres as store_on_postgres
+from kms.store import sqlite as store_on_sqlite
+from tests.kms.engines import SharedStatements
 from tests.kms.leaks import found_in_files, found_in_texts, secrets_below
 from tests.kms.postgres import Server, running_server
 from tests.kms.replayed import Replayed
@@ -32,6 +35,15 @@ def migrated_once() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bootstrap, "upgrade", Replayed(bootstrap.upgrade))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled_once() -> Iterator[None]:
+    """Compile each statement once for each kind of database, and not in each test."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (store_on_sqlite, store_on_postgres):
+            patch.setattr(module, "create_engine", SharedStatements(module.create_engine))
         yield
 
 
