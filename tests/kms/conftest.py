@@ -1,9 +1,12 @@
 import tempfile
 from collections.abc import Generator, Iterator
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from attest.policy import document
 from kms.store import bootstrap
 from kms.store import postgres as store_on_postgres
 from kms.store import sqlite as store_on_sqlite
@@ -44,6 +47,15 @@ def compiled_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (store_on_sqlite, store_on_postgres):
             patch.setattr(module, "create_engine", SharedStatements(module.create_engine))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def read_once() -> Iterator[None]:
+    """Read each text of YAML once, and copy what was read: thousands of tests have the same few policies."""
+    read = cache(document._yaml)  # noqa: SLF001
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(document, "_yaml", lambda data, name: deepcopy(read(data, name)))
         yield
 
 
