@@ -18,7 +18,7 @@ from attest_kms.extras import (
 
 _USAGE = 2
 _NEW_OBJECTS = 250_000
-"""How many new objects start a search for garbage. With Python's own number, a command that loads 200,000 objects and
+"""Number of new objects that starts a search for garbage. With Python's own, a command that loads 200,000 objects and
 ends spends an eighth of its time on searches that find nothing."""
 _OURS = frozenset({"attest", "kms", "rag_demo"})
 _SAMPLES = {
