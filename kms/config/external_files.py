@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import httpx
-
 from attest import Endorsements, TrustAnchors, read_endorsements
 from attest.clock import Clock
 from attest.endorsements import (
@@ -95,6 +93,8 @@ def open_panel(settings: Settings, *, clock: Clock, report: Callable[[str], None
     witnesses = read_panel(settings)
     if not witnesses:
         return None
+    import httpx  # noqa: PLC0415  slow to load, and few commands send anything
+
     return WitnessPanel(witnesses, clock=clock, report=report, post=poster(httpx.Client(timeout=ASK_SECONDS)))
 
 

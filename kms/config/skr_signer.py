@@ -12,6 +12,7 @@ from datetime import datetime
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
@@ -53,7 +54,7 @@ def open_signer(vault: Vault, *, at: datetime) -> AnswerSigner:
     material = read_material(vault.certificate, vault.key, at=at)
     chain = material.chain
     with material.key_pem as pem:
-        key = pem.lend(EXPORT, lambda view: load_pem_private_key(bytes(view), password=None))
+        key = pem.lend(EXPORT, _examined_key)
     if not isinstance(key, rsa.RSAPrivateKey):
         raise _invalid(vault, "an RSA key, since answers are signed with RS256")
     if not any(_names(pattern, vault.name) for pattern in _dns_names(chain[0])):
@@ -64,6 +65,11 @@ def open_signer(vault: Vault, *, at: datetime) -> AnswerSigner:
         sign=lambda message: key.sign(message, _PKCS1, SHA256()),
         not_after=material.not_after,
     )
+
+
+def _examined_key(pem: memoryview) -> PrivateKeyTypes:
+    """Read a key that ``read_material`` has examined."""
+    return load_pem_private_key(bytes(pem), password=None, unsafe_skip_rsa_key_validation=True)
 
 
 _PKCS1 = padding.PKCS1v15()

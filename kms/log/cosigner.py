@@ -9,9 +9,8 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-import httpx
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -30,6 +29,9 @@ from attest.release import (
     require_name,
 )
 from kms.domain.bounded_content import bounded_content
+
+if TYPE_CHECKING:
+    import httpx
 
 MAX_ANSWER_BYTES: Final = 64 * 1024
 TIMEOUT_SECONDS: Final = 30.0
@@ -80,6 +82,8 @@ class LogAtUrl:
     """Client of a service's log over HTTP; ``http`` replaces the default client."""
 
     def __init__(self, url: str, *, http: httpx.Client | None = None) -> None:
+        import httpx  # noqa: PLC0415  slow to load, and few commands send anything
+
         self._url = url.rstrip("/")
         self._http = httpx.Client(timeout=TIMEOUT_SECONDS) if http is None else http
 
@@ -117,6 +121,8 @@ class LogAtUrl:
             raise _no_proof() from exc
 
     def _get(self, path: str) -> bytes:
+        import httpx  # noqa: PLC0415  slow to load, and few commands send anything
+
         try:
             with self._http.stream("GET", self._url + path) as answer:
                 content = bounded_content(answer.iter_bytes(), MAX_ANSWER_BYTES)

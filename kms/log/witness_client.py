@@ -12,15 +12,16 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
-
-import httpx
 
 from attest.clock import Clock
 from attest.errors import AttestError, ConfigurationError
 from attest.release import Checkpoint, WitnessKey
 from kms.domain.bounded_content import bounded_content
+
+if TYPE_CHECKING:
+    import httpx
 
 ASK_SECONDS: Final = 2.0
 """Longest wait of a release for witnesses."""
@@ -70,6 +71,7 @@ Raises:
 
 def poster(http: httpx.Client) -> Post:
     """Return a sender of requests to witnesses; the client's time limit is ``ASK_SECONDS``."""
+    import httpx  # noqa: PLC0415  slow to load, and few commands send anything
 
     def post(url: str, body: bytes) -> WitnessAnswer:
         try:

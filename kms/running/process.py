@@ -28,6 +28,8 @@ from kms.running.reload import Reread
 
 BACKLOG: Final = 512
 """Connections that the system accepts before a process accepts them."""
+_SHORT_COLLECTIONS: Final = (700, 10, 10)
+"""Thresholds of garbage collection, Python's own: one collection takes less than a millisecond."""
 CONNECTIONS_PER_RELEASE: Final = 16
 """Maximum open connections per concurrent release; further ones are answered 503."""
 KEEP_ALIVE_SECONDS: Final = 15
@@ -158,10 +160,12 @@ async def _serve(servers: Sequence[EmbeddedServer], listeners: Sequence[Listener
 def _exempt_from_collection() -> None:
     """Exempt what exists now from garbage collection: modules, schemas and services live until the process ends.
 
-    A full collection would examine these objects each time, and hold up all requests for about 100 ms.
+    A full collection would examine these objects each time, and hold up all requests for about 100 ms. From now on,
+    collections are frequent and short again, as commands that end soon do not need them.
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*_SHORT_COLLECTIONS)
 
 
 def _reload(services: Services, listeners: Sequence[Listener], report: Callable[[str], None]) -> None:

@@ -1,10 +1,17 @@
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from attest.encoding import JsonValue
+from attest.policy import document
 from kms.store import bootstrap
+from kms.store import postgres as store_on_postgres
+from kms.store import sqlite as store_on_sqlite
+from tests.kms.engines import SharedStatements
 from tests.kms.leaks import found_in_files, found_in_texts, secrets_below
 from tests.kms.postgres import Server, running_server
 from tests.kms.replayed import Replayed
@@ -32,6 +39,28 @@ def migrated_once() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bootstrap, "upgrade", Replayed(bootstrap.upgrade))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled_once() -> Iterator[None]:
+    """Compile each statement once for each kind of database, and not in each test."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (store_on_sqlite, store_on_postgres):
+            patch.setattr(module, "create_engine", SharedStatements(module.create_engine))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def read_once() -> Iterator[None]:
+    """Read each text of YAML once, and copy what was read: thousands of tests have the same few policies."""
+    read: Callable[[bytes, str], JsonValue] = cache(vars(document)["_yaml"])
+
+    def copied(data: bytes, name: str) -> JsonValue:
+        return deepcopy(read(data, name))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(document, "_yaml", copied)
         yield
 
 

@@ -92,8 +92,8 @@ class Server:
 
     def copied(self, template: str, name: str = "tests") -> str:
         """Replace a database with a copy of another one, to which nothing is connected, and return its URL."""
-        self.cut(self.url(template))
         with self.connected() as connection:
+            connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (template,))
             connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
             connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         self.made.add(name)

@@ -345,14 +345,17 @@ def test_what_lives_as_long_as_the_process_holds_up_no_request_for_its_collectio
     from kms.running.process import Listener, serve
 
     exempt = list[int]()
+    new = list[int]()
 
     def ready() -> None:
         exempt.append(gc.get_freeze_count())
+        new.append(gc.get_threshold()[0])
         signal.raise_signal(signal.SIGTERM)
 
     sock = socket.create_server(("127.0.0.1", 0))
     app = create_app(harness.settings, harness.services)
     before = gc.get_freeze_count()
+    gc.set_threshold(250_000, 10, 10)  # as the commands have it
     try:
         serve(
             [Listener(app=app, sock=sock, connections=20)],
@@ -364,3 +367,4 @@ def test_what_lives_as_long_as_the_process_holds_up_no_request_for_its_collectio
     finally:
         gc.unfreeze()
     assert exempt[0] > before + 10_000, "without it, a full collection stops the event loop for 100 ms"
+    assert new[0] < 1000, "a collection of many new objects would do the same"

@@ -59,6 +59,20 @@ def test_another_content_is_no_key_of_a_vault(content: bytes) -> None:
         public_members(SecretBytes(content))
 
 
+def test_the_numbers_of_an_rsa_key_are_examined_once_before_it_is_stored() -> None:
+    key = rsa.generate_private_key(65537, 2048)
+    whole = pkcs8(key)
+    numbers = key.private_numbers()
+    prime, other = (number.to_bytes(128, "big") for number in (numbers.p, numbers.p ^ 2))
+    damaged = whole.replace(prime, other)
+    assert damaged != whole
+    require_material(SecretBytes(whole), algorithm="skr-rsa-2048")
+    with pytest.raises(KeyConflictError) as caught:
+        require_material(SecretBytes(damaged), algorithm="skr-rsa-2048")
+    assert caught.value.code == "key-material-invalid"
+    assert public_members(SecretBytes(damaged)) == public_members(SecretBytes(whole)), "what is stored was examined"
+
+
 def test_an_imported_key_gets_the_algorithm_that_fits() -> None:
     curve = ec.generate_private_key(ec.SECP384R1())
     material, algorithm = imported_private_key(curve)

@@ -177,3 +177,19 @@ def test_an_unrelated_distribution_of_our_name_is_said_to_be_one(tmp_path: Path)
         "hint: attest 0.5.3 is an unrelated distribution: pip uninstall attest, then install attest-kms again with "
         "--force-reinstall"
     )
+
+
+def test_a_command_that_ends_soon_loads_no_client_and_does_not_search_all_it_loaded_for_garbage(tmp_path: Path) -> None:
+    program = """
+import gc, sys
+from attest_kms.commands import kms
+searched = []
+gc.callbacks.append(lambda phase, found: searched.append(found["generation"]) if phase == "stop" else None)
+sys.argv = ["kms", "init", "made", "--origin", "kms.test/unit"]
+try:
+    kms()
+finally:
+    print(searched.count(2), "httpx" in sys.modules, file=sys.stderr)
+"""
+    done = python("-c", program, at=tmp_path)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "0 False"), done.stderr

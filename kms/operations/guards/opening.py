@@ -7,8 +7,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-import httpx
-
 from attest.clock import Clock
 from attest.errors import ConfigurationError
 from kms.config.external_files import read_panel
@@ -98,6 +96,8 @@ def open_remote_guards(
     def opened(place: GuardPlace) -> RollbackGuard:
         if place.kind is GuardKind.REPLICA:
             return ReplicaGuard(url=place.place, log=signer.public)
+        import httpx  # noqa: PLC0415  slow to load, and few commands send anything
+
         post = poster(httpx.Client(timeout=ASK_SECONDS))
         return WitnessGuard(witness=_witness(place.place, witnesses), log=log, clock=clock, post=post)
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Final
 
-import httpx
-
 from attest.clock import Clock
 from attest.errors import AttestError
 from attest.release import VerifierKey, read_checkpoint
@@ -103,6 +101,8 @@ class ReplicaGuard(_ReadOnlyGuard):
         Raises:
             ConfigurationError: ``rollback-guard-missing``: it is unavailable, or is not this service.
         """
+        import httpx  # noqa: PLC0415  slow to load, and few commands send anything
+
         try:
             with LogAtUrl(self.url, http=httpx.Client(timeout=REPLICA_SECONDS)) as replica:
                 found = read_checkpoint(replica.checkpoint(), log=self.log)
