@@ -427,7 +427,7 @@ def test_certificate_chains_are_shown_and_saved(context: BrowserContext, site: P
     visit.is_in("unknown")
     visit.page.click("text=Certificate chains")
     chains = visit.page.locator("#chains")
-    assert [one.inner_text() for one in chains.locator("h3").all()] == ["cpu"]
+    expect(chains.locator("h3")).to_have_text(["cpu"])
     assert chains.locator("ol").first.locator("li").count() == 3
     assert "SEV-VCEK" in chains.locator("li").first.inner_text()
     assert "pinned" in chains.locator("ol").first.locator("li").last.inner_text()
