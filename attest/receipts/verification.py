@@ -70,6 +70,7 @@ class ReceiptExpectation(MachineExpectation):
         challenge: that the client sent with the request; None accepts any.
         max_age: of the receipt; None accepts any age.
         witnesses: that must have signed the checkpoints of the releases.
+        unchecked: relaxations for the evidence, beside those of the policy.
     """
 
     owners: tuple[ec.EllipticCurvePublicKey, ...]
@@ -78,6 +79,7 @@ class ReceiptExpectation(MachineExpectation):
     challenge: bytes | None = None
     max_age: timedelta | None = None
     witnesses: WitnessPolicy = NO_WITNESSES
+    unchecked: tuple[Unchecked, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +258,7 @@ def _appraised(
     """Verify the evidence and apply the policy; the checks of the evidence go to ``beside``."""
     evidence = parse_envelope(present(file.evidence, "evidence"))
     expected = None if expect.nonce is None else ExpectedFreshness(nonce=expect.nonce)
-    unchecked = (HISTORY,) if expect.nonce is None else ()
+    unchecked = (*expect.unchecked, *((HISTORY,) if expect.nonce is None else ()))
     try:
         verified = verify_service(evidence, expect=expect, binding=expected, at=at, unchecked=unchecked)
     except AttestError as exc:
