@@ -8,7 +8,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Final
 
-from attest.encoding import JsonValue, json_value, rfc3339
+from attest.encoding import JsonValue, hex_bytes, json_value, rfc3339
 from attest.errors import BindingError
 from attest.receipts.map_reader import malformed
 from attest.receipts.receipt_file import Part, ReleasePart, present
@@ -57,7 +57,7 @@ def verify_release(
     Raises:
         EndorsementError: ``receipt-part-missing``.
         BindingError: ``receipt-release-missing`` or ``receipt-release-mismatch``.
-        EvidenceError: ``receipt-malformed``, or as ``LogProof.parse``.
+        EvidenceError: ``receipt-malformed`` or ``hex-invalid``, or as ``LogProof.parse``.
         VerificationError: as ``VerifierKey.verify`` and ``verify_logged``.
     """
     service = manifest.service
@@ -109,11 +109,7 @@ def _policy_of(receipt: dict[str, JsonValue], manifest: SealedManifest) -> bytes
     policy = _text(mine[0], "policy_digest")
     if manifest.policy_digest is not None:
         _require("policy_digest", manifest.policy_digest.hex(), policy)
-    return bytes.fromhex(policy) if len(policy) == 64 and policy.isalnum() and policy.isascii() else _no_digest()
-
-
-def _no_digest() -> bytes:
-    raise malformed("release.policy_digest", "32 bytes in hex", "other text")
+    return hex_bytes(policy, what="release.policy_digest", length=32)
 
 
 def _require_decision(entry: bytes, receipt: dict[str, JsonValue]) -> None:

@@ -387,7 +387,9 @@ def test_another_use_of_cose_is_refused(name: str) -> None:
     refused(parse_receipt, message(**HOSTILE[name]))
 
 
-def test_limits_come_before_parsing() -> None:
+def test_limits_come_before_parsing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attest.receipts.receipt_file.MAX_FILE_BYTES", len(FILE.to_bytes()) - 1)
+    assert "at most" in refused(parse_receipt_file, FILE.to_bytes()).message
     assert "at most" in refused(parse_receipt, bytes(MAX_RECEIPT_BYTES + 1)).message
     assert "at most" in refused(parse_statement, bytes(4 * 1024 * 1024 + 1)).message
 
@@ -410,6 +412,35 @@ def test_an_independent_reader_of_cose_verifies_both_signatures() -> None:
         with pytest.raises(InvalidSignature):
             keys[header[1]].verify(signature, structure + b"\0")
     assert cbor2.loads(payload)[6] == int(AT.timestamp())
+
+
+# -- statements
+
+
+def restated(change: Callable[[Any], None]) -> bytes:
+    document = cbor2.loads(STATEMENT)
+    change(document)
+    return claims_bytes(document)
+
+
+def files_of(document: Any) -> Any:  # noqa: ANN401  the first part's
+    return document["models"][0]["parts"][0]["files"]
+
+
+STATEMENTS: dict[str, Callable[[Any], None]] = {
+    "another version": lambda one: one.update(schema="attest.receipt-statement/2"),
+    "a model twice": lambda one: one.update(models=one["models"] * 2),
+    "no model": lambda one: one.update(models=[]),
+    "another order of files": lambda one: files_of(one).reverse(),
+    "a file twice": lambda one: files_of(one).insert(0, files_of(one)[0]),
+    "an unsafe path": lambda one: files_of(one)[-1].update(path="../x"),
+    "an absolute path": lambda one: files_of(one)[0].update(path="/etc/passwd"),
+}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_a_statement_that_two_readers_could_read_differently_is_refused(name: str) -> None:
+    refused(parse_statement, restated(STATEMENTS[name]))
 
 
 # -- JSON

