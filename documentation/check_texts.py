@@ -211,7 +211,7 @@ WORDS: Final[dict[str, Words]] = {
         "The machine decrypted files of this manifest; a warning if not all of them completely.", _MODEL
     ),
     "receipt.release": Words(
-        "The service that the manifest names released its key, and logged it.",
+        "The service that the manifest names released its key, and logged it; a warning for a break-glass release.",
         "The key came from elsewhere, or the chain has another release: [receipts](receipts.md#the-release).",
     ),
     "receipt.request": Words("The request is the one that the receipt is about.", _RECEIPT),

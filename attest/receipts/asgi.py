@@ -13,6 +13,7 @@ as compression, and inside of the encrypted channel. No framework is imported.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -45,7 +46,8 @@ class ReceiptMiddleware:
 
     Args:
         recorder: of the model that answers.
-        chain: returns the parts that stand beside each receipt; called when a receipt is requested.
+        chain: returns the parts that stand beside each receipt; called in a thread when a receipt is requested. An
+            ``AttestError`` of it is answered 503.
         kept: largest number of receipts that are kept, the newest.
         methods: that are recorded.
     """
@@ -114,12 +116,15 @@ class ReceiptMiddleware:
     async def _send_receipt(self, scope: Message, send: Send) -> None:
         receipt = self._kept.get(scope["path"].removeprefix(RECEIPTS_PATH))
         if receipt is None:
-            problem = {"title": "No receipt has this identity, or its answer has not ended", "status": 404}
-            await _send_whole(
-                send, 404, b"application/problem+json", json.dumps({**problem, "code": "receipt-unknown"}).encode()
+            await _send_problem(
+                send, 404, "receipt-unknown", "No receipt has this identity, or its answer has not ended"
             )
             return
-        file = self._chain().file(receipt)
+        try:
+            file = (await asyncio.to_thread(self._chain)).file(receipt)
+        except AttestError:
+            await _send_problem(send, 503, "evidence-unavailable", "No evidence available now")
+            return
         accepted = b",".join(value for name, value in scope["headers"] if name.lower() == b"accept")
         if b"json" in accepted:
             await _send_whole(send, 200, b"application/json", file.to_json())
@@ -169,6 +174,11 @@ class _Passage:
             self._exchange.send(message.get("body", b""))
         await self._send(message)
         self.complete = self.complete or last
+
+
+async def _send_problem(send: Send, status: int, code: str, title: str) -> None:
+    problem = {"status": status, "code": code, "title": title}
+    await _send_whole(send, status, b"application/problem+json", json.dumps(problem).encode())
 
 
 async def _send_whole(send: Send, status: int, media_type: bytes, body: bytes) -> None:

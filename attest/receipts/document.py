@@ -83,6 +83,7 @@ def _part(part: VerifiedPart) -> dict[str, JsonValue]:
             "released_at": rfc3339_text(release.released_at),
             "log_size": release.log_size,
             "simulated": release.simulated,
+            "break_glass": release.break_glass,
         },
     }
 

@@ -30,6 +30,7 @@ class VerifiedRelease:
         released_at: by the service's clock.
         log_size: of the log whose checkpoint contains the decision.
         simulated: the service accepted evidence of the simulator.
+        break_glass: the key was released outside of its policy, with an approval of its own.
     """
 
     service: VerifierKey
@@ -37,6 +38,7 @@ class VerifiedRelease:
     released_at: datetime
     log_size: int
     simulated: bool
+    break_glass: bool
 
 
 def verify_release(
@@ -93,6 +95,7 @@ def verify_release(
         released_at=rfc3339(_text(receipt, "released_at"), what="released_at"),
         log_size=checkpoint.size,
         simulated=receipt.get("simulated") is not False,
+        break_glass=receipt.get("break_glass", False) is not False,
     )
 
 

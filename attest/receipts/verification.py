@@ -25,6 +25,7 @@ from attest.receipts.claims import ReceiptClaims
 from attest.receipts.exchange_checks import BodyDigest, require_body, require_challenge, require_time
 from attest.receipts.model_proof import VerifiedPart, verify_loaded, verify_manifests, verify_releases
 from attest.receipts.receipt_file import ReceiptFile, present
+from attest.receipts.release_proof import VerifiedRelease
 from attest.receipts.signer import require_validity
 from attest.receipts.statement import ModelRecord, ReceiptStatement, parse_statement, statement_digest
 from attest.release.service_verification import MachineExpectation, verify_service
@@ -204,9 +205,7 @@ def _verify(  # noqa: PLR0915  the numbered procedure
     with procedure.step(_STEPS.release):
         releases = verify_releases([one for one, _ in manifests], file, record, witnesses=expect.witnesses)
         _require_same_reality(any(one is not None and one.simulated for one in releases), result)
-        sources = [None if one is None else one.service.name for one in releases]
-        outcome = Outcome.NOT_EVALUATED if None in sources else Outcome.PASS
-        procedure.record("a logged release", ", ".join(one or "no service is named" for one in sources), outcome)
+        procedure.record("a logged release under the key's policy", *_released(releases))
     # (11) The bodies are those of this exchange: stops a receipt that is presented for another one.
     with procedure.step(_STEPS.request):
         stated = BodyDigest(size=claims.request.size, sha256=claims.request.sha256)
@@ -327,6 +326,17 @@ def _require_model(claims: ReceiptClaims, statement: ReceiptStatement) -> ModelR
 def _decrypted(partial: list[tuple[str, ...]]) -> str:
     left = [path for paths in partial for path in paths]
     return f"not completely: {', '.join(left)}"[:400] if left else "all of them completely"
+
+
+def _released(releases: tuple[VerifiedRelease | None, ...]) -> tuple[str, Outcome]:
+    """Return the services that released the keys, and the outcome."""
+    shown = [
+        "no service is named" if one is None else one.service.name + " (break-glass)" * one.break_glass
+        for one in releases
+    ]
+    if any(one is not None and one.break_glass for one in releases):
+        return ", ".join(shown), Outcome.WARNING
+    return ", ".join(shown), Outcome.NOT_EVALUATED if None in releases else Outcome.PASS
 
 
 def _require_same_reality(simulated: bool, result: AttestationResult) -> None:  # noqa: FBT001  its only condition

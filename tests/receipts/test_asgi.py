@@ -16,7 +16,8 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from attest.encoding import base64url_text
-from attest.receipts import ReceiptFile, ReceiptMiddleware, parse_receipt_file, record_of
+from attest.errors import CollectionError
+from attest.receipts import ReceiptChain, ReceiptFile, ReceiptMiddleware, parse_receipt_file, record_of
 from attest.receipts.asgi import MAX_PARAMETERS_BYTES
 from tests.receipts.machine import CHALLENGE, REQUEST, Machine, checked
 
@@ -118,6 +119,16 @@ def test_an_unknown_receipt_is_not_found(name: str) -> None:
     with TestClient(wrapped()) as client:
         answer = client.get(f"/receipts/{name}")
     assert (answer.status_code, answer.json()["code"]) == (404, "receipt-unknown")
+
+
+def test_a_machine_without_evidence_at_the_moment_answers_that() -> None:
+    def unavailable() -> ReceiptChain:
+        raise CollectionError("the device is busy", code="device-busy")
+
+    with TestClient(ReceiptMiddleware(INNER, Machine().recorder(), chain=unavailable)) as client:
+        answer = client.post("/v1/echo", content=b"x")
+        found = client.get(f"/receipts/{answer.headers['attest-receipt']}")
+    assert (found.status_code, found.json()["code"]) == (503, "evidence-unavailable")
 
 
 def test_the_newest_receipts_are_kept_and_no_more() -> None:
@@ -235,6 +246,19 @@ def test_a_client_that_is_gone_leaves_a_receipt_that_says_so() -> None:
     found = through(application, method="GET", path=f"/receipts/{names[0]}")
     claims = parse_receipt_file(found[1]["body"]).receipt.claims
     assert (claims.response.complete, claims.response.size) == (False, 2)
+
+
+def test_a_disconnect_is_passed_on_and_adds_nothing_to_the_request() -> None:
+    async def waits(_scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401  ASGI's own
+        await receive()
+        await send(BEGIN)
+        if (await receive())["type"] != "http.disconnect":
+            await send({"type": "http.response.body", "body": b"more"})
+
+    application = wrapped(waits)
+    file = kept(application, through(application, {"type": "http.request", "body": b"x"}))
+    claims = checked(file, request=b"x", response=b"").claims
+    assert not claims.response.complete
 
 
 def test_what_follows_the_end_of_an_answer_is_not_in_the_receipt() -> None:

@@ -495,6 +495,16 @@ def test_a_release_of_a_model_without_a_service_is_refused() -> None:
     assert (error.code, step_of(error)) == ("receipt-release-mismatch", "receipt.release")
 
 
+def test_a_release_outside_of_its_policy_is_a_warning() -> None:
+    machine, changed = with_release(receipt=noted(break_glass=True))
+    verified = checked(changed)
+    assert outcomes(verified.checks)["release"] is Outcome.WARNING
+    assert verified.parts[0].release is not None
+    assert verified.parts[0].release.break_glass
+    assert any("break-glass" in check.got for check in verified.checks if check.id == "receipt.release")
+    assert machine.record.releases != Machine().record.releases
+
+
 def test_a_key_that_a_simulated_machine_got_is_refused_for_hardware() -> None:
     """The same chip under anchors that call it hardware; the service saw a simulator."""
     hardware = TrustAnchors(anchors=tuple(replace(one, simulated=False) for one in TrustAnchors.simulation().anchors))
