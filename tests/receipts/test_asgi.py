@@ -248,6 +248,27 @@ def test_a_client_that_is_gone_leaves_a_receipt_that_says_so() -> None:
     assert (claims.response.complete, claims.response.size) == (False, 2)
 
 
+def test_each_piece_is_passed_on_before_the_application_makes_the_next() -> None:
+    sent: list[Message] = []
+    seen: list[int] = []
+
+    async def slow(_scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401  ASGI's own
+        await receive()
+        await send(BEGIN)
+        for event in EVENTS:
+            await send({"type": "http.response.body", "body": event, "more_body": True})
+            seen.append(sum(len(message.get("body", b"")) for message in sent))
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b""}
+
+    async def send(message: Any) -> None:  # noqa: ANN401  ASGI's own
+        sent.append(dict(message))
+
+    asyncio.run(wrapped(slow)(scope(), receive, send))
+    assert seen == [len(b"".join(EVENTS[: at + 1])) for at in range(len(EVENTS))]
+
+
 def test_a_disconnect_is_passed_on_and_adds_nothing_to_the_request() -> None:
     async def waits(_scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401  ASGI's own
         await receive()
