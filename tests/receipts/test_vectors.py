@@ -2,6 +2,7 @@
 
 import json
 from base64 import b64decode
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PrivateKey
 
+from attest.errors import AttestError
 from attest.receipts import parse_receipt, parse_receipt_file, parse_statement
 from attest.sealed import read_trusted_key
 from tests.receipts.machine import Machine, checked
@@ -62,6 +64,15 @@ def test_the_receipt_is_verified_with_its_bodies(vector: dict[str, Any]) -> None
     assert verified.simulated
     assert verified.parts[0].release is not None
     assert verified.parts[0].release.service.text == vector["service"]
+
+
+def test_each_changed_receipt_is_refused_by_its_code(vector: dict[str, Any]) -> None:
+    file = parse_receipt_file(b64decode(vector["file_cbor_base64"]))
+    assert len(vector["refused"]) == 7
+    for one in vector["refused"]:
+        with pytest.raises(AttestError) as caught:
+            checked(replace(file, receipt=parse_receipt(bytes.fromhex(one["receipt"]))))
+        assert caught.value.code == one["code"], one["name"]
 
 
 def test_the_maker_still_makes_a_file_of_this_form(vector: dict[str, Any]) -> None:

@@ -9,11 +9,15 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from pathlib import Path
+from typing import Any
+
+import cbor2
 
 from attest.encoding import JsonValue
 from attest.receipts import ReceiptFile
 from attest.receipts.json_view import claims_to_json
-from attest.receipts.signed_receipt import ED25519_ALGORITHM, ML_DSA_65_ALGORITHM, to_be_signed
+from attest.receipts.signed_receipt import ED25519_ALGORITHM, ML_DSA_65_ALGORITHM, TAG_SIGN, to_be_signed
+from attest.results.cbor import claims_bytes
 from tests.receipts.machine import CHALLENGE, ISSUER, REQUEST, RESPONSE, Machine, stream
 from tests.release.test_client import SERVICE
 from tests.sealed.made import OWNER, public_pem
@@ -48,7 +52,32 @@ def vectors(machine: Machine, file: ReceiptFile) -> dict[str, JsonValue]:
         "receipt": receipt.to_bytes().hex(),
         "file_cbor_base64": b64encode(file.to_bytes()).decode(),
         "file_json": view,
+        "refused": refused(receipt.to_bytes()),
     }
+
+
+def refused(receipt: bytes) -> list[JsonValue]:
+    """Return changed receipts, each with the code of its refusal."""
+    body, _, payload, signers = cbor2.loads(receipt).value
+    first, second = signers
+    critical = claims_bytes({2: [16], **cbor2.loads(body)})
+    other = claims_bytes({**cbor2.loads(payload), "sequence": 1})
+    changed: dict[str, tuple[Any, str]] = {  # Any: COSE, nested
+        "Ed25519 alone": ((body, {}, payload, [first]), "receipt-malformed"),
+        "ML-DSA-65 alone": ((body, {}, payload, [second]), "receipt-malformed"),
+        "the other order of signers": ((body, {}, payload, [second, first]), "receipt-malformed"),
+        "a critical header": ((critical, {}, payload, [first, second]), "receipt-malformed"),
+        "an unprotected header": ((body, {4: b"kid"}, payload, [first, second]), "receipt-malformed"),
+        "another sequence number": ((body, {}, other, [first, second]), "receipt-signature-invalid"),
+        "another signature of ML-DSA-65": (
+            (body, {}, payload, [first, [*second[:2], bytes(len(second[2]))]]),
+            "receipt-signature-invalid",
+        ),
+    }
+    return [
+        {"name": name, "code": code, "receipt": (TAG_SIGN + claims_bytes(message)).hex()}
+        for name, (message, code) in changed.items()
+    ]
 
 
 def main() -> None:
