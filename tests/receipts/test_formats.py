@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import islice
 from typing import Any
 
 import cbor2
@@ -151,10 +152,10 @@ def flip_chain(*, every: bool) -> None:
     assert isinstance(parts.manifest, bytes)
     assert isinstance(parts.release, bytes)
     for name, whole in (("manifest", parts.manifest), ("release", parts.release)):
-        for bit in bits(whole, every=every):
+        for bit in islice(bits(whole, every=every), 0, None, 1 if every else 10):
             changed = replace(parts, **{name: flipped(whole, bit)})
             require_refused(lambda changed=changed: replace(FILE, models=(changed,)))  # type: ignore[misc]
-    for bit in bits(STATEMENT, every=every):
+    for bit in islice(bits(STATEMENT, every=every), 0, None, 1 if every else 10):
         require_refused(lambda bit=bit: replace(FILE, statement=flipped(STATEMENT, bit)))  # type: ignore[misc]
 
 
@@ -163,13 +164,17 @@ def test_a_bit_of_each_byte_of_a_receipt_flipped_is_refused() -> None:
 
 
 @pytest.mark.slow
-def test_every_bit_of_a_receipt_and_of_its_bound_parts_flipped_is_refused() -> None:
+def test_every_bit_of_a_receipt_flipped_is_refused() -> None:
     flip_receipt(every=True)
-    flip_chain(every=True)
 
 
 @pytest.mark.slow
-def test_a_bit_of_each_byte_of_the_bound_parts_flipped_is_refused() -> None:
+@pytest.mark.timeout(1200)
+def test_every_bit_of_the_bound_parts_flipped_is_refused() -> None:
+    flip_chain(every=True)
+
+
+def test_a_bit_of_each_tenth_byte_of_the_bound_parts_flipped_is_refused() -> None:
     flip_chain(every=False)
 
 
