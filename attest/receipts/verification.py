@@ -6,6 +6,7 @@ is appraised, and the model is the owner's only once its manifest is verified.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, NoReturn
@@ -142,11 +143,11 @@ def verify_receipt(
             kind: ``EvidenceError`` malformed, ``VerificationError`` or ``SealedFileError`` does not hold,
             ``EndorsementError`` a part or an endorsement is missing, ``AppraisalError`` the policy refuses.
     """
-    beside: list[Check] = []
+    beside: list[Callable[[], tuple[Check, ...]]] = []
     try:
         return _verify(file, expect=expect, at=at, request=request, response=response, beside=beside)
     except AttestError as exc:
-        exc.checks = (*exc.checks, *beside)
+        exc.checks = (*exc.checks, *(check for checks in beside for check in checks()))
         raise
 
 
@@ -157,7 +158,7 @@ def _verify(  # noqa: PLR0915  the numbered procedure
     at: datetime,
     request: BodyDigest | None,
     response: BodyDigest | None,
-    beside: list[Check],
+    beside: list[Callable[[], tuple[Check, ...]]],
 ) -> VerifiedReceipt:
     procedure, claims = Procedure(_STEPS), file.receipt.claims
     # (1) COSE_Sign with two signers, and every part of the chain in its one spelling; parsing has required it.
@@ -252,19 +253,20 @@ def _require_statement(claims: ReceiptClaims, raw: bytes) -> None:
 
 
 def _appraised(
-    file: ReceiptFile, *, expect: ReceiptExpectation, at: datetime, beside: list[Check]
+    file: ReceiptFile, *, expect: ReceiptExpectation, at: datetime, beside: list[Callable[[], tuple[Check, ...]]]
 ) -> AttestationResult:
-    """Verify the evidence and apply the policy; the checks of the evidence go to ``beside``."""
+    """Verify the evidence and apply the policy; ``beside`` gets what makes the checks of the evidence."""
     evidence = parse_envelope(present(file.evidence, "evidence"))
     expected = None if expect.nonce is None else ExpectedFreshness(nonce=expect.nonce)
     unchecked = (*expect.unchecked, *((HISTORY,) if expect.nonce is None else ()))
     try:
         verified = verify_service(evidence, expect=expect, binding=expected, at=at, unchecked=unchecked)
     except AttestError as exc:
-        beside += exc.checks
+        checks = exc.checks  # the runner replaces them
+        beside.append(lambda: checks)
         raise
     result = appraise(verified, policy=expect.policy, at=at)
-    beside += result.checks
+    beside.append(lambda: result.checks)
     return result
 
 
