@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -58,7 +59,9 @@ def sealed_model(
     seed: str = "model", *, adapter: bool = False, service: bool = True, owner: ec.EllipticCurvePrivateKey = OWNER
 ) -> Path:
     """Return a sealed model; the owner signed it."""
-    folder = Path(mkdtemp(prefix="attest-receipt-"))
+    kept = TemporaryDirectory(prefix="attest-receipt-")
+    atexit.register(kept.cleanup)  # the models of one process serve all of its tests
+    folder = Path(kept.name)
     place = Place(folder, dict(ADAPTER_FILES)) if adapter else Place(folder)
     place.seal(key=MATERIAL, names=NAMES if service else replace(NAMES, service=None), signer=owner, seed=seed)
     return place.sealed
