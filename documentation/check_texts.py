@@ -16,6 +16,8 @@ _UPDATE: Final = (
 _DOCUMENT: Final = (
     "The service sent a document that does not hold together. Request it again, and report it to the service."
 )
+_RECEIPT: Final = "The receipt or its chain was changed, or belongs to another exchange: [receipts](receipts.md)."
+_MODEL: Final = "The chain describes another model: get the manifest of the model that answered from its owner."
 _REQUEST: Final = "Request a new token from its Verifier: [tokens](tokens.md)."
 
 
@@ -196,6 +198,32 @@ WORDS: Final[dict[str, Words]] = {
     "token.signature": Words("A key of a trusted issuer signed the token, with an allowed algorithm.", _REQUEST),
     "token.time": Words("The moment is inside the validity of the token.", _REQUEST),
     "token.audience": Words("The token is for you.", _REQUEST),
+    "receipt.format": Words("The receipt has two signers, and every part of its chain its one spelling.", _RECEIPT),
+    "receipt.statement": Words("The receipt names the statement of receipt keys in its chain.", _RECEIPT),
+    "receipt.ed25519": Words("The Ed25519 key of the statement signed the claims.", _RECEIPT),
+    "receipt.ml_dsa_65": Words("The ML-DSA-65 key of the statement signed the claims.", _RECEIPT),
+    "receipt.evidence": Words("The evidence of the machine is genuine.", "See the checks of the evidence."),
+    "receipt.binding": Words("The evidence commits to the statement, for this service.", _RECEIPT),
+    "receipt.policy": Words("The policy affirms the machine.", "See the checks of the policy."),
+    "receipt.model": Words("The statement has the model that the receipt names.", _MODEL),
+    "receipt.manifest": Words("A given owner signed the manifest of each part of the model.", _MODEL),
+    "receipt.loaded": Words(
+        "The machine decrypted files of this manifest; a warning if not all of them completely.", _MODEL
+    ),
+    "receipt.release": Words(
+        "The service that the manifest names released its key, and logged it; a warning for a break-glass release.",
+        "The key came from elsewhere, or the chain has another release: [receipts](receipts.md#the-release).",
+    ),
+    "receipt.request": Words("The request is the one that the receipt is about.", _RECEIPT),
+    "receipt.response": Words("The response is the one that the receipt is about.", _RECEIPT),
+    "receipt.complete": Words(
+        "The application ended the response itself; a warning if it was cut off.", "Send the request again."
+    ),
+    "receipt.challenge": Words("The receipt has the challenge of this client.", _RECEIPT),
+    "receipt.time": Words(
+        "The time is inside the validity of the keys, not in the future, and not too long ago.",
+        "Check `--at` and the clocks.",
+    ),
 }
 
 
@@ -217,4 +245,5 @@ GROUPS: Final = (
     Group("Data beside the evidence", ("uvm.", "certificate.", "committed_data.", "eventlog.")),
     Group("The whole of the evidence", ("binding.", "freshness", "topology", "device.", "evidence.")),
     Group("Tokens", ("token.",)),
+    Group("Receipts for answers", ("receipt.",)),
 )

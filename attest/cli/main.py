@@ -21,6 +21,7 @@ _COMMANDS = {
     "seal": LazyEntry("attest.cli.seal:seal", "Encrypt and sign a model, so that any storage can hold it."),
     "unseal": LazyEntry("attest.cli.seal:unseal", "Verify and decrypt a sealed model into memory."),
     "sealed": LazyEntry("attest.cli.sealed:sealed", "Show, verify, read and rewrap sealed models; make their keys."),
+    "receipt": LazyEntry("attest.cli.receipt:receipt", "Check receipts for answers: which model, in which machine."),
     "key": LazyEntry("attest.cli.key:key", "Get a key for this machine, with the settings of its image."),
     "run": LazyEntry("attest.cli.run:run", "Start a program with keys as inherited descriptors."),
     "agent": LazyEntry("attest.cli.agent:agent", "Serve keys and unsealed files to containers of the same pod."),

@@ -87,8 +87,31 @@ def _head_rows(document: _Document) -> Iterator[tuple[str, RenderableType]]:
     ignored = document.get("ignored_items")
     if isinstance(ignored, list) and ignored:
         yield "ignored", plain(f"items of unknown kinds: {', '.join(map(str, ignored))}", "yellow")
+    yield from _receipt_rows(mapping_of(document.get("receipt")))
     for policy in _policies(document):
         yield "policy", plain(f"{_text_of(policy)}, digest {policy['digest']}")
+
+
+def _receipt_rows(receipt: _Document) -> Iterator[tuple[str, RenderableType]]:
+    """Lay out a receipt for an answer: the service, its model and the exchange."""
+    if not receipt:
+        return
+    claims = mapping_of(receipt["claims"])
+    request, response = mapping_of(claims["request"]), mapping_of(claims["response"])
+    yield "service", plain(claims["iss"])
+    for at, one in enumerate(mappings_of(receipt["models"])):
+        yield "adapter" if at else "model", plain(f"{one['name']} ({one['model']}), signed by {one['signed_by']}")
+    yield "loaded", plain(f"by {receipt['loader']}, quantisation: {receipt['quantisation'] or 'none'}")
+    yield "answered", plain(f"{receipt['time']}, number {claims['sequence']} of this machine's keys")
+    yield (
+        "request",
+        plain(f"{request['method']} {request['target']}, {request['size']} bytes, SHA-256 {request['sha256']}"),
+    )
+    state = plain("") if response["complete"] is True else plain("CUT OFF: ", "bold yellow")
+    answer = f"status {response['status']}, {response['size']} bytes, SHA-256 {response['sha256']}"
+    yield "response", Text.assemble(state, plain(answer), overflow="fold")
+    sampling = mapping_of(claims["sampling"])
+    yield "sampling", plain(", ".join(f"{name} {value}" for name, value in sampling.items()) or "not stated")
 
 
 def _print_checks(out: Console, document: _Document, display: Display) -> None:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
+from attest.checks import Unchecked
 from attest.endorsements.anchors import TrustAnchors
 from attest.endorsements.pool import Endorsements
 from attest.errors import EndorsementError
-from attest.evidence.binding import ExpectedBinding
 from attest.evidence.envelope import Evidence
+from attest.evidence.freshness import Expectation
 from attest.policy.loader import Policy
 from attest.verification import VerifiedEvidence, verify
 
@@ -33,9 +34,16 @@ class MachineExpectation:
 
 
 def verify_service(
-    evidence: Evidence, *, expect: MachineExpectation, binding: ExpectedBinding, at: datetime
+    evidence: Evidence,
+    *,
+    expect: MachineExpectation,
+    binding: Expectation,
+    at: datetime,
+    unchecked: tuple[Unchecked, ...] = (),
 ) -> VerifiedEvidence:
-    """Verify a service's evidence with the policy's relaxations; ``fetch`` runs only if endorsements are missing.
+    """Verify a service's evidence; ``fetch`` runs only if endorsements are missing.
+
+    ``unchecked`` are relaxations beside those of the policy.
 
     Raises:
         AttestError: as ``verify``, and as ``fetch``.
@@ -46,7 +54,7 @@ def verify_service(
         anchors=expect.anchors,
         at=at,
         expected=binding,
-        unchecked=expect.policy.unchecked,
+        unchecked=(*expect.policy.unchecked, *unchecked),
         tolerances=expect.policy.tolerances,
     )
     try:

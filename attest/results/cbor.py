@@ -34,15 +34,15 @@ def claims_bytes(value: ClaimsValue) -> bytes:
     return _encode(value, ordered=True)
 
 
-def claims_value(data: bytes, *, what: str) -> ClaimsValue:
-    """Decode; keys may be in any order, everything else has one spelling.
+def claims_value(data: bytes, *, what: str, ordered: bool = False) -> ClaimsValue:
+    """Decode; everything has one spelling, but keys may be in any order unless ``ordered``.
 
     Raises:
         EvidenceError: ``cbor-invalid``.
     """
     try:
         value: ClaimsValue = cbor2.loads(data, max_depth=MAX_DEPTH, allow_indefinite=False)
-        again = _encode(value, ordered=False)
+        again = _encode(value, ordered=ordered)
     except (cbor2.CBORDecodeError, ValueError, TypeError, OverflowError, RecursionError) as exc:
         raise EvidenceError(f"{what} is not strict CBOR: {exc}", code="cbor-invalid", field=what) from exc
     if again != data:

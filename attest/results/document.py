@@ -37,7 +37,7 @@ def verified_document(verified: VerifiedEvidence) -> dict[str, JsonValue]:
         **_state(verified),
         **_evidence(verified),
         "warnings": _warnings(verified_cautions(verified)),
-        "checks": _checks(verified.checks),
+        "checks": check_documents(verified.checks),
     }
 
 
@@ -52,7 +52,7 @@ def appraised_document(result: AttestationResult) -> dict[str, JsonValue]:
         **_evidence(verified),
         "warnings": _warnings(appraised_cautions(result)),
         "endorsements": [_relied_on(entry) for entry in relied_on(verified)],
-        "checks": _checks(result.checks, set_aside=result.set_aside),
+        "checks": check_documents(result.checks, set_aside=result.set_aside),
     }
 
 
@@ -76,7 +76,7 @@ def token_document(
         **_state(token),
         "items": [{"name": "token", "kind": "token", "claims": _token_claims(token)}],
         "warnings": _warnings(token_cautions(token.freshness, policy=False, baseline=policy_checks is not None)),
-        "checks": _checks(checks),
+        "checks": check_documents(checks),
     }
 
 
@@ -149,7 +149,7 @@ def judged_document(
         "unchecked": [{"check": entry.check, "reason": entry.reason} for entry in judgement.unchecked],
         **_by_policy(judgement),
         "warnings": _warnings(cautions),
-        "checks": _checks(made, set_aside=judgement.set_aside),
+        "checks": check_documents(made, set_aside=judgement.set_aside),
     }
 
 
@@ -184,7 +184,7 @@ def refused_document(
         "error": {"code": error.code, "message": error.message, **error.context()},
         "items": [],
         "warnings": [],
-        "checks": _checks(checks),
+        "checks": check_documents(checks),
     }
 
 
@@ -234,7 +234,7 @@ def _relied_on(entry: ReliedOn) -> JsonValue:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def _checks(checks: Iterable[Check], *, set_aside: frozenset[str] = frozenset()) -> list[JsonValue]:
+def check_documents(checks: Iterable[Check], *, set_aside: frozenset[str] = frozenset()) -> list[JsonValue]:
     """Return checks; ``counts: false`` marks those of alternatives that do not hold, where others may."""
     return [
         {

@@ -1,15 +1,15 @@
-"""Comparison of files with the signed list: their names, sizes and digests."""
+"""Comparison of files with the signed list: their sizes and digests."""
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from hashlib import sha256
 from typing import Final
 
-from attest.errors import SealedTamperError
 from attest.sealed.oms import ModelResource
+from attest.sealed.signed_manifest import digest_mismatch
 from attest.sealed.sources import Source, require_size
 from attest.sealed.stores import FileStore
 from attest.sealed.worker_threads import spread, thread_count
@@ -34,29 +34,6 @@ class FileProgress:
 
 
 _PIECE_BYTES: Final = 1 << 20
-_SHOWN: Final = 5
-"""Largest number of file names in a message."""
-
-
-def require_same_files(found: Collection[str], expected: Collection[str], *, where: str) -> None:
-    """Require two equal sets of names.
-
-    Raises:
-        SealedTamperError: ``sealed-files-mismatch``.
-    """
-    absent, more = sorted(set(expected) - set(found)), sorted(set(found) - set(expected))
-    if not absent and not more:
-        return
-    lists = (("without", absent), ("with", more))
-    parts = [f"{word} {', '.join(map(repr, names[:_SHOWN]))}" for word, names in lists if names]
-    raise SealedTamperError(
-        f"{where} has other files than were signed: {'; '.join(parts)}"[:800],
-        code="sealed-files-mismatch",
-        field=(absent or more)[0][:200],
-        expected=f"{len(expected)} files",
-        got=f"{len(absent)} missing, {len(more)} not listed",
-        hint="get the missing files, and remove those that do not belong to the model",
-    )
 
 
 def require_digests(
@@ -99,15 +76,3 @@ def file_digest(source: Source, *, progress: Callable[[int], object] = lambda _:
         digest.update(piece)
         progress(offset + len(piece))
     return digest.digest()
-
-
-def digest_mismatch(name: str, *, expected: bytes, got: bytes) -> SealedTamperError:
-    """Return the error for a file other than the signed one."""
-    return SealedTamperError(
-        f"{name} is not the file that was signed",
-        code="sealed-digest-mismatch",
-        field=name,
-        expected=expected.hex(),
-        got=got.hex(),
-        hint="get the file again",
-    )

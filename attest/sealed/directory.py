@@ -12,23 +12,24 @@ the keys of models that the owner did not sign.
 
 from __future__ import annotations
 
-import hmac
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import NoReturn
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from attest.context_managers import ClosedOnExit
-from attest.errors import SealedFileError, SealedSourceError, SealedTamperError
-from attest.sealed.comparison import Progress, digest_mismatch, require_digests, require_same_files
+from attest.errors import SealedSourceError, SealedTamperError
+from attest.sealed.comparison import Progress, require_digests
 from attest.sealed.data_key import unwrap_data_key
 from attest.sealed.key_sources import KeyProvider, KeySource, key_source
+from attest.sealed.layout import segment_count
+from attest.sealed.load_record import LoadedModel, LoadMeter
 from attest.sealed.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, SealedEntry, SealedManifest, associated_data
 from attest.sealed.oms import MAX_BUNDLE_BYTES, SIGNATURE_NAME, VerifiedModel, verify_model
 from attest.sealed.segment_reader import SealedReader
+from attest.sealed.signed_manifest import require_listed, require_same_files, signed_manifest
 from attest.sealed.sources import require_size
 from attest.sealed.stores import FileStore, FolderStore
 
@@ -77,6 +78,7 @@ class SealedDirectory(ClosedOnExit):
         """Its files by path, in order."""
         self._key: bytes | None = data_key
         self._threads = threads
+        self._meter = LoadMeter()
 
     def open(self, path: str) -> SealedReader:
         """Open a file, and verify that it is complete and belongs to this path and model.
@@ -104,7 +106,14 @@ class SealedDirectory(ClosedOnExit):
             expected_size=entry.size,
             expected_header=entry.header,
             threads=self._threads,
+            decrypted=self._meter.count(path, entry.header, segment_count(entry.sealed_size)).add,
         )
+
+    @property
+    def loaded(self) -> LoadedModel:
+        """The record of what was decrypted so far, for receipts."""
+        digests = {one.name: one.digest for one in self.verified.model.resources}
+        return LoadedModel(manifest=digests[MANIFEST_NAME], model=self.manifest.model, files=self._meter.files())
 
     def read(self, path: str) -> bytearray:
         """Return a whole file; errors as ``open`` and ``SealedReader.read_into``."""
@@ -247,22 +256,8 @@ def _signature(store: FileStore) -> bytes:
 
 
 def _signed_manifest(store: FileStore, model: VerifiedModel) -> SealedManifest:
-    listed = {one.name: one.digest for one in model.resources}
-    if MANIFEST_NAME not in listed:
-        raise SealedFileError(
-            f"{store.name} is a signed model, but not a sealed one: {MANIFEST_NAME} is not among its files",
-            code="sealed-manifest-malformed",
-            field=MANIFEST_NAME,
-            hint="'attest seal' seals a model",
-        )
-    raw = store.read_small(MANIFEST_NAME, MAX_MANIFEST_BYTES)
-    if not hmac.compare_digest(sha256(raw).digest(), listed[MANIFEST_NAME]):
-        error = digest_mismatch(MANIFEST_NAME, expected=listed[MANIFEST_NAME], got=sha256(raw).digest())
-        error.hint = "get the model again; if 'attest sealed rewrap' was interrupted here, run it again"
-        raise error
-    manifest = SealedManifest.parse(raw)
-    require_same_files({one.sealed for one in manifest.files}, listed.keys() - {MANIFEST_NAME}, where=MANIFEST_NAME)
-    return manifest
+    require_listed(model, store.name)
+    return signed_manifest(store.read_small(MANIFEST_NAME, MAX_MANIFEST_BYTES), model)
 
 
 def _require_sizes(store: FileStore, manifest: SealedManifest, model: VerifiedModel) -> None:

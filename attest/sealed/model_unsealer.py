@@ -12,18 +12,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from attest.encoding import JsonValue
 from attest.errors import ConfigurationError
-from attest.sealed.comparison import (
-    FileProgress,
-    Progress,
-    digest_mismatch,
-    file_digest,
-    require_digests,
-    require_same_files,
-)
+from attest.sealed.comparison import FileProgress, Progress, file_digest, require_digests
 from attest.sealed.directory import SealedDirectory
 from attest.sealed.file_sealer import unseal_file
 from attest.sealed.manifest import SealedEntry
 from attest.sealed.oms import MAX_BUNDLE_BYTES, SIGNATURE_NAME, VerifiedModel, verify_model
+from attest.sealed.signed_manifest import digest_mismatch, require_same_files
 from attest.sealed.sources import FileSource, file_identity
 from attest.sealed.staging import Workplace, is_memory, remove_unlisted, require_room
 from attest.sealed.stores import FolderStore

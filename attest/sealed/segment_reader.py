@@ -51,6 +51,7 @@ class SealedReader(ClosedOnExit):
         expected_size: size of the plaintext from a signed manifest; None without one.
         expected_header: first 40 bytes of the file from a signed manifest; None without one.
         threads: for long ranges; by default one for each available processor, or for each connection of the source.
+        decrypted: called with the index of each segment that was verified; from several threads.
 
     Raises:
         SealedFileError: ``sealed-size-invalid`` or ``sealed-header-invalid``: not a sealed file.
@@ -69,8 +70,10 @@ class SealedReader(ClosedOnExit):
         expected_size: int | None = None,
         expected_header: bytes | None = None,
         threads: int | None = None,
+        decrypted: Callable[[int], object] | None = None,
     ) -> None:
         self._source = source
+        self._report = decrypted
         self.name = source.name
         self._scratch = Scratch(source.size)
         self._lock = threading.Lock()
@@ -90,6 +93,7 @@ class SealedReader(ClosedOnExit):
             self._require_header(header, expected_header)
             self._cipher = SegmentCipher(key, FileHeader.parse(header), associated_data)
             self._cipher.decrypt_into(last.index, last.last, scratch[: last.size], scratch[: last.plaintext_size])
+            self._reported(last)
             self._keep(last.index, scratch)
         except BaseException:
             self.close()
@@ -325,6 +329,11 @@ class SealedReader(ClosedOnExit):
         ciphertext = scratch[: segment.size]
         read(ciphertext)
         self._cipher.decrypt_into(segment.index, segment.last, ciphertext, out)
+        self._reported(segment)
+
+    def _reported(self, segment: Segment) -> None:
+        if self._report is not None:
+            self._report(segment.index)
 
     def _decrypt_in_place(self, segment: Segment, scratch: memoryview, read: _Read) -> memoryview:
         content = scratch[: segment.plaintext_size]

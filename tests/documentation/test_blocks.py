@@ -32,6 +32,7 @@ ELSEWHERE = {
     "docs/cookbook.md": "tests/examples/test_cookbook.py",
     "docs/first-hour.md": "tests/packaging/test_installation.py",
     "docs/rag-embedding.md": "tests/rag_demo/embedding/test_page.py",
+    "docs/receipts.md": "tests/receipts/test_documentation.py",
     "docs/sdk.md": "tests/session/test_sdk_page.py",
     "docs/sealed-access.md": "tests/sealed_access/test_page.py",
     "docs/sealed-files.md": "tests/sealed/test_page.py",
@@ -42,6 +43,7 @@ READ = {
     "docs/channel.md": {"python"},
     "docs/cookbook.md": {"python", "sh"},
     "docs/rag-embedding.md": {"python"},
+    "docs/receipts.md": {"console", "python"},
     "docs/sdk.md": {"python"},
     "docs/sealed-files.md": {"python"},
 }

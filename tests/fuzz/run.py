@@ -75,6 +75,7 @@ from attest.policy.reference_values.reference_documents import (
     read_reference_document,
     reference_json,
 )
+from attest.receipts import parse_receipt, parse_receipt_file, parse_statement, verify_receipt
 from attest.rego import read_rego_policy
 from attest.results.jose import read_jwks
 from attest.results.service_token import verify_service_token
@@ -94,6 +95,7 @@ from tests.kms.support import Harness
 from tests.measure.made import BOOT_VOLUME, EXTEND, OVMF_MEMORY, acpi_tables, firmware, kernel
 from tests.measure.made_endorsements import endorsement
 from tests.policy.corim_made import amd, intel, launch_measurement
+from tests.receipts.machine import Machine, expectation
 from tests.results import services
 from tests.results.token_chains import GOOD, ROOTS, SIGNER, encoded
 from tests.samples import AT, binding, bound_evidence, scene
@@ -270,6 +272,9 @@ TARGETS: dict[str, Callable[[bytes], object]] = {
     "channel-message": _channel_message,
     "channel-chunks": _channel_chunks,
     "verify": _verify,
+    "receipt": lambda data: verify_receipt(parse_receipt_file(data), expect=expectation(), at=AT),
+    "receipt-cose": parse_receipt,
+    "receipt-statement": parse_statement,
     "body": _body,
     "sealed-file": _sealed_file,
     "sealed-keyset": key_from_tink,
@@ -316,6 +321,8 @@ def seeds(target: str) -> Iterator[bytes]:
     }
     if target in {"ohttp-keys", "key-offer", "channel"} or target.startswith(("bhttp", "channel-")):
         everything |= _channel_seeds()
+    if target.startswith("receipt"):
+        everything |= _receipt_seeds()
     if target == "body":
         everything["body"] = [_service().honest()]
     everything["forms"] = everything["verify"] = [
@@ -339,6 +346,15 @@ def seeds(target: str) -> Iterator[bytes]:
         *everything["ocsp"],
     ]
     yield from everything.get(target, [b"schema: attest.policy/1\nname: x\n", b'schema = "attest.anchors/1"\n'])
+
+
+def _receipt_seeds() -> dict[str, list[bytes]]:
+    file = Machine().file()
+    return {
+        "receipt": [file.to_bytes(), file.to_json(), file.compact().to_bytes()],
+        "receipt-cose": [file.receipt.to_bytes()],
+        "receipt-statement": [file.parts[0]],
+    }
 
 
 def _channel_seeds() -> dict[str, list[bytes]]:
