@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NoReturn
+from collections.abc import Callable, Iterable
 
 from anyio import CapacityLimiter
 from fastapi import FastAPI
-from starlette.routing import BaseRoute, Match, NoMatchFound
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from attest.rate_limits import Rate, RateTable
@@ -66,8 +64,6 @@ def create_app(
         raise ValueError("callers must be given if, and only if, the settings require identified callers")
     app = describe()
     add_problem_handlers(app, simulated=settings.allow_simulated)
-    faces = foreign_faces(settings)
-    equip(app, settings, watching=watching or Watching(), faces=faces)
     per_second = settings.identity_requests_per_second
     per_minute = settings.chip_releases_per_minute
     app.state.context = Context(
@@ -81,30 +77,31 @@ def create_app(
         callers=callers,
         fsck=fsck,
     )
-    for face in faces:
-        app.router.routes.append(_FaceRoute(face, face.open(app.state.context)))
+    faces = foreign_faces(settings)
+    app.add_middleware(_Faces, served=[(face, face.open(app.state.context)) for face in faces])
+    equip(app, settings, watching=watching or Watching(), faces=faces)
     return app
 
 
-class _FaceRoute(BaseRoute):
-    """Every path of a foreign protocol, whatever its characters: a mount does not match a path with a line break."""
+class _Faces:
+    """The foreign protocols beside the application: every path of one, whatever its characters.
 
-    def __init__(self, face: ForeignFace, served: ASGIApp) -> None:
-        self._face = face
-        self._served = served
+    They have their own refusals, so the application's routing and handlers of errors have nothing to do for them.
+    """
 
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Match by the path alone."""
-        found = scope["type"] == "http" and self._face.serves(scope["path"])
-        return (Match.FULL if found else Match.NONE), {}
+    def __init__(self, app: ASGIApp, *, served: Iterable[tuple[ForeignFace, ASGIApp]]) -> None:
+        self._app = app
+        self._served = tuple(served)
 
-    def url_path_for(self, name: str, /, **path_params: object) -> NoReturn:
-        """Refuse: these paths have no names."""
-        raise NoMatchFound(name, dict(path_params))
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
-        await self._served(scope, receive, send)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on to the protocol of its path, or to the application."""
+        if scope["type"] == "http":
+            for face, served in self._served:
+                if face.serves(scope["path"]):
+                    scope["route"] = face  # whose path is the one in metrics
+                    await served(scope, receive, send)
+                    return
+        await self._app(scope, receive, send)
 
 
 def foreign_faces(settings: Settings) -> tuple[ForeignFace, ...]:

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message
 from kms.api.app import create_app
 from kms.api.context import Workroom
 from kms.api.limits import ForeignFace
+from kms.api.observation import Watching
 from kms.domain.errors import UnavailableError
 from tests.kms.kbs import face as kbs
 from tests.kms.maa import maa_face as maa
@@ -173,6 +174,19 @@ async def asked_slowly(app: ASGIApp, name: str) -> tuple[int, bytes]:
     }
     await app(scope, receive, send)
     return sent[0]["status"], b"".join(one.get("body", b"") for one in sent[1:])
+
+
+def test_answers_are_counted_under_the_path_of_their_protocol(tmp_path: Path) -> None:
+    counted: list[tuple[str, int]] = []
+    watching = Watching(answered=lambda route, status, _: counted.append((route, status)))
+    harness, _ = served(tmp_path)
+    app = create_app(harness.settings, harness.services, watching=watching)
+    with TestClient(app) as client:
+        for name, one in PROTOCOLS.items():
+            client.post(one.absent, headers=headers(name))
+        client.get("/kbs")
+    harness.close()
+    assert counted == [("/kbs/v0", 404), ("/keys", 404), ("/attest/", 404), ("none", 404)]
 
 
 @EACH
