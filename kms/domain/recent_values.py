@@ -1,4 +1,4 @@
-"""What a process keeps of the values that it used last, within a bound."""
+"""Values that a process used last, within a bound."""
 
 from __future__ import annotations
 

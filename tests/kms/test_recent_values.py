@@ -1,4 +1,4 @@
-"""What a process keeps of the values that it used last."""
+"""Values that a process used last."""
 
 from __future__ import annotations
 

@@ -166,8 +166,8 @@ def test_operators_beside_equals_take_an_option(tmp_path: Path, face: Face) -> N
 def jwk_of(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey) -> Document:
     """A private key as a client sends it."""
 
-    def text(number: int) -> str:
-        return base64.urlsafe_b64encode(number.to_bytes((number.bit_length() + 7) // 8, "big")).decode()
+    def text(number: int, size: int = 0) -> str:
+        return base64.urlsafe_b64encode(number.to_bytes(size or (number.bit_length() + 7) // 8, "big")).decode()
 
     if isinstance(key, rsa.RSAPrivateKey):
         private = key.private_numbers()
@@ -179,9 +179,9 @@ def jwk_of(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey) -> Document:
     return {
         "kty": "EC",
         "crv": "P-384",
-        "d": text(key.private_numbers().private_value),
-        "x": text(point.x),
-        "y": text(point.y),
+        "d": text(key.private_numbers().private_value, 48),
+        "x": text(point.x, 48),
+        "y": text(point.y, 48),
     }
 
 
