@@ -33,9 +33,14 @@ MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 MAX_SIGNED_BYTES: Final = 32 * 1024 * 1024
 """Of a manifest or its signature."""
 MAX_RELEASE_BYTES: Final = 1024 * 1024
+_MAX_VALUES: Final = 1024
+"""Of a file in CBOR; the largest, with ``MAX_PARTS`` models, has less than half of it."""
+_MAX_MARKS: Final = 64 * 1024
+"""Commas and opening brackets of a file in JSON, those inside its texts included."""
 _MEMBERS: Final = frozenset[int | str]({"schema", "receipt", "statement", "evidence", "models"})
 _MODEL: Final = frozenset[int | str]({"manifest", "signature", "release"})
 _RELEASE: Final = frozenset[int | str]({"receipt", "entry", "proof"})
+_RELEASE_VALUES: Final = 1 + 2 * len(_RELEASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,7 @@ class ReleasePart:
         Raises:
             EvidenceError: ``receipt-malformed`` or ``cbor-invalid``.
         """
-        members = MapReader(cbor_value(data, what="release"), "release", _RELEASE)
+        members = MapReader(cbor_value(data, what="release", most=_RELEASE_VALUES), "release", _RELEASE)
         receipt, proof = members.value("receipt"), members.value("proof")
         if not isinstance(receipt, str) or not isinstance(proof, str):
             raise malformed("release", "receipt and proof as text", "another type")
@@ -213,8 +218,8 @@ def parse_receipt_file(data: bytes) -> ReceiptFile:
     if len(data) > MAX_FILE_BYTES:
         raise malformed("receipt file", f"at most {MAX_FILE_BYTES} bytes", f"{len(data)} bytes")
     if data.lstrip()[:1] == b"{":
-        return _file(json_value(data, what="receipt file"), receipt_from_json, part_from_json)
-    return _file(cbor_value(data, what="receipt file"), _receipt_from_cbor, lambda value, _: value)
+        return _file(json_value(data, what="receipt file", most=_MAX_MARKS), receipt_from_json, part_from_json)
+    return _file(cbor_value(data, what="receipt file", most=_MAX_VALUES), _receipt_from_cbor, lambda value, _: value)
 
 
 def _file(
