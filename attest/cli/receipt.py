@@ -48,6 +48,7 @@ class Exchange:
     nonce: bytes | None
     challenge: bytes | None
     max_age: int | None
+    allow_incomplete: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,11 @@ _exchange_options = gathered(
         ),
         click.option(
             "--max-age", type=click.IntRange(min=0), metavar="SECONDS", help="Maximum age of the receipt. Default: any."
+        ),
+        click.option(
+            "--allow-incomplete",
+            is_flag=True,
+            help="Also accept an answer that was cut off. The result shows it.",
         ),
     ),
     title="The exchange",
@@ -260,6 +266,7 @@ def _expectation(
         nonce=exchange.nonce,
         challenge=exchange.challenge,
         max_age=None if exchange.max_age is None else timedelta(seconds=exchange.max_age),
+        allow_incomplete=exchange.allow_incomplete,
     )
 
 

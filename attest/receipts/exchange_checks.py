@@ -12,7 +12,7 @@ from attest.checks import Outcome
 from attest.encoding import rfc3339_text
 from attest.errors import BindingError, VerificationError
 from attest.evidence.procedure import Procedure, require_equal
-from attest.receipts.claims import ReceiptClaims
+from attest.receipts.claims import ReceiptClaims, ResponseClaim
 
 SKEW: Final = timedelta(seconds=120)
 """Difference between the clocks of the machine and of the person who checks; as for the channel's requests."""
@@ -51,6 +51,25 @@ def require_body(procedure: Procedure, given: BodyDigest | None, stated: BodyDig
         got=f"{given.size} bytes, SHA-256 {given.sha256.hex()}",
         hint="give the body byte for byte, as it was sent, without transfer coding",
     )
+
+
+def require_complete(procedure: Procedure, response: ResponseClaim, *, allow_incomplete: bool) -> None:
+    """Require that the application ended the answer itself, and record the open step.
+
+    Raises:
+        VerificationError: ``receipt-answer-incomplete``.
+    """
+    state = "complete" if response.complete else f"cut off after {response.size} bytes"
+    if not response.complete and not allow_incomplete:
+        raise VerificationError(
+            f"the answer was {state}",
+            code="receipt-answer-incomplete",
+            field="claims.response.complete",
+            expected="complete",
+            got=state,
+            hint="send the request again, or accept a part of the answer with --allow-incomplete",
+        )
+    procedure.record("complete", state, Outcome.PASS if response.complete else Outcome.WARNING)
 
 
 def require_challenge(procedure: Procedure, found: bytes | None, wanted: bytes | None) -> None:

@@ -23,7 +23,7 @@ from attest.evidence.freshness import ExpectedFreshness
 from attest.evidence.procedure import Findings, Procedure, Step, require_equal
 from attest.receipts.binding import CONTEXTS
 from attest.receipts.claims import ReceiptClaims
-from attest.receipts.exchange_checks import BodyDigest, require_body, require_challenge, require_time
+from attest.receipts.exchange_checks import BodyDigest, require_body, require_challenge, require_complete, require_time
 from attest.receipts.model_proof import VerifiedPart, verify_loaded, verify_manifests, verify_releases
 from attest.receipts.receipt_file import ReceiptFile, present
 from attest.receipts.release_proof import VerifiedRelease
@@ -71,6 +71,7 @@ class ReceiptExpectation(MachineExpectation):
         nonce: that the client sent for the evidence; None leaves freshness not evaluated, which the result shows.
         challenge: that the client sent with the request; None accepts any.
         max_age: of the receipt; None accepts any age.
+        allow_incomplete: also accept an answer that was cut off; the result shows it.
         witnesses: that must have signed the checkpoints of the releases.
         unchecked: relaxations for the evidence, beside those of the policy.
     """
@@ -80,6 +81,7 @@ class ReceiptExpectation(MachineExpectation):
     nonce: bytes | None = None
     challenge: bytes | None = None
     max_age: timedelta | None = None
+    allow_incomplete: bool = False
     witnesses: WitnessPolicy = NO_WITNESSES
     unchecked: tuple[Unchecked, ...] = ()
 
@@ -214,11 +216,9 @@ def _verify(  # noqa: PLR0915  the numbered procedure
     with procedure.step(_STEPS.response):
         stated = BodyDigest(size=claims.response.size, sha256=claims.response.sha256)
         require_body(procedure, response, stated, name="response", code="receipt-response-mismatch")
-    # (12) The end of the answer is the application's own.
+    # (12) The end of the answer is the application's own: stops a part of an answer that is shown as all of it.
     with procedure.step(_STEPS.complete):
-        outcome = Outcome.PASS if claims.response.complete else Outcome.WARNING
-        state = "complete" if claims.response.complete else f"cut off after {claims.response.size} bytes"
-        procedure.record("complete", state, outcome)
+        require_complete(procedure, claims.response, allow_incomplete=expect.allow_incomplete)
     # (13) It answers the challenge of this client: tells two equal exchanges apart.
     with procedure.step(_STEPS.challenge):
         require_challenge(procedure, claims.challenge, expect.challenge)

@@ -88,16 +88,34 @@ def test_what_was_not_compared_is_a_warning(attest: Attest, given: Given) -> Non
     assert [one["check"] for one in ran.document["unchecked"]] == ["freshness"]
 
 
-def test_an_answer_that_was_cut_off_and_a_model_loaded_in_part_are_warnings(attest: Attest, files: Files) -> None:
+def last_line(shown: str) -> str:
+    """The last paragraph of a page, in one line."""
+    return " ".join(shown.rstrip().split("\n\n")[-1].split("\n"))
+
+
+def test_a_cut_answer_is_refused_unless_it_is_asked_for_and_a_model_loaded_in_part_is_a_warning(
+    attest: Attest, files: Files
+) -> None:
     model = OpenedModel(directory=opened(sealed_model(), whole=False), release=released())
     machine = Machine(guest=files.guest, models=(model,))
     given = Given(files=files, file=machine.file(events=(b"half",), complete=False))
     ran = attest("receipt", "verify", given.receipt, *given.options, "--json")
+    assert (ran.code, ran.document["error"]["code"]) == (4, "receipt-answer-incomplete")
+    assert "--allow-incomplete" in ran.err
+    ran = attest("receipt", "verify", given.receipt, *given.options, "--allow-incomplete", "--json")
     assert ran.code == 0
     codes = {one["code"] for one in ran.document["warnings"]}
     assert {"answer-incomplete", "model-partly-decrypted"} <= codes
-    shown = attest("receipt", "verify", given.receipt, *given.options)
+    shown = attest("receipt", "verify", given.receipt, *given.options, "--allow-incomplete")
     assert "CUT OFF" in shown.out
+    assert last_line(shown.out).endswith(
+        "with warnings: freshness-not-evaluated, answer-incomplete, model-partly-decrypted, body-not-compared"
+    )
+
+
+def test_the_last_line_has_no_warnings_where_everything_was_compared(attest: Attest, given: Given) -> None:
+    ran = attest("receipt", "verify", given.receipt, *given.bodies, *given.options, "--nonce", NONCE.hex())
+    assert last_line(ran.out) == "AFFIRMED (SIMULATED)  by policy 'unit' version 3"
 
 
 def test_a_compact_receipt_takes_its_parts_from_files(attest: Attest, given: Given) -> None:

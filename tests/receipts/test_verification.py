@@ -124,8 +124,12 @@ def test_a_verified_receipt_is_no_condition(file: ReceiptFile) -> None:
         bool(checked(file))
 
 
-def test_an_aborted_stream_has_a_receipt_that_says_so(machine: Machine) -> None:
-    verified = checked(machine.file(events=(b"data: half",), complete=False), response=b"data: half")
+def test_an_answer_that_was_cut_off_is_refused_unless_it_is_asked_for(machine: Machine) -> None:
+    cut = machine.file(events=(b"data: half",), complete=False)
+    error = refusal(cut, response=b"data: half")
+    assert (error.code, step_of(error)) == ("receipt-answer-incomplete", "receipt.complete")
+    assert (error.field, error.got) == ("claims.response.complete", "cut off after 10 bytes")
+    verified = checked(cut, response=b"data: half", allow_incomplete=True)
     assert outcomes(verified.checks)["complete"] is Outcome.WARNING
     assert not verified.claims.response.complete
 
