@@ -20,10 +20,10 @@ from hashlib import sha256
 from typing import Final, TypeAlias, cast
 
 from attest.encoding import CborValue, JsonValue, canonical_json, cbor_bytes, cbor_value, json_value
-from attest.errors import EndorsementError
+from attest.errors import EndorsementError, EvidenceError
 from attest.evidence.envelope import MAX_ENVELOPE_BYTES
 from attest.receipts.json_view import part_from_json, part_to_json, receipt_from_json, receipt_to_json
-from attest.receipts.map_reader import MapReader, malformed
+from attest.receipts.map_reader import HINT, MapReader, malformed
 from attest.receipts.signed_receipt import MAX_RECEIPT_BYTES, SignedReceipt, parse_receipt
 from attest.receipts.statement import MAX_PARTS, MAX_STATEMENT_BYTES
 
@@ -38,6 +38,8 @@ _MAX_VALUES: Final = 1024
 _MAX_MARKS: Final = 64 * 1024
 """Commas and opening brackets of a file in JSON, those inside its texts included."""
 _MEMBERS: Final = frozenset[int | str]({"schema", "receipt", "statement", "evidence", "models"})
+_MAP_OF_MEMBERS: Final = bytes([0xA0 | len(_MEMBERS)])
+"""First byte of a file in CBOR."""
 _MODEL: Final = frozenset[int | str]({"manifest", "signature", "release"})
 _RELEASE: Final = frozenset[int | str]({"receipt", "entry", "proof"})
 _RELEASE_VALUES: Final = 1 + 2 * len(_RELEASE)
@@ -215,10 +217,21 @@ def parse_receipt_file(data: bytes) -> ReceiptFile:
     Raises:
         EvidenceError: ``receipt-malformed``, ``cbor-invalid``, ``json-invalid``, ``base64-invalid`` or ``hex-invalid``.
     """
+    try:
+        return _parsed(data)
+    except EvidenceError as exc:
+        exc.check, exc.hint = "receipt.format", exc.hint or HINT
+        raise
+
+
+def _parsed(data: bytes) -> ReceiptFile:
     if len(data) > MAX_FILE_BYTES:
         raise malformed("receipt file", f"at most {MAX_FILE_BYTES} bytes", f"{len(data)} bytes")
     if data.lstrip()[:1] == b"{":
         return _file(json_value(data, what="receipt file", most=_MAX_MARKS), receipt_from_json, part_from_json)
+    if data[:1] != _MAP_OF_MEMBERS:
+        got = f"a file that begins with {data[:16]!r}" if data else "an empty file"
+        raise malformed("receipt file", "a receipt with its chain in CBOR or JSON", got)
     return _file(cbor_value(data, what="receipt file", most=_MAX_VALUES), _receipt_from_cbor, lambda value, _: value)
 
 

@@ -202,7 +202,21 @@ def test_a_file_that_is_no_receipt_is_exit_code_3(attest: Attest, given: Given, 
     bad = given.write("bad", data)
     ran = attest("receipt", command, bad, *(given.options if command == "verify" else ()))
     assert ran.code == 3
-    assert "error:" in ran.err
+    assert "error: receipt file" in ran.err
+    assert "hint:" in ran.err
+    if command == "verify":
+        assert "receipt.format" in ran.out
+        assert "evidence.format" not in ran.out
+
+
+def test_a_file_of_another_kind_is_named_with_its_beginning(attest: Attest, given: Given) -> None:
+    ran = attest("receipt", "show", given.files.policy())
+    assert ran.err.startswith(
+        "error: receipt file: expected a receipt with its chain in CBOR or JSON, got a file that begins with b'"
+    )
+    cut = attest("receipt", "show", given.write("cut", given.file.to_bytes()[:5000]))
+    assert "premature end" in cut.err
+    assert "hint: get the receipt again from the service" in cut.err
 
 
 def test_files_that_cannot_be_read_are_usage(attest: Attest, given: Given) -> None:

@@ -404,7 +404,7 @@ def test_limits_come_before_parsing(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("parse", "data"),
     [
-        (parse_receipt_file, b"\x9a\x01\x00\x00\x00" + b"\x80" * (1 << 24)),
+        (parse_receipt_file, b"\xa5\x61a\x9a\x01\x00\x00\x00" + b"\x80" * (1 << 24)),
         (parse_receipt_file, b'{"a":[' + b"[]," * (1 << 22) + b"1]}"),
         (parse_statement, b"\x9a\x00\x3f\xff\x00" + b"\x80" * 0x3FFF00),
     ],
