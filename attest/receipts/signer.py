@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -41,6 +42,7 @@ class ReceiptSigner:
         self._ml_dsa_65 = ml_dsa_65
         self._numbers = count()
         self._lock = threading.Lock()
+        self._process = os.getpid()
 
     @classmethod
     def born(
@@ -73,7 +75,12 @@ class ReceiptSigner:
         return cls(statement, ed25519, ml_dsa_65)
 
     def number(self) -> int:
-        """Return the sequence number of an exchange that begins: from 0, each once."""
+        """Return the sequence number of an exchange that begins: from 0, each once.
+
+        Raises:
+            RuntimeError: the process is a fork of the one that made the keys; as for ``sign``.
+        """
+        self._require_own_process()
         with self._lock:
             return next(self._numbers)
 
@@ -84,6 +91,7 @@ class ReceiptSigner:
             ValueError: claims of another statement, or of a model that it does not have.
             VerificationError: ``receipt-time-invalid``: the keys are not valid at the time of the claims.
         """
+        self._require_own_process()
         if claims.statement != self.digest or self.statement.model(claims.model) is None:
             raise ValueError("these claims name another statement, or a model that it does not have")
         require_validity(claims, self.statement)
@@ -97,6 +105,11 @@ class ReceiptSigner:
             ml_dsa_65_kid=key_id(stated.ml_dsa_65),
         )
         return signed.to_bytes()
+
+    def _require_own_process(self) -> None:
+        """Require the process of birth: a fork would count the same numbers again."""
+        if os.getpid() != self._process:
+            raise RuntimeError("receipt keys do not survive a fork: make a ReceiptSigner in each process that answers")
 
     def __repr__(self) -> str:
         return f"ReceiptSigner({self.digest.hex()})"

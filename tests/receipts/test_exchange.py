@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -254,3 +255,31 @@ def test_parameters_are_those_of_the_request_and_simple_ones_alone() -> None:
 @pytest.mark.parametrize("body", [b"", b"[1]", b'{"a":1,"a":2}', b"\xff", b"{"])
 def test_a_body_that_is_no_json_object_has_no_parameters(body: bytes) -> None:
     assert parameters_of(body) == ()
+
+
+def test_an_exchange_that_begins_with_another_model_gets_no_receipt_although_the_first_one_is_back_at_its_end() -> None:
+    machine = Machine()
+    loaded = record_of(*machine.models, loader="another loader")
+    recorder = machine.recorder(current=lambda: loaded)
+    with pytest.raises(VerificationError) as refusal:
+        recorder.begin(method="POST", target="/v1")
+    assert refusal.value.code == "receipt-model-changed"
+    assert machine.signer.number() == 0  # what does not begin takes no number
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_process_has_no_receipt_keys() -> None:
+    """Two processes would count alike, so that an honest machine contradicts itself."""
+    signer = Machine().signer
+    child = os.fork()
+    if not child:
+        refused = 0
+        for use in (signer.number, lambda: signer.sign(None)):  # type: ignore[arg-type]  # refused before it is read
+            try:
+                use()
+            except RuntimeError as exc:
+                refused += "each process" in str(exc)
+        os._exit(0 if refused == 2 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert signer.number() == 0
