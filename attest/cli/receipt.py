@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from attest.cli.model_keys import MODEL_ID
 from attest.cli.option_values import hex_of, relaxation, utc
 from attest.cli.options import Network, network_options
 from attest.cli.reference_options import References, references_options
@@ -40,8 +41,9 @@ def receipt() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """The bodies and names that a receipt has to be about; None leaves one out."""
+    """The model, bodies and names that a receipt has to be about; None leaves one out."""
 
+    model_id: bytes | None
     request: str | None
     response: str | None
     service: str | None
@@ -69,6 +71,7 @@ _exchange_options = gathered(
     "exchange",
     Exchange,
     (
+        MODEL_ID,
         click.option("--request", metavar="FILE", help="Body of the request, as it was sent."),
         click.option("--response", metavar="FILE", help="Body of the response, as it was received."),
         click.option("--service", metavar="NAME", help="Name that the service must have. Default: any."),
@@ -262,6 +265,7 @@ def _expectation(
         fetch=None if machine.offline else _fetcher(machine.network, pool, display),
         unchecked=machine.unchecked,
         owners=trusted_keys(owners, what="--model-owner"),
+        model=exchange.model_id,
         audience=exchange.service,
         nonce=exchange.nonce,
         challenge=exchange.challenge,

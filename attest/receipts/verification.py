@@ -67,6 +67,8 @@ class ReceiptExpectation(MachineExpectation):
 
     Attributes:
         owners: keys that may have signed the model; none accepts nothing.
+        model: identity of the sealing that has to answer, 16 bytes; None accepts every model of the owners, older ones
+            included, and the result shows it.
         audience: name of the service; None accepts the name that the receipt states, which the result shows.
         nonce: that the client sent for the evidence; None leaves freshness not evaluated, which the result shows.
         challenge: that the client sent with the request; None accepts any.
@@ -77,6 +79,7 @@ class ReceiptExpectation(MachineExpectation):
     """
 
     owners: tuple[ec.EllipticCurvePublicKey, ...]
+    model: bytes | None = None
     audience: str | None = None
     nonce: bytes | None = None
     challenge: bytes | None = None
@@ -192,7 +195,7 @@ def _verify(  # noqa: PLR0915  the numbered procedure
         procedure.record("affirmed", "SIMULATED, affirmed" if result.verified.simulated else "affirmed")
     # (7) The answering model is one that the machine had loaded when the evidence was made: stops exchanged models.
     with procedure.step(_STEPS.model):
-        record = _require_model(claims, statement)
+        record = _require_model(claims, statement, expect.model)
         procedure.record(claims.model, record.digest)
     # (8) Owners signed the manifests that the record names: stops manifests of others, and adapters left out.
     with procedure.step(_STEPS.manifest):
@@ -311,7 +314,7 @@ def _unbound(problem: str, expected: str, got: str) -> BindingError:
     )
 
 
-def _require_model(claims: ReceiptClaims, statement: ReceiptStatement) -> ModelRecord:
+def _require_model(claims: ReceiptClaims, statement: ReceiptStatement, wanted: bytes | None) -> ModelRecord:
     record = statement.model(claims.model)
     if record is None:
         raise BindingError(
@@ -321,6 +324,15 @@ def _require_model(claims: ReceiptClaims, statement: ReceiptStatement) -> ModelR
             expected=f"one of {len(statement.models)} records of the statement",
             got=claims.model.hex(),
             hint="the model was exchanged after the evidence was made",
+        )
+    if wanted is not None:
+        require_equal(
+            wanted,
+            record.parts[0].model,
+            "another model than the wanted one gave the answer",
+            code="receipt-model-mismatch",
+            field="model",
+            hint="it is another sealing, perhaps an older one; 'attest sealed info' shows the identity of a sealing",
         )
     return record
 

@@ -156,6 +156,7 @@ def test_a_file_of_something_else_is_refused(
     [
         (("--service", "other"), "receipt-binding-mismatch"),
         (("--nonce", "00" * 32), "nonce-mismatch"),
+        (("--model-id", "00" * 16), "receipt-model-mismatch"),
         (("--challenge", "00" * 16), "receipt-challenge-mismatch"),
         (("--max-age", "0", "--at", "2026-06-01T00:00:01Z"), "receipt-time-invalid"),
         (("--at", "2026-05-31T23:57:59Z"), "receipt-time-invalid"),

@@ -340,6 +340,16 @@ def test_the_model_of_another_owner_is_refused() -> None:
     assert checked(Machine(models=(theirs,)).file(), owners=(STRANGER.public_key(), OWNER.public_key())).simulated
 
 
+def test_another_sealing_of_the_same_owner_is_refused_where_one_is_wanted(file: ReceiptFile, machine: Machine) -> None:
+    wanted = machine.record.parts[0].model
+    assert checked(file, model=wanted).record == machine.record
+    older = Machine(models=(OpenedModel(directory=opened(sealed_model("older")), release=released()),))
+    assert checked(older.file()).record == older.record
+    error = refusal(older.file(), model=wanted)
+    assert (error.code, step_of(error)) == ("receipt-model-mismatch", "receipt.model")
+    assert (error.expected, error.got) == (wanted.hex(), older.record.parts[0].model.hex())
+
+
 def test_a_signature_over_another_manifest_is_refused(file: ReceiptFile) -> None:
     mixed = replace(file.models[0], signature=other_model().parts.signature)
     error = refusal(replace(file, models=(mixed,)))
