@@ -194,7 +194,9 @@ def verify(
     expect = _expectation(loaded, owners=owners, exchange=exchange, machine=machine, at=at, display=display)
     request, response = _body(exchange.request, "--request"), _body(exchange.response, "--response")
     try:
-        verified = verify_receipt(_opened(file, parts), expect=expect, at=at, request=request, response=response)
+        verified = verify_receipt(
+            _opened(file, parts, display), expect=expect, at=at, request=request, response=response
+        )
     except ConfigurationError:
         raise
     except AttestError as exc:
@@ -218,20 +220,26 @@ def show(*, file: str, parts: tuple[str, ...], display: Display) -> int:
     from attest.cli.documents import show_document
     from attest.receipts.document import unverified_receipt_document
 
-    document = unverified_receipt_document(_opened(file, parts))
+    document = unverified_receipt_document(_opened(file, parts, display))
     display.warn("nothing is verified: 'attest receipt verify' checks the signatures and the chain")
     show_document(document, display=display)
     return 0
 
 
-def _opened(file: str, parts: tuple[str, ...]) -> ReceiptFile:
+def _opened(file: str, parts: tuple[str, ...], display: Display) -> ReceiptFile:
     """Read a receipt with the parts that it names."""
+    from hashlib import sha256
+
     from attest.cli.files import read_file
     from attest.receipts import parse_receipt_file
     from attest.receipts.receipt_file import MAX_FILE_BYTES
 
     opened = parse_receipt_file(read_file(file, limit=MAX_FILE_BYTES, what="FILE"))
-    return opened.with_parts(tuple(read_file(part, limit=MAX_FILE_BYTES, what="--part") for part in parts))
+    given = [read_file(part, limit=MAX_FILE_BYTES, what="--part") for part in parts]
+    for name, data in zip(parts, given, strict=True):
+        if (digest := sha256(data)).digest() not in opened.missing:
+            display.warn(f"--part {name} is not used: no part that is missing has its SHA-256 {digest.hexdigest()}")
+    return opened.with_parts(tuple(given))
 
 
 def _body(name: str | None, what: str) -> BodyDigest | None:

@@ -143,8 +143,16 @@ class ReceiptFile:
     @property
     def parts(self) -> tuple[bytes, ...]:
         """The parts that the file contains."""
-        found = (self.statement, self.evidence, *(part for one in self.models for part in _of_model(one)))
-        return tuple(part for part in found if isinstance(part, bytes))
+        return tuple(part for part in self._all if isinstance(part, bytes))
+
+    @property
+    def _all(self) -> tuple[Part, ...]:
+        return (self.statement, self.evidence, *(part for one in self.models for part in _of_model(one)))
+
+    @property
+    def missing(self) -> frozenset[bytes]:
+        """The SHA-256 of each part that the file names and does not contain."""
+        return frozenset(part.sha256 for part in self._all if isinstance(part, PartReference))
 
     def compact(self) -> ReceiptFile:
         """Return the same with a reference in place of each part; ``parts`` are then files of their own."""

@@ -280,7 +280,12 @@ def _require_binding(result: AttestationResult, claims: ReceiptClaims, audience:
         raise _unbound("the evidence carries no binding", "a binding", "none")
     _require_purpose(binding, claims.issuer)
     if audience is not None and audience != claims.issuer:
-        raise _unbound("the receipt is of another service", audience, claims.issuer)
+        raise _unbound(
+            "the receipt is of another service",
+            audience,
+            claims.issuer,
+            hint="give the name that this service has for its clients, or ask the wanted service for its receipt",
+        )
     if binding.init_data is None:
         raise _unbound("the evidence commits to no statement of receipt keys", claims.statement.hex(), "none")
     require_equal(
@@ -303,14 +308,16 @@ def _require_purpose(binding: Binding, issuer: str) -> None:
         raise _unbound("the evidence is of another service than the receipt", issuer, binding.audience)
 
 
-def _unbound(problem: str, expected: str, got: str) -> BindingError:
+def _unbound(
+    problem: str, expected: str, got: str, *, hint: str = "ask the service for the evidence of this receipt"
+) -> BindingError:
     return BindingError(
         problem,
         code="receipt-binding-mismatch",
         field="binding",
         expected=expected,
         got=got,
-        hint="ask the service for the evidence of this receipt",
+        hint=hint,
     )
 
 

@@ -127,6 +127,9 @@ def test_a_compact_receipt_takes_its_parts_from_files(attest: Attest, given: Giv
     parts = [("--part", given.write(f"part{at}", data)) for at, data in enumerate(given.file.parts)]
     ran = attest("receipt", "verify", small, *[word for pair in parts for word in pair], *given.options)
     assert ran.code == 0, ran.err
+    assert "is not used" not in ran.err
+    ran = attest("receipt", "verify", given.receipt, "--part", given.write("other", b"x"), *given.options)
+    assert "other is not used: no part that is missing has its SHA-256 2d711642" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -229,6 +232,12 @@ def test_files_that_cannot_be_read_are_usage(attest: Attest, given: Given) -> No
         (given.receipt, *given.options, "--model-owner", given.write("bad.pub", b"x")),
     ):
         assert attest("receipt", "verify", *arguments).code == 2
+
+
+def test_a_wrong_key_of_the_owner_is_named_with_its_option_and_file(attest: Attest, given: Given) -> None:
+    ran = attest("receipt", "verify", given.receipt, *given.options, "--model-owner", given.write("bad.pub", b"x"))
+    assert "error: --model-owner " in ran.err
+    assert "bad.pub: expected a public key in PEM" in ran.err
 
 
 def test_the_content_is_shown_and_called_unverified(attest: Attest, given: Given) -> None:
