@@ -101,12 +101,13 @@ class ReceiptMiddleware:
             return None
 
     async def _recorded(self, exchange: Exchange, scope: Message, receive: Receive, send: Send) -> None:
-        passage = _Passage(exchange, receive, send)
+        passage = _Passage(exchange, receive, send, ended=lambda: self._keep(exchange, complete=True))
         extensions = {name: one for name, one in scope.get("extensions", {}).items() if name not in _UNSEEN}
         try:
             await self._application({**scope, "extensions": extensions}, passage.receive, passage.send)
         finally:
-            self._keep(exchange, complete=passage.complete)
+            if not passage.complete:
+                self._keep(exchange, complete=False)
 
     def _keep(self, exchange: Exchange, *, complete: bool) -> None:
         """Sign and keep a receipt. An exchange without an answer, or with another model, has none."""
@@ -125,19 +126,24 @@ class ReceiptMiddleware:
         if receipt is None:
             return _problem(404, "receipt-unknown", "No receipt has this identity, or its answer has not ended")
         try:
-            file = (await asyncio.to_thread(self._chain)).file(receipt)
+            file = await asyncio.to_thread(self._file, receipt, as_json=as_json)
         except AttestError:
             return _problem(503, "evidence-unavailable", "No evidence available now")
-        return (200, "application/json", file.to_json()) if as_json else (200, FILE_TYPE, file.to_bytes())
+        return 200, "application/json" if as_json else FILE_TYPE, file
+
+    def _file(self, receipt: bytes, *, as_json: bool) -> bytes:
+        file = self._chain().file(receipt)
+        return file.to_json() if as_json else file.to_bytes()
 
 
 class _Passage:
     """The messages of one exchange, passed on as they are, with one header more."""
 
-    def __init__(self, exchange: Exchange, receive: Receive, send: Send) -> None:
+    def __init__(self, exchange: Exchange, receive: Receive, send: Send, *, ended: Callable[[], None]) -> None:
         self._exchange = exchange
         self._receive = receive
         self._send = send
+        self._when_ended = ended
         self._parameters: bytearray | None = bytearray()
         self._left = False
         self._ended = False
@@ -156,10 +162,11 @@ class _Passage:
         self._exchange.receive(data)
         if self._parameters is None:
             return
-        self._parameters += data
-        if len(self._parameters) > MAX_PARAMETERS_BYTES:
+        if len(self._parameters) + len(data) > MAX_PARAMETERS_BYTES:
             self._parameters = None
-        elif last:
+            return
+        self._parameters += data
+        if last:
             self._exchange.sampled(parameters_of(bytes(self._parameters)))
             self._parameters = None
 
@@ -185,7 +192,9 @@ class _Passage:
         self._exchange.send(message.get("body", b""))
         self._ended = not message.get("more_body", False)
         await self._send(message)
-        self.complete = self._ended and not self._left
+        if self._ended and not self._left:
+            self.complete = True
+            self._when_ended()
 
 
 def _wanted(scope: Message) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from hashlib import sha256
@@ -425,6 +426,36 @@ def test_a_body_that_the_application_did_not_read_is_not_in_the_receipt() -> Non
     with pytest.raises(BindingError) as refusal:
         checked(file, request=REQUEST, response=b"no")
     assert refusal.value.code == "receipt-request-mismatch"
+
+
+def test_a_receipt_is_there_at_the_end_of_the_answer_although_the_application_works_on() -> None:
+    found: list[Message] = []
+
+    async def works_on(_scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401  ASGI's own
+        await receive()
+        await send(BEGIN)
+        await send({"type": "http.response.body", "body": b"all"})
+        found.extend(await _through(application, (), method="GET", path=f"/receipts/{'00' * 16}"))
+        msg = "a task after the answer broke"
+        raise RuntimeError(msg)
+
+    machine = Machine()
+    application = ReceiptMiddleware(works_on, machine.recorder(random=bytes), chain=lambda: machine.chain)
+    sent = through(application)
+    assert parse_receipt_file(found[1]["body"]).receipt.claims.response.complete
+    assert kept(application, sent).to_bytes() == found[1]["body"]
+
+
+def test_a_large_request_is_not_kept_in_memory() -> None:
+    body = bytes(32 * 1024 * 1024)
+    application = wrapped(_answers)
+    tracemalloc.start()
+    try:
+        sent = through(application, {"type": "http.request", "body": body})
+        assert tracemalloc.get_traced_memory()[1] < 4 * 1024 * 1024
+    finally:
+        tracemalloc.stop()
+    assert kept(application, sent).receipt.claims.request.size == len(body)
 
 
 def test_receipts_are_served_below_the_root_path_of_the_server() -> None:
