@@ -12,8 +12,8 @@ from typing import Final, NoReturn, Self
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PrivateKey
 
-from attest.errors import VerificationError
 from attest.receipts.claims import ReceiptClaims
+from attest.receipts.exchange_checks import require_validity
 from attest.receipts.signed_receipt import (
     ED25519_ALGORITHM,
     ML_DSA_65_ALGORITHM,
@@ -116,22 +116,3 @@ class ReceiptSigner:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a ReceiptSigner does not leave its process")
-
-
-def require_validity(claims: ReceiptClaims, statement: ReceiptStatement) -> None:
-    """Require that the time of a receipt is inside the validity of its keys, both ends included.
-
-    Raises:
-        VerificationError: ``receipt-time-invalid``.
-    """
-    if statement.not_before <= claims.issued_at <= statement.not_after:
-        return
-    raise VerificationError(
-        "the receipt's time is outside the validity of its keys",
-        code="receipt-time-invalid",
-        field="claims.iat",
-        expected=f"from {statement.not_before.isoformat()} to {statement.not_after.isoformat()}",
-        got=claims.issued_at.isoformat(),
-        clause="docs/receipts.md, time",
-        hint="the machine's clock was set, or its receipt keys are overdue for replacement",
-    )

@@ -23,11 +23,17 @@ from attest.evidence.freshness import ExpectedFreshness
 from attest.evidence.procedure import Findings, Procedure, Step, require_equal
 from attest.receipts.binding import CONTEXTS
 from attest.receipts.claims import ReceiptClaims
-from attest.receipts.exchange_checks import BodyDigest, require_body, require_challenge, require_complete, require_time
+from attest.receipts.exchange_checks import (
+    BodyDigest,
+    require_body,
+    require_challenge,
+    require_complete,
+    require_time,
+    require_validity,
+)
 from attest.receipts.model_proof import VerifiedPart, verify_loaded, verify_manifests, verify_releases
 from attest.receipts.receipt_file import ReceiptFile, present
 from attest.receipts.release_proof import VerifiedRelease
-from attest.receipts.signer import require_validity
 from attest.receipts.statement import ModelRecord, ReceiptStatement, parse_statement, statement_digest
 from attest.release.service_verification import MachineExpectation, verify_service
 from attest.release.tlog import NO_WITNESSES, WitnessPolicy
