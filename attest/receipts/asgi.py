@@ -20,7 +20,6 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -56,6 +55,7 @@ class ReceiptMiddleware:
             ``AttestError`` of it is answered 503.
         kept: largest number of receipts that are kept, the newest.
         methods: that are recorded.
+        missing: called with the reason when an answer gets no receipt, such as keys that are too old.
     """
 
     def __init__(
@@ -66,12 +66,14 @@ class ReceiptMiddleware:
         chain: Callable[[], ReceiptChain],
         kept: int = MAX_KEPT,
         methods: frozenset[str] = frozenset({"POST"}),
+        missing: Callable[[Exception], None] = lambda _: None,
     ) -> None:
         self._application = application
         self._recorder = recorder
         self._chain = chain
         self._most = kept
         self._methods = methods
+        self._missing = missing
         self._kept: OrderedDict[str, bytes] = OrderedDict()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -97,7 +99,8 @@ class ReceiptMiddleware:
                 media_type=_field(scope, b"content-type") or "",
                 challenge=None if challenge is None else base64url_bytes(challenge, what="challenge"),
             )
-        except (AttestError, ValueError):
+        except (AttestError, ValueError) as exc:
+            self._missing(exc)
             return None
 
     async def _recorded(self, exchange: Exchange, scope: Message, receive: Receive, send: Send) -> None:
@@ -111,8 +114,10 @@ class ReceiptMiddleware:
 
     def _keep(self, exchange: Exchange, *, complete: bool) -> None:
         """Sign and keep a receipt. An exchange without an answer, or with another model, has none."""
-        with suppress(AttestError, ValueError):
+        try:
             self._kept[exchange.receipt_id.hex()] = exchange.end(complete=complete)
+        except (AttestError, ValueError) as exc:
+            self._missing(exc)
         while len(self._kept) > self._most:
             self._kept.popitem(last=False)
 

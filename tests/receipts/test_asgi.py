@@ -6,6 +6,7 @@ import asyncio
 import tracemalloc
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from datetime import timedelta
 from hashlib import sha256
 from typing import Any
 
@@ -444,6 +445,17 @@ def test_a_receipt_is_there_at_the_end_of_the_answer_although_the_application_wo
     sent = through(application)
     assert parse_receipt_file(found[1]["body"]).receipt.claims.response.complete
     assert kept(application, sent).to_bytes() == found[1]["body"]
+
+
+def test_the_reason_of_a_missing_receipt_is_reported() -> None:
+    machine, reasons = Machine(), list[Exception]()
+    application = ReceiptMiddleware(_answers, machine.recorder(), chain=lambda: machine.chain, missing=reasons.append)
+    through(application)
+    assert reasons == []
+    through(application, headers=[(b"attest-challenge", b"x")])
+    machine.now += timedelta(days=8)
+    through(application)
+    assert [getattr(one, "code", None) for one in reasons] == ["base64-invalid", "receipt-time-invalid"]
 
 
 def test_a_large_request_is_not_kept_in_memory() -> None:
