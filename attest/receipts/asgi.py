@@ -69,31 +69,34 @@ class ReceiptMiddleware:
         missing: Callable[[Exception], None] = lambda _: None,
     ) -> None:
         self._application = application
-        self._recorder = recorder
-        self._chain = chain
+        self._source = recorder, chain
         self._most = kept
         self._methods = methods
         self._missing = missing
-        self._kept: OrderedDict[str, bytes] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[bytes, Callable[[], ReceiptChain]]] = OrderedDict()
+
+    def renew(self, recorder: ExchangeRecorder, *, chain: Callable[[], ReceiptChain]) -> None:
+        """Use other keys for the exchanges that begin from now on. Earlier ones keep their keys and their chain."""
+        self._source = recorder, chain
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request, or pass it on."""
         http = scope["type"] == "http"
         if http and (wanted := _wanted(scope)) is not None:
             await self._send_receipt(wanted, scope, send)
-        elif http and scope["method"] in self._methods and (exchange := self._begun(scope)) is not None:
-            await self._recorded(exchange, scope, receive, send)
+        elif http and scope["method"] in self._methods:
+            await self._recorded(scope, receive, send)
         else:
             await self._application(scope, receive, send)
 
-    def _begun(self, scope: Message) -> Exchange | None:
+    def _begun(self, recorder: ExchangeRecorder, scope: Message) -> Exchange | None:
         """Begin an exchange; None for a request that no receipt can describe."""
         target = scope.get("raw_path") or quote(scope["path"], safe=_PATH_CHARACTERS).encode()
         if scope["query_string"]:
             target += b"?" + scope["query_string"]
         try:
             challenge = _field(scope, CHALLENGE_FIELD)
-            return self._recorder.begin(
+            return recorder.begin(
                 method=scope["method"],
                 target=target.decode("latin-1"),
                 media_type=_field(scope, b"content-type") or "",
@@ -103,19 +106,24 @@ class ReceiptMiddleware:
             self._missing(exc)
             return None
 
-    async def _recorded(self, exchange: Exchange, scope: Message, receive: Receive, send: Send) -> None:
-        passage = _Passage(exchange, receive, send, ended=lambda: self._keep(exchange, complete=True))
+    async def _recorded(self, scope: Message, receive: Receive, send: Send) -> None:
+        recorder, chain = self._source
+        exchange = self._begun(recorder, scope)
+        if exchange is None:
+            await self._application(scope, receive, send)
+            return
+        passage = _Passage(exchange, receive, send, ended=lambda: self._keep(exchange, chain, complete=True))
         extensions = {name: one for name, one in scope.get("extensions", {}).items() if name not in _UNSEEN}
         try:
             await self._application({**scope, "extensions": extensions}, passage.receive, passage.send)
         finally:
             if not passage.complete:
-                self._keep(exchange, complete=False)
+                self._keep(exchange, chain, complete=False)
 
-    def _keep(self, exchange: Exchange, *, complete: bool) -> None:
+    def _keep(self, exchange: Exchange, chain: Callable[[], ReceiptChain], *, complete: bool) -> None:
         """Sign and keep a receipt. An exchange without an answer, or with another model, has none."""
         try:
-            self._kept[exchange.receipt_id.hex()] = exchange.end(complete=complete)
+            self._kept[exchange.receipt_id.hex()] = exchange.end(complete=complete), chain
         except (AttestError, ValueError) as exc:
             self._missing(exc)
         while len(self._kept) > self._most:
@@ -127,18 +135,14 @@ class ReceiptMiddleware:
 
     async def _answer(self, wanted: str, *, as_json: bool) -> tuple[int, str, bytes]:
         """Return status, media type and body of the answer to a request for a receipt."""
-        receipt = self._kept.get(wanted)
-        if receipt is None:
+        found = self._kept.get(wanted)
+        if found is None:
             return _problem(404, "receipt-unknown", "No receipt has this identity, or its answer has not ended")
         try:
-            file = await asyncio.to_thread(self._file, receipt, as_json=as_json)
+            file = await asyncio.to_thread(_file, *found, as_json=as_json)
         except AttestError:
             return _problem(503, "evidence-unavailable", "No evidence available now")
         return 200, "application/json" if as_json else FILE_TYPE, file
-
-    def _file(self, receipt: bytes, *, as_json: bool) -> bytes:
-        file = self._chain().file(receipt)
-        return file.to_json() if as_json else file.to_bytes()
 
 
 class _Passage:
@@ -214,6 +218,12 @@ def _field(message: Message, name: bytes) -> str | None:
     """Return the value of a field, several combined (RFC 9110, section 5.3); None without one."""
     values = [value.decode("latin-1") for field, value in message.get("headers", ()) if field.lower() == name]
     return ", ".join(values) if values else None
+
+
+def _file(receipt: bytes, chain: Callable[[], ReceiptChain], *, as_json: bool) -> bytes:
+    """Return a receipt with its chain."""
+    file = chain().file(receipt)
+    return file.to_json() if as_json else file.to_bytes()
 
 
 def _problem(status: int, code: str, title: str) -> tuple[int, str, bytes]:

@@ -458,6 +458,23 @@ def test_the_reason_of_a_missing_receipt_is_reported() -> None:
     assert [getattr(one, "code", None) for one in reasons] == ["base64-invalid", "receipt-time-invalid"]
 
 
+def test_new_keys_sign_what_begins_after_them_and_earlier_receipts_keep_their_chain() -> None:
+    first, second = Machine(), Machine(seed="second")
+
+    async def renews(_scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401  ASGI's own
+        await receive()
+        application.renew(second.recorder(), chain=lambda: second.chain)
+        await send(BEGIN)
+        await send({"type": "http.response.body"})
+
+    application = ReceiptMiddleware(renews, first.recorder(), chain=lambda: first.chain)
+    files = [kept(application, sent) for sent in (through(application), through(application))]
+    for file, machine in zip(files, (first, second), strict=True):
+        verified = checked(file, request=b"", response=b"")
+        assert verified.statement == machine.signer.statement
+        assert verified.claims.sequence == 0
+
+
 def test_a_large_request_is_not_kept_in_memory() -> None:
     body = bytes(32 * 1024 * 1024)
     application = wrapped(_answers)
