@@ -79,7 +79,7 @@ function contentOf(reader: Reader, major: number, size: number, depth: number): 
 /** A number where it can hold the integer. */
 const exact = (value: bigint): number | bigint => (Number.isSafeInteger(Number(value)) ? Number(value) : value);
 
-/** Whether there are more values than this, keys included; the first malformed head ends the count. */
+/** True for more values than this, keys included; the first malformed head ends the count. */
 function hasMoreValues(data: Bytes, most: number): boolean {
   let count = 0;
   for (let at = 0; at < data.length && count <= most; count += 1) {
