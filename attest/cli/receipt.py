@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from attest.cli.model_keys import MODEL_ID
-from attest.cli.option_values import hex_of, relaxation, utc
-from attest.cli.options import Network, network_options
+from attest.cli.option_values import hex_of, utc
+from attest.cli.options import Network, network_options, trust_options
 from attest.cli.reference_options import References, references_options
 from attest.terminal.display import Display, display_options, gathered, stacked
 from attest.terminal.lazy_commands import ExampleGroup
@@ -95,36 +95,10 @@ _machine_options = gathered(
     MachineOptions,
     (
         click.option("--at", type=utc, metavar="TIME", help="Moment of the check, RFC 3339. Default: now."),
-        click.option(
-            "--endorsements",
-            metavar="PATH",
-            multiple=True,
-            help="File or directory with the vendors' endorsements. Repeatable.",
-        ),
-        click.option("--offline", is_flag=True, help="Do not fetch: a missing endorsement ends with exit code 5."),
-        click.option(
-            "--unchecked",
-            type=relaxation,
-            metavar="CHECK=REASON",
-            multiple=True,
-            help="Leave one check of the evidence unchecked. Shown in every result. Repeatable.",
-        ),
-        click.option("--anchors", metavar="FILE", help="Add and remove trust anchors (TOML)."),
-        click.option(
-            "--allow-simulated",
-            is_flag=True,
-            help="Also accept the simulator's roots, whose keys are public. Every result is marked SIMULATED.",
-        ),
-        click.option(
-            "--bundle-key",
-            "bundle_keys",
-            metavar="FILE",
-            multiple=True,
-            help="Only use endorsement bundles signed by this key (PEM, Ed25519). Repeatable.",
-        ),
+        trust_options,
         network_options,
     ),
-    title="The machine",
+    title="Time of the check",
 )
 _file_options = stacked(
     (
@@ -175,7 +149,7 @@ def verify(
     """Check a receipt with its whole chain: machine, policy, model, release of its key, and both bodies.
 
     A request or response that is not given is not compared, and the result says so. Without --nonce, the age of the
-    evidence is not judged.
+    evidence is not judged. An answer that was cut off is refused, unless --allow-incomplete accepts it.
 
     Exit codes: 0 affirmed, 1 the policy does not affirm the machine, 2 usage, 3 malformed, 4 something does not hold,
     5 a part or an endorsement is missing.

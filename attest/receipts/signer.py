@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -34,7 +33,13 @@ class ReceiptSigner:
     Other models need another signer: evidence commits to ``statement.digest``, in ``init_data`` of its binding.
     """
 
-    def __init__(self, statement: ReceiptStatement, ed25519: Ed25519PrivateKey, ml_dsa_65: MLDSA65PrivateKey) -> None:
+    def __init__(
+        self,
+        statement: ReceiptStatement,
+        ed25519: Ed25519PrivateKey,
+        ml_dsa_65: MLDSA65PrivateKey,
+        process: Callable[[], int],
+    ) -> None:
         self.statement = statement
         self.digest = statement.digest
         """For ``init_data`` of the binding, 32 bytes."""
@@ -42,7 +47,8 @@ class ReceiptSigner:
         self._ml_dsa_65 = ml_dsa_65
         self._numbers = count()
         self._lock = threading.Lock()
-        self._process = os.getpid()
+        self._process = process
+        self._birthplace = process()
 
     @classmethod
     def born(
@@ -50,10 +56,18 @@ class ReceiptSigner:
         models: tuple[ModelRecord, ...],
         *,
         random: Callable[[int], bytes],
+        process: Callable[[], int],
         at: datetime,
         lifetime: timedelta = LIFETIME,
     ) -> Self:
         """Generate keys inside the machine, for these models.
+
+        Args:
+            models: that answer.
+            random: a source of random bytes, such as ``os.urandom``.
+            process: returns the identity of this process, such as ``os.getpid``: a fork must not use the keys.
+            at: now.
+            lifetime: of the keys.
 
         Raises:
             ValueError: no model, one twice, or a lifetime beyond ``MAX_LIFETIME``.
@@ -72,7 +86,7 @@ class ReceiptSigner:
             not_after=born + lifetime,
             models=models,
         )
-        return cls(statement, ed25519, ml_dsa_65)
+        return cls(statement, ed25519, ml_dsa_65, process)
 
     def number(self) -> int:
         """Return the sequence number of an exchange that begins: from 0, each once.
@@ -108,7 +122,7 @@ class ReceiptSigner:
 
     def _require_own_process(self) -> None:
         """Require the process of birth: a fork would count the same numbers again."""
-        if os.getpid() != self._process:
+        if self._process() != self._birthplace:
             raise RuntimeError("receipt keys do not survive a fork: make a ReceiptSigner in each process that answers")
 
     def __repr__(self) -> str:

@@ -157,13 +157,13 @@ def test_the_keys_of_a_machine_do_not_leave_its_process() -> None:
 @pytest.mark.parametrize("lifetime", [timedelta(0), -LIFETIME, MAX_LIFETIME + timedelta(seconds=1)])
 def test_receipt_keys_live_for_a_limited_time(lifetime: timedelta) -> None:
     with pytest.raises(ValueError, match="at most"):
-        ReceiptSigner.born((MACHINE.record,), random=stream(0), at=AT, lifetime=lifetime)
+        ReceiptSigner.born((MACHINE.record,), random=stream(0), process=os.getpid, at=AT, lifetime=lifetime)
 
 
 def test_a_signer_needs_models_each_once() -> None:
     for models in ((), (MACHINE.record, MACHINE.record)):
         with pytest.raises(ValueError, match="at least one model"):
-            ReceiptSigner.born(models, random=stream(0), at=AT)
+            ReceiptSigner.born(models, random=stream(0), process=os.getpid, at=AT)
 
 
 @pytest.mark.parametrize("late", [timedelta(seconds=-1), LIFETIME + timedelta(seconds=1)])

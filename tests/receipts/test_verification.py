@@ -1,5 +1,6 @@
 """A receipt with its chain is verified, and every attack on a link of it is refused by its step."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -402,7 +403,7 @@ def test_a_record_of_something_that_the_owner_did_not_seal_is_refused(change: di
         change = {"files": (first, *loaded.files[1:])}
     record = replace(machine.record, parts=(replace(loaded, **change),))  # type: ignore[arg-type]  # fields of it
     machine.record = record
-    machine.signer = type(machine.signer).born((record,), random=machine.random, at=AT)
+    machine.signer = type(machine.signer).born((record,), random=machine.random, process=os.getpid, at=AT)
     error = refusal(machine.file())
     assert (error.code, error.field, step_of(error)) == ("receipt-model-mismatch", field, "receipt.loaded")
 
