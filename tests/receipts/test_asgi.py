@@ -19,9 +19,10 @@ from starlette.testclient import TestClient
 
 from attest.encoding import base64url_text
 from attest.errors import BindingError, CollectionError
-from attest.receipts import ReceiptChain, ReceiptFile, ReceiptMiddleware, parse_receipt_file, record_of
+from attest.receipts import ReceiptChain, ReceiptFile, ReceiptMiddleware, ReceiptSigner, parse_receipt_file, record_of
 from attest.receipts.asgi import MAX_PARAMETERS_BYTES
 from tests.receipts.machine import CHALLENGE, REQUEST, Machine, checked
+from tests.samples import AT
 
 Message = dict[str, Any]
 Application = Callable[[Any, Any, Any], Awaitable[None]]
@@ -473,6 +474,18 @@ def test_new_keys_sign_what_begins_after_them_and_earlier_receipts_keep_their_ch
         verified = checked(file, request=b"", response=b"")
         assert verified.statement == machine.signer.statement
         assert verified.claims.sequence == 0
+
+
+def test_a_forked_server_fails_instead_of_answers_without_receipts() -> None:
+    machine = Machine()
+    process = 1
+    machine.signer = ReceiptSigner.born((machine.record,), random=machine.random, process=lambda: process, at=AT)
+    application = ReceiptMiddleware(INNER, machine.recorder(), chain=lambda: machine.chain)
+    with TestClient(application) as client:
+        assert client.post("/v1/echo", content=b"x").status_code == 201
+        process = 2
+        with pytest.raises(RuntimeError, match="fork"):
+            client.post("/v1/echo", content=b"x")
 
 
 def test_a_large_request_is_not_kept_in_memory() -> None:
