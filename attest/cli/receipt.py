@@ -77,7 +77,10 @@ _exchange_options = gathered(
         click.option("--service", metavar="NAME", help="Name that the service must have. Default: any."),
         click.option("--nonce", type=hex_of(32), metavar="HEX", help="Nonce that was sent for the evidence."),
         click.option(
-            "--challenge", type=hex_of(longest=64), metavar="HEX", help="Challenge that was sent with the request."
+            "--challenge",
+            type=hex_of(shortest=8, longest=64),
+            metavar="HEX",
+            help="Challenge that was sent with the request.",
         ),
         click.option(
             "--max-age", type=click.IntRange(min=0), metavar="SECONDS", help="Maximum age of the receipt. Default: any."

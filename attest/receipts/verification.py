@@ -22,7 +22,7 @@ from attest.evidence.envelope import parse_envelope
 from attest.evidence.freshness import ExpectedFreshness
 from attest.evidence.procedure import Findings, Procedure, Step, require_equal
 from attest.receipts.binding import CONTEXTS
-from attest.receipts.claims import ReceiptClaims
+from attest.receipts.claims import CHALLENGE_BYTES, ReceiptClaims
 from attest.receipts.exchange_checks import (
     BodyDigest,
     require_body,
@@ -77,11 +77,14 @@ class ReceiptExpectation(MachineExpectation):
             included, and the result shows it.
         audience: name of the service; None accepts the name that the receipt states, which the result shows.
         nonce: that the client sent for the evidence; None leaves freshness not evaluated, which the result shows.
-        challenge: that the client sent with the request; None accepts any.
+        challenge: that the client sent with the request, 8 to 64 bytes; None accepts any.
         max_age: of the receipt; None accepts any age.
         allow_incomplete: also accept an answer that was cut off; the result shows it.
         witnesses: that must have signed the checkpoints of the releases.
         unchecked: relaxations for the evidence, beside those of the policy.
+
+    Raises:
+        ValueError: a challenge that no receipt can have.
     """
 
     owners: tuple[ec.EllipticCurvePublicKey, ...]
@@ -93,6 +96,10 @@ class ReceiptExpectation(MachineExpectation):
     allow_incomplete: bool = False
     witnesses: WitnessPolicy = NO_WITNESSES
     unchecked: tuple[Unchecked, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.challenge is not None and len(self.challenge) not in CHALLENGE_BYTES:
+            raise ValueError("a challenge has 8 to 64 bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -223,12 +223,14 @@ def test_a_file_of_another_kind_is_named_with_its_beginning(attest: Attest, give
     assert "hint: get the receipt again from the service" in cut.err
 
 
-def test_files_that_cannot_be_read_are_usage(attest: Attest, given: Given) -> None:
+def test_files_that_cannot_be_read_and_impossible_values_are_usage(attest: Attest, given: Given) -> None:
     for arguments in (
         ("nowhere", *given.options),
         (given.receipt, *given.options, "--request", "nowhere"),
         (given.receipt, *given.options, "--part", "nowhere"),
         (given.receipt, *given.options[2:]),
+        (given.receipt, *given.options, "--challenge", ""),
+        (given.receipt, *given.options, "--challenge", "00" * 7),
         (given.receipt, *given.options, "--model-owner", given.write("bad.pub", b"x")),
     ):
         assert attest("receipt", "verify", *arguments).code == 2

@@ -591,6 +591,13 @@ def test_the_receipt_of_an_equal_exchange_answers_another_challenge(machine: Mac
         assert (error.code, step_of(error)) == ("receipt-challenge-mismatch", "receipt.challenge")
 
 
+@pytest.mark.parametrize("size", [0, 7, 65])
+def test_a_challenge_that_no_receipt_can_have_is_a_mistake_of_the_caller(size: int) -> None:
+    """An empty one would pass for a receipt without a challenge."""
+    with pytest.raises(ValueError, match="8 to 64 bytes"):
+        expectation(challenge=bytes(size))
+
+
 @pytest.mark.parametrize(("at", "holds"), [(-121, False), (-120, True), (0, True), (86_400, True)])
 def test_a_receipt_may_not_come_from_the_future(at: int, holds: bool) -> None:
     world = scene(at=AT - timedelta(days=1))
