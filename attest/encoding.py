@@ -281,16 +281,24 @@ def _cbor_head(major: int, value: int) -> bytes:
 _CBOR_BYTE = tuple(bytes([value]) for value in range(256))
 
 
-def cbor_value(data: bytes, *, what: str) -> CborValue:
+def cbor_value(data: bytes, *, what: str, most: int | None = None) -> CborValue:
     """Decode canonical CBOR and refuse every other encoding of the same value.
 
     The library decodes; encoding the outcome again and comparing is what makes the reading strict (non-shortest
     integers, other key orders, indefinite lengths, duplicate keys, tags and trailing bytes all differ).
 
+    Args:
+        data: the encoding.
+        what: its name in errors.
+        most: maximum number of values, keys of maps included: it bounds time and memory of this function, before
+            anything is decoded. None sets no bound.
+
     Raises:
         EvidenceError: ``cbor-invalid``.
     """
     try:
+        if most is not None and _has_more_values(data, most):
+            raise ValueError(f"more than {most} values")  # noqa: TRY301  one translation for every defect
         value: CborValue = cbor2.loads(data, max_depth=MAX_CBOR_DEPTH, allow_indefinite=False)
         again = cbor_bytes(value)
     except (cbor2.CBORDecodeError, ValueError, TypeError, OverflowError, RecursionError) as exc:
@@ -298,6 +306,24 @@ def cbor_value(data: bytes, *, what: str) -> CborValue:
     if again != data:
         raise EvidenceError(f"{what} is not canonical CBOR: it encodes differently", code="cbor-invalid", field=what)
     return value
+
+
+def _has_more_values(data: bytes, most: int) -> bool:
+    """Return True for more values than this; the first malformed one ends the count, as it ends the decoder."""
+    at = count = 0
+    while at < len(data) and count <= most:
+        major, short = data[at] >> 5, data[at] & 31
+        size = 0 if short < 24 else 1 << short - 24
+        if size > 8:
+            return False
+        argument = int.from_bytes(data[at + 1 : at + 1 + size], "big") if size else short
+        at += 1 + size + (argument if major in _CBOR_STRINGS else 0)
+        count += 1
+    return count > most
+
+
+_CBOR_STRINGS = (2, 3)
+"""Major types whose argument is a number of bytes that follow."""
 
 
 def rfc3339(text: str, *, what: str) -> datetime:

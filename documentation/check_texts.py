@@ -217,7 +217,8 @@ WORDS: Final[dict[str, Words]] = {
     "receipt.request": Words("The request is the one that the receipt is about.", _RECEIPT),
     "receipt.response": Words("The response is the one that the receipt is about.", _RECEIPT),
     "receipt.complete": Words(
-        "The application ended the response itself; a warning if it was cut off.", "Send the request again."
+        "The application ended the response itself; a warning if it was cut off and that is accepted.",
+        "Send the request again.",
     ),
     "receipt.challenge": Words("The receipt has the challenge of this client.", _RECEIPT),
     "receipt.time": Words(

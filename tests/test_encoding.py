@@ -410,6 +410,33 @@ def _is_cbor(data: bytes) -> bool:
     return True
 
 
+@pytest.mark.parametrize(
+    ("value", "count"),
+    [
+        ({"a": (1, b"\x80" * 300, "\u0080" * 300, None), "b": {"c": True}}, 11),
+        (tuple(range(300)), 301),
+        (1 << 40, 1),
+        ((-1, -(1 << 40)), 3),
+    ],
+    ids=["map", "array", "integer", "negative"],
+)
+def test_values_of_cbor_are_counted_before_anything_is_decoded(
+    value: CborValue, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = cbor_bytes(value)
+    assert cbor_bytes(cbor_value(data, what="document", most=count)) == data
+    monkeypatch.setattr("attest.encoding.cbor2.loads", None)
+    with pytest.raises(EvidenceError, match=f"more than {count - 1} values"):
+        cbor_value(data, what="document", most=count - 1)
+
+
+@pytest.mark.parametrize("data", [b"\x1c", b"\x9f\xff", b"\x5b" + b"\xff" * 8, b"\x82\x01", b"\x19\x01"], ids=bytes.hex)
+def test_what_cannot_be_counted_is_left_to_the_decoder(data: bytes) -> None:
+    with pytest.raises(EvidenceError) as refusal:
+        cbor_value(data, what="document", most=8)
+    assert "values" not in refusal.value.message
+
+
 @pytest.mark.parametrize("value", [1.5, {1: 2}, {b"a": 1}, {1, 2}, object(), (1.0,)])
 def test_a_value_without_a_canonical_form_is_a_mistake_of_the_caller(value: object) -> None:
     with pytest.raises(TypeError):

@@ -83,6 +83,7 @@ LIMITS: dict[str, dict[str, object]] = {
         "MAX_ITEM_BYTES": 2_097_152,
         "MAX_ITEMS": 64,
         "MAX_DEPTH": 4,
+        "MAX_VALUES": 4096,
         "MAX_NAME_CHARACTERS": 64,
         "MAX_MEDIA_TYPE_CHARACTERS": 512,
         "MAX_INDICATOR": 4_294_967_295,

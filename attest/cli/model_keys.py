@@ -237,10 +237,20 @@ def trusted_keys(files: tuple[str, ...], *, what: str = "--trust") -> tuple[ec.E
     Raises:
         ConfigurationError: ``file-unreadable`` or ``model-key-invalid``.
     """
+    return tuple(_trusted_key(one, what) for one in files)
+
+
+def _trusted_key(file: str, what: str) -> ec.EllipticCurvePublicKey:
     from attest.cli.files import MAX_KEY_BYTES, read_file
+    from attest.errors import ConfigurationError
     from attest.sealed.signing_keys import read_trusted_key
 
-    return tuple(read_trusted_key(read_file(one, limit=MAX_KEY_BYTES, what=what)) for one in files)
+    pem = read_file(file, limit=MAX_KEY_BYTES, what=what)
+    try:
+        return read_trusted_key(pem)
+    except ConfigurationError as exc:
+        exc.message = f"{what} {file}: {exc.message}"
+        raise
 
 
 def signing_key(file: str) -> ec.EllipticCurvePrivateKey:

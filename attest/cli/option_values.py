@@ -28,8 +28,8 @@ def utc(text: str) -> datetime:
         raise click.BadParameter(exc.message.removeprefix("time: ")) from exc
 
 
-def hex_of(length: int | None = None, *, longest: int | None = None) -> Callable[[str], bytes]:
-    """Return a reader of hex digits, for exactly ``length`` bytes or for 1 to ``longest`` bytes."""
+def hex_of(length: int | None = None, *, shortest: int = 1, longest: int | None = None) -> Callable[[str], bytes]:
+    """Return a reader of hex digits, for exactly ``length`` bytes or for ``shortest`` to ``longest`` bytes."""
 
     def read_hex(text: str) -> bytes:
         from attest.encoding import hex_bytes
@@ -39,8 +39,8 @@ def hex_of(length: int | None = None, *, longest: int | None = None) -> Callable
             data = hex_bytes(text, what="hex", length=length)
         except EvidenceError as exc:
             raise click.BadParameter(exc.message.removeprefix("hex: ")) from exc
-        if longest is not None and not 0 < len(data) <= longest:
-            raise click.BadParameter(f"expected 1 to {longest} bytes of hex, got {len(data) or 'nothing'}")
+        if longest is not None and not shortest <= len(data) <= longest:
+            raise click.BadParameter(f"expected {shortest} to {longest} bytes of hex, got {len(data) or 'nothing'}")
         return data
 
     return read_hex

@@ -140,6 +140,42 @@ class VerificationOptions:
     display: Display
 
 
+trust_options = stacked(
+    (
+        click.option(
+            "--endorsements",
+            metavar="PATH",
+            multiple=True,
+            help="File or directory with certificates, CRLs, certificate tables or bundles. Repeatable.",
+        ),
+        click.option("--offline", is_flag=True, help="Do not fetch: a missing endorsement ends with exit code 5."),
+        click.option(
+            "--unchecked",
+            type=relaxation,
+            metavar="CHECK=REASON",
+            multiple=True,
+            help="Leave one check unchecked: revocation, freshness, rim, tcb, eventlog or topology. "
+            "Shown in every result. Repeatable.",
+        ),
+        click.option("--anchors", metavar="FILE", help="Add and remove trust anchors (TOML)."),
+        click.option(
+            "--allow-simulated",
+            is_flag=True,
+            help="Also accept the simulator's roots, whose keys are public. Every result is marked SIMULATED.",
+        ),
+        click.option(
+            "--bundle-key",
+            "bundle_keys",
+            metavar="FILE",
+            multiple=True,
+            help="Only use endorsement bundles signed by this key (PEM, Ed25519). Repeatable.",
+        ),
+    ),
+    title="Endorsements and trust",
+)
+"""Add the options for endorsements, relaxations and trust anchors."""
+
+
 question_options = gathered(
     "question",
     VerificationOptions,
@@ -165,41 +201,7 @@ question_options = gathered(
             ),
             title="Evidence and its freshness",
         ),
-        stacked(
-            (
-                click.option(
-                    "--endorsements",
-                    metavar="PATH",
-                    multiple=True,
-                    help="File or directory with certificates, CRLs, certificate tables or bundles. Repeatable.",
-                ),
-                click.option(
-                    "--offline", is_flag=True, help="Do not fetch: a missing endorsement ends with exit code 5."
-                ),
-                click.option(
-                    "--unchecked",
-                    type=relaxation,
-                    metavar="CHECK=REASON",
-                    multiple=True,
-                    help="Leave one check unchecked: revocation, freshness, rim, tcb, eventlog or topology. "
-                    "Shown in every result. Repeatable.",
-                ),
-                click.option("--anchors", metavar="FILE", help="Add and remove trust anchors (TOML)."),
-                click.option(
-                    "--allow-simulated",
-                    is_flag=True,
-                    help="Also accept the simulator's roots, whose keys are public. Every result is marked SIMULATED.",
-                ),
-                click.option(
-                    "--bundle-key",
-                    "bundle_keys",
-                    metavar="FILE",
-                    multiple=True,
-                    help="Only use endorsement bundles signed by this key (PEM, Ed25519). Repeatable.",
-                ),
-            ),
-            title="Endorsements and trust",
-        ),
+        trust_options,
         network_options,
         stacked(
             (

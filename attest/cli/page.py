@@ -45,10 +45,16 @@ def _print_appraised(out: Console, document: _Document) -> None:
     policies = [_text_of(policy) for policy in _policies(document)]
     failed = [str(check["id"]) for check in mappings_of(document.get("checks")) if _failed(check)]
     if document["outcome"] == "affirmed":
-        _print_outcome(out, "AFFIRMED", "green", f"by {' and '.join(policies)}", document)
+        _print_outcome(out, "AFFIRMED", "green", f"by {' and '.join(policies)}{_reservations(document)}", document)
     else:
         reason = f"by {' and '.join(policies)}: failed {', '.join(dict.fromkeys(failed))}"
         _print_outcome(out, "NOT AFFIRMED", "bold red", reason, document)
+
+
+def _reservations(document: _Document) -> str:
+    """Return the warnings of a receipt for its last line: they limit what its verdict is about."""
+    codes = [str(one["code"]) for one in mappings_of(document.get("warnings"))] if "receipt" in document else []
+    return f", with warnings: {', '.join(codes)}" if codes else ""
 
 
 # -- parts

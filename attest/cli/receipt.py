@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from attest.cli.option_values import hex_of, relaxation, utc
-from attest.cli.options import Network, network_options
+from attest.cli.model_keys import MODEL_ID
+from attest.cli.option_values import hex_of, utc
+from attest.cli.options import Network, network_options, trust_options
 from attest.cli.reference_options import References, references_options
 from attest.terminal.display import Display, display_options, gathered, stacked
 from attest.terminal.lazy_commands import ExampleGroup
@@ -40,14 +41,16 @@ def receipt() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """The bodies and names that a receipt has to be about; None leaves one out."""
+    """The model, bodies and names that a receipt has to be about; None leaves one out."""
 
+    model_id: bytes | None
     request: str | None
     response: str | None
     service: str | None
     nonce: bytes | None
     challenge: bytes | None
     max_age: int | None
+    allow_incomplete: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,15 +71,24 @@ _exchange_options = gathered(
     "exchange",
     Exchange,
     (
+        MODEL_ID,
         click.option("--request", metavar="FILE", help="Body of the request, as it was sent."),
         click.option("--response", metavar="FILE", help="Body of the response, as it was received."),
         click.option("--service", metavar="NAME", help="Name that the service must have. Default: any."),
         click.option("--nonce", type=hex_of(32), metavar="HEX", help="Nonce that was sent for the evidence."),
         click.option(
-            "--challenge", type=hex_of(longest=64), metavar="HEX", help="Challenge that was sent with the request."
+            "--challenge",
+            type=hex_of(shortest=8, longest=64),
+            metavar="HEX",
+            help="Challenge that was sent with the request.",
         ),
         click.option(
             "--max-age", type=click.IntRange(min=0), metavar="SECONDS", help="Maximum age of the receipt. Default: any."
+        ),
+        click.option(
+            "--allow-incomplete",
+            is_flag=True,
+            help="Also accept an answer that was cut off. The result shows it.",
         ),
     ),
     title="The exchange",
@@ -86,36 +98,10 @@ _machine_options = gathered(
     MachineOptions,
     (
         click.option("--at", type=utc, metavar="TIME", help="Moment of the check, RFC 3339. Default: now."),
-        click.option(
-            "--endorsements",
-            metavar="PATH",
-            multiple=True,
-            help="File or directory with the vendors' endorsements. Repeatable.",
-        ),
-        click.option("--offline", is_flag=True, help="Do not fetch: a missing endorsement ends with exit code 5."),
-        click.option(
-            "--unchecked",
-            type=relaxation,
-            metavar="CHECK=REASON",
-            multiple=True,
-            help="Leave one check of the evidence unchecked. Shown in every result. Repeatable.",
-        ),
-        click.option("--anchors", metavar="FILE", help="Add and remove trust anchors (TOML)."),
-        click.option(
-            "--allow-simulated",
-            is_flag=True,
-            help="Also accept the simulator's roots, whose keys are public. Every result is marked SIMULATED.",
-        ),
-        click.option(
-            "--bundle-key",
-            "bundle_keys",
-            metavar="FILE",
-            multiple=True,
-            help="Only use endorsement bundles signed by this key (PEM, Ed25519). Repeatable.",
-        ),
+        trust_options,
         network_options,
     ),
-    title="The machine",
+    title="Time of the check",
 )
 _file_options = stacked(
     (
@@ -166,7 +152,7 @@ def verify(
     """Check a receipt with its whole chain: machine, policy, model, release of its key, and both bodies.
 
     A request or response that is not given is not compared, and the result says so. Without --nonce, the age of the
-    evidence is not judged.
+    evidence is not judged. An answer that was cut off is refused, unless --allow-incomplete accepts it.
 
     Exit codes: 0 affirmed, 1 the policy does not affirm the machine, 2 usage, 3 malformed, 4 something does not hold,
     5 a part or an endorsement is missing.
@@ -185,7 +171,9 @@ def verify(
     expect = _expectation(loaded, owners=owners, exchange=exchange, machine=machine, at=at, display=display)
     request, response = _body(exchange.request, "--request"), _body(exchange.response, "--response")
     try:
-        verified = verify_receipt(_opened(file, parts), expect=expect, at=at, request=request, response=response)
+        verified = verify_receipt(
+            _opened(file, parts, display), expect=expect, at=at, request=request, response=response
+        )
     except ConfigurationError:
         raise
     except AttestError as exc:
@@ -209,20 +197,26 @@ def show(*, file: str, parts: tuple[str, ...], display: Display) -> int:
     from attest.cli.documents import show_document
     from attest.receipts.document import unverified_receipt_document
 
-    document = unverified_receipt_document(_opened(file, parts))
+    document = unverified_receipt_document(_opened(file, parts, display))
     display.warn("nothing is verified: 'attest receipt verify' checks the signatures and the chain")
     show_document(document, display=display)
     return 0
 
 
-def _opened(file: str, parts: tuple[str, ...]) -> ReceiptFile:
+def _opened(file: str, parts: tuple[str, ...], display: Display) -> ReceiptFile:
     """Read a receipt with the parts that it names."""
+    from hashlib import sha256
+
     from attest.cli.files import read_file
     from attest.receipts import parse_receipt_file
     from attest.receipts.receipt_file import MAX_FILE_BYTES
 
     opened = parse_receipt_file(read_file(file, limit=MAX_FILE_BYTES, what="FILE"))
-    return opened.with_parts(tuple(read_file(part, limit=MAX_FILE_BYTES, what="--part") for part in parts))
+    given = [read_file(part, limit=MAX_FILE_BYTES, what="--part") for part in parts]
+    for name, data in zip(parts, given, strict=True):
+        if (digest := sha256(data)).digest() not in opened.missing:
+            display.warn(f"--part {name} is not used: no part that is missing has its SHA-256 {digest.hexdigest()}")
+    return opened.with_parts(tuple(given))
 
 
 def _body(name: str | None, what: str) -> BodyDigest | None:
@@ -256,10 +250,12 @@ def _expectation(
         fetch=None if machine.offline else _fetcher(machine.network, pool, display),
         unchecked=machine.unchecked,
         owners=trusted_keys(owners, what="--model-owner"),
+        model=exchange.model_id,
         audience=exchange.service,
         nonce=exchange.nonce,
         challenge=exchange.challenge,
         max_age=None if exchange.max_age is None else timedelta(seconds=exchange.max_age),
+        allow_incomplete=exchange.allow_incomplete,
     )
 
 

@@ -20,6 +20,8 @@ MAX_ENVELOPE_BYTES = 8 * 1024 * 1024
 MAX_ITEM_BYTES = 2 * 1024 * 1024
 MAX_ITEMS = 64
 MAX_DEPTH = 4
+MAX_VALUES = 4096
+"""Of an envelope in CBOR, keys included: items of the deepest collections, each in one of its own, have 707."""
 MAX_NAME_CHARACTERS = 64
 MAX_MEDIA_TYPE_CHARACTERS = 512
 """RFC 6838 allows 255 without parameters."""
@@ -174,7 +176,9 @@ def parse_envelope(data: bytes) -> Evidence:
         raise _invalid(f"{len(data)} bytes, more than {MAX_ENVELOPE_BYTES}")
     text = data.lstrip()[:1] in (b"{", b"[")
     what = "evidence envelope"
-    document: JsonValue | CborValue = json_value(data, what=what) if text else cbor_value(data, what=what)
+    document: JsonValue | CborValue = (
+        json_value(data, what=what) if text else cbor_value(data, what=what, most=MAX_VALUES)
+    )
     if isinstance(document, list | tuple):
         return Evidence(items=(_record("cpu", document, text=text),))
     if not isinstance(document, Mapping):

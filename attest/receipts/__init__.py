@@ -3,7 +3,7 @@
 ::
 
     record = record_of(OpenedModel(directory=directory, release=key))           the machine: what was loaded,
-    signer = ReceiptSigner.born((record,), random=os.urandom, at=now)           keys that evidence commits to,
+    signer = ReceiptSigner.born((record,), random=os.urandom, …)                keys that evidence commits to,
     recorder = ExchangeRecorder(signer, issuer=name, model=record, …)           one receipt for each exchange,
     app = ReceiptMiddleware(app, recorder, chain=chain)                         in front of any ASGI application
     verify_receipt(parse_receipt_file(data), expect=expectation, at=now)        anybody, offline

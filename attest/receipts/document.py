@@ -49,6 +49,10 @@ def _cautions(verified: VerifiedReceipt) -> Iterator[Caution]:
     if partial:
         message = f"the machine did not decrypt {len(partial)} files of the model completely: {', '.join(partial)}"
         yield Caution(code="model-partly-decrypted", message=message[:400])
+    exceptional = [part.signed.name for part in verified.parts if part.release is not None and part.release.break_glass]
+    if exceptional:
+        message = f"the key was released outside of its policy (break-glass): {', '.join(exceptional)}"
+        yield Caution(code="release-break-glass", message=message[:400])
     open_steps = {check.id for check in verified.findings.checks if str(check.outcome) == "not evaluated"}
     bodies = [name for name in ("request", "response") if f"receipt.{name}" in open_steps]
     if bodies:

@@ -92,12 +92,14 @@ class ExchangeRecorder:
             challenge: of the client, 8 to 64 bytes.
 
         Raises:
+            VerificationError: ``receipt-model-changed``.
             ValueError: a value that a receipt cannot hold.
         """
         _require_text("method", method, MAX_METHOD_CHARACTERS)
         _require_text("target", target, MAX_TARGET_CHARACTERS)
         if challenge is not None and len(challenge) not in CHALLENGE_BYTES:
             raise ValueError("a challenge has 8 to 64 bytes")
+        self._require_model()
         return Exchange(self, method=method, target=target, media_type=_media_type(media_type), challenge=challenge)
 
     def new_identity(self) -> tuple[bytes, int]:
@@ -118,14 +120,7 @@ class ExchangeRecorder:
         Raises:
             VerificationError: ``receipt-model-changed`` or ``receipt-time-invalid``.
         """
-        if self._current is not None and not self._model.is_same_model(self._current()):
-            raise VerificationError(
-                "the loaded model is another one than the evidence commits to",
-                code="receipt-model-changed",
-                field="model",
-                clause="docs/receipts.md, the model",
-                hint="make a new signer and new evidence for the model that is loaded now",
-            )
+        self._require_model()
         receipt_id, number = identity
         claims = ReceiptClaims(
             issuer=self._issuer,
@@ -140,6 +135,17 @@ class ExchangeRecorder:
             sampling=sampling,
         )
         return self.signer.sign(claims)
+
+    def _require_model(self) -> None:
+        """Require the recorder's model, when an exchange begins and when it ends."""
+        if self._current is not None and not self._model.is_same_model(self._current()):
+            raise VerificationError(
+                "the loaded model is another one than the evidence commits to",
+                code="receipt-model-changed",
+                field="model",
+                clause="docs/receipts.md, the model",
+                hint="make a new signer and new evidence for the model that is loaded now",
+            )
 
 
 class Exchange:

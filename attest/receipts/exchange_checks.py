@@ -12,7 +12,8 @@ from attest.checks import Outcome
 from attest.encoding import rfc3339_text
 from attest.errors import BindingError, VerificationError
 from attest.evidence.procedure import Procedure, require_equal
-from attest.receipts.claims import ReceiptClaims
+from attest.receipts.claims import ReceiptClaims, ResponseClaim
+from attest.receipts.statement import ReceiptStatement
 
 SKEW: Final = timedelta(seconds=120)
 """Difference between the clocks of the machine and of the person who checks; as for the channel's requests."""
@@ -53,6 +54,25 @@ def require_body(procedure: Procedure, given: BodyDigest | None, stated: BodyDig
     )
 
 
+def require_complete(procedure: Procedure, response: ResponseClaim, *, allow_incomplete: bool) -> None:
+    """Require that the application ended the answer itself, and record the open step.
+
+    Raises:
+        VerificationError: ``receipt-answer-incomplete``.
+    """
+    state = "complete" if response.complete else f"cut off after {response.size} bytes"
+    if not response.complete and not allow_incomplete:
+        raise VerificationError(
+            f"the answer was {state}",
+            code="receipt-answer-incomplete",
+            field="claims.response.complete",
+            expected="complete",
+            got=state,
+            hint="send the request again, or accept a part of the answer with --allow-incomplete",
+        )
+    procedure.record("complete", state, Outcome.PASS if response.complete else Outcome.WARNING)
+
+
 def require_challenge(procedure: Procedure, found: bytes | None, wanted: bytes | None) -> None:
     """Compare the challenge of the client, and record the open step.
 
@@ -71,6 +91,25 @@ def require_challenge(procedure: Procedure, found: bytes | None, wanted: bytes |
         hint="the receipt is of another exchange, perhaps of an equal one",
     )
     procedure.record(wanted, found or b"")
+
+
+def require_validity(claims: ReceiptClaims, statement: ReceiptStatement) -> None:
+    """Require that the time of a receipt is inside the validity of its keys, both ends included.
+
+    Raises:
+        VerificationError: ``receipt-time-invalid``.
+    """
+    if statement.not_before <= claims.issued_at <= statement.not_after:
+        return
+    raise VerificationError(
+        "the receipt's time is outside the validity of its keys",
+        code="receipt-time-invalid",
+        field="claims.iat",
+        expected=f"from {rfc3339_text(statement.not_before)} to {rfc3339_text(statement.not_after)}",
+        got=rfc3339_text(claims.issued_at),
+        clause="docs/receipts.md, time",
+        hint="the machine's clock was set, or its receipt keys are overdue for replacement",
+    )
 
 
 def require_time(claims: ReceiptClaims, at: datetime, max_age: timedelta | None) -> None:

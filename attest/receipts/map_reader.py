@@ -13,6 +13,7 @@ MAX_UINT: Final = (1 << 53) - 1
 DIGEST_BYTES: Final = 32
 _DIGEST: Final = range(DIGEST_BYTES, DIGEST_BYTES + 1)
 _CLAUSE: Final = "docs/receipts.md"
+HINT: Final = "get the receipt again from the service; it may have been cut or converted on the way"
 
 
 class MapReader:
@@ -102,7 +103,7 @@ def malformed(path: str, expected: str, got: str) -> EvidenceError:
         expected=expected,
         got=got,
         clause=_CLAUSE,
-        hint="get the receipt again from the service; it may have been cut or converted on the way",
+        hint=HINT,
     )
 
 

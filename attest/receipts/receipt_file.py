@@ -20,10 +20,10 @@ from hashlib import sha256
 from typing import Final, TypeAlias, cast
 
 from attest.encoding import CborValue, JsonValue, canonical_json, cbor_bytes, cbor_value, json_value
-from attest.errors import EndorsementError
+from attest.errors import EndorsementError, EvidenceError
 from attest.evidence.envelope import MAX_ENVELOPE_BYTES
 from attest.receipts.json_view import part_from_json, part_to_json, receipt_from_json, receipt_to_json
-from attest.receipts.map_reader import MapReader, malformed
+from attest.receipts.map_reader import HINT, MapReader, malformed
 from attest.receipts.signed_receipt import MAX_RECEIPT_BYTES, SignedReceipt, parse_receipt
 from attest.receipts.statement import MAX_PARTS, MAX_STATEMENT_BYTES
 
@@ -33,9 +33,16 @@ MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 MAX_SIGNED_BYTES: Final = 32 * 1024 * 1024
 """Of a manifest or its signature."""
 MAX_RELEASE_BYTES: Final = 1024 * 1024
+_MAX_VALUES: Final = 1024
+"""Of a file in CBOR; the largest, with ``MAX_PARTS`` models, has less than half of it."""
+_MAX_MARKS: Final = 64 * 1024
+"""Commas and opening brackets of a file in JSON, those inside its texts included."""
 _MEMBERS: Final = frozenset[int | str]({"schema", "receipt", "statement", "evidence", "models"})
+_MAP_OF_MEMBERS: Final = bytes([0xA0 | len(_MEMBERS)])
+"""First byte of a file in CBOR."""
 _MODEL: Final = frozenset[int | str]({"manifest", "signature", "release"})
 _RELEASE: Final = frozenset[int | str]({"receipt", "entry", "proof"})
+_RELEASE_VALUES: Final = 1 + 2 * len(_RELEASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +80,7 @@ class ReleasePart:
         Raises:
             EvidenceError: ``receipt-malformed`` or ``cbor-invalid``.
         """
-        members = MapReader(cbor_value(data, what="release"), "release", _RELEASE)
+        members = MapReader(cbor_value(data, what="release", most=_RELEASE_VALUES), "release", _RELEASE)
         receipt, proof = members.value("receipt"), members.value("proof")
         if not isinstance(receipt, str) or not isinstance(proof, str):
             raise malformed("release", "receipt and proof as text", "another type")
@@ -136,8 +143,16 @@ class ReceiptFile:
     @property
     def parts(self) -> tuple[bytes, ...]:
         """The parts that the file contains."""
-        found = (self.statement, self.evidence, *(part for one in self.models for part in _of_model(one)))
-        return tuple(part for part in found if isinstance(part, bytes))
+        return tuple(part for part in self._all if isinstance(part, bytes))
+
+    @property
+    def _all(self) -> tuple[Part, ...]:
+        return (self.statement, self.evidence, *(part for one in self.models for part in _of_model(one)))
+
+    @property
+    def missing(self) -> frozenset[bytes]:
+        """The SHA-256 of each part that the file names and does not contain."""
+        return frozenset(part.sha256 for part in self._all if isinstance(part, PartReference))
 
     def compact(self) -> ReceiptFile:
         """Return the same with a reference in place of each part; ``parts`` are then files of their own."""
@@ -210,11 +225,22 @@ def parse_receipt_file(data: bytes) -> ReceiptFile:
     Raises:
         EvidenceError: ``receipt-malformed``, ``cbor-invalid``, ``json-invalid``, ``base64-invalid`` or ``hex-invalid``.
     """
+    try:
+        return _parsed(data)
+    except EvidenceError as exc:
+        exc.check, exc.hint = "receipt.format", exc.hint or HINT
+        raise
+
+
+def _parsed(data: bytes) -> ReceiptFile:
     if len(data) > MAX_FILE_BYTES:
         raise malformed("receipt file", f"at most {MAX_FILE_BYTES} bytes", f"{len(data)} bytes")
     if data.lstrip()[:1] == b"{":
-        return _file(json_value(data, what="receipt file"), receipt_from_json, part_from_json)
-    return _file(cbor_value(data, what="receipt file"), _receipt_from_cbor, lambda value, _: value)
+        return _file(json_value(data, what="receipt file", most=_MAX_MARKS), receipt_from_json, part_from_json)
+    if data[:1] != _MAP_OF_MEMBERS:
+        got = f"a file that begins with {data[:16]!r}" if data else "an empty file"
+        raise malformed("receipt file", "a receipt with its chain in CBOR or JSON", got)
+    return _file(cbor_value(data, what="receipt file", most=_MAX_VALUES), _receipt_from_cbor, lambda value, _: value)
 
 
 def _file(

@@ -82,26 +82,26 @@ def verify_release(
     _require("release", recorded.hex(), sha256(raw).hexdigest())
     release = ReleasePart.parse(raw)
     # (2) The service that the owner named signed it, (3) for the key of the manifest,
-    receipt = read_receipt(service.verify(release.receipt))
-    policy = _policy_of(receipt, manifest)
+    stated = read_receipt(service.verify(release.receipt))
+    policy = _policy_of(stated, manifest)
     # (4) and its decision is in the service's log.
-    decision = _text(receipt, "decision")
+    decision = _text(stated, "decision")
     _require("decision", decision, leaf_hash(release.entry).hex())
-    _require_decision(release.entry, receipt)
+    _require_decision(release.entry, stated)
     checkpoint = verify_logged(release.entry, LogProof.parse(release.proof), log=service, witnesses=witnesses)
     return VerifiedRelease(
         service=service,
         policy_digest=policy,
-        released_at=rfc3339(_text(receipt, "released_at"), what="released_at"),
+        released_at=rfc3339(_text(stated, "released_at"), what="released_at"),
         log_size=checkpoint.size,
-        simulated=receipt.get("simulated") is not False,
-        break_glass=receipt.get("break_glass", False) is not False,
+        simulated=stated.get("simulated") is not False,
+        break_glass=stated.get("break_glass", False) is not False,
     )
 
 
-def _policy_of(receipt: dict[str, JsonValue], manifest: SealedManifest) -> bytes:
+def _policy_of(stated: dict[str, JsonValue], manifest: SealedManifest) -> bytes:
     """Return the digest of the policy under which the manifest's key was released."""
-    name, listed = manifest.key.name, receipt.get("keys")
+    name, listed = manifest.key.name, stated.get("keys")
     wanted = (name.tenant, name.key_id, manifest.key.version)
     keys = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
     mine = [one for one in keys if (one.get("tenant"), one.get("key_id"), one.get("version")) == wanted]
@@ -115,11 +115,11 @@ def _policy_of(receipt: dict[str, JsonValue], manifest: SealedManifest) -> bytes
     return hex_bytes(policy, what="release.policy_digest", length=32)
 
 
-def _require_decision(entry: bytes, receipt: dict[str, JsonValue]) -> None:
-    """Require that the log's entry allows the release of the receipt."""
+def _require_decision(entry: bytes, stated: dict[str, JsonValue]) -> None:
+    """Require that the log's entry allows the stated release."""
     document = json_value(entry, what="entry of the log")
     members = document if isinstance(document, dict) else {}
-    for name, wanted in (("kind", "decision"), ("outcome", "allow"), ("evidence_sha384", receipt.get("evidence"))):
+    for name, wanted in (("kind", "decision"), ("outcome", "allow"), ("evidence_sha384", stated.get("evidence"))):
         _require(f"entry.{name}", str(wanted), str(members.get(name)))
 
 

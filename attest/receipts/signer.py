@@ -11,8 +11,8 @@ from typing import Final, NoReturn, Self
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PrivateKey
 
-from attest.errors import VerificationError
 from attest.receipts.claims import ReceiptClaims
+from attest.receipts.exchange_checks import require_validity
 from attest.receipts.signed_receipt import (
     ED25519_ALGORITHM,
     ML_DSA_65_ALGORITHM,
@@ -33,7 +33,13 @@ class ReceiptSigner:
     Other models need another signer: evidence commits to ``statement.digest``, in ``init_data`` of its binding.
     """
 
-    def __init__(self, statement: ReceiptStatement, ed25519: Ed25519PrivateKey, ml_dsa_65: MLDSA65PrivateKey) -> None:
+    def __init__(
+        self,
+        statement: ReceiptStatement,
+        ed25519: Ed25519PrivateKey,
+        ml_dsa_65: MLDSA65PrivateKey,
+        process: Callable[[], int],
+    ) -> None:
         self.statement = statement
         self.digest = statement.digest
         """For ``init_data`` of the binding, 32 bytes."""
@@ -41,6 +47,8 @@ class ReceiptSigner:
         self._ml_dsa_65 = ml_dsa_65
         self._numbers = count()
         self._lock = threading.Lock()
+        self._process = process
+        self._birthplace = process()
 
     @classmethod
     def born(
@@ -48,10 +56,18 @@ class ReceiptSigner:
         models: tuple[ModelRecord, ...],
         *,
         random: Callable[[int], bytes],
+        process: Callable[[], int],
         at: datetime,
         lifetime: timedelta = LIFETIME,
     ) -> Self:
         """Generate keys inside the machine, for these models.
+
+        Args:
+            models: that answer.
+            random: a source of random bytes, such as ``os.urandom``.
+            process: returns the identity of this process, such as ``os.getpid``: a fork must not use the keys.
+            at: now.
+            lifetime: of the keys.
 
         Raises:
             ValueError: no model, one twice, or a lifetime beyond ``MAX_LIFETIME``.
@@ -70,10 +86,15 @@ class ReceiptSigner:
             not_after=born + lifetime,
             models=models,
         )
-        return cls(statement, ed25519, ml_dsa_65)
+        return cls(statement, ed25519, ml_dsa_65, process)
 
     def number(self) -> int:
-        """Return the sequence number of an exchange that begins: from 0, each once."""
+        """Return the sequence number of an exchange that begins: from 0, each once.
+
+        Raises:
+            RuntimeError: the process is a fork of the one that made the keys; as for ``sign``.
+        """
+        self._require_own_process()
         with self._lock:
             return next(self._numbers)
 
@@ -84,6 +105,7 @@ class ReceiptSigner:
             ValueError: claims of another statement, or of a model that it does not have.
             VerificationError: ``receipt-time-invalid``: the keys are not valid at the time of the claims.
         """
+        self._require_own_process()
         if claims.statement != self.digest or self.statement.model(claims.model) is None:
             raise ValueError("these claims name another statement, or a model that it does not have")
         require_validity(claims, self.statement)
@@ -98,27 +120,13 @@ class ReceiptSigner:
         )
         return signed.to_bytes()
 
+    def _require_own_process(self) -> None:
+        """Require the process of birth: a fork would count the same numbers again."""
+        if self._process() != self._birthplace:
+            raise RuntimeError("receipt keys do not survive a fork: make a ReceiptSigner in each process that answers")
+
     def __repr__(self) -> str:
         return f"ReceiptSigner({self.digest.hex()})"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a ReceiptSigner does not leave its process")
-
-
-def require_validity(claims: ReceiptClaims, statement: ReceiptStatement) -> None:
-    """Require that the time of a receipt is inside the validity of its keys, both ends included.
-
-    Raises:
-        VerificationError: ``receipt-time-invalid``.
-    """
-    if statement.not_before <= claims.issued_at <= statement.not_after:
-        return
-    raise VerificationError(
-        "the receipt's time is outside the validity of its keys",
-        code="receipt-time-invalid",
-        field="claims.iat",
-        expected=f"from {statement.not_before.isoformat()} to {statement.not_after.isoformat()}",
-        got=claims.issued_at.isoformat(),
-        clause="docs/receipts.md, time",
-        hint="the machine's clock was set, or its receipt keys are overdue for replacement",
-    )

@@ -38,6 +38,8 @@ MAX_PARTS: Final = 32
 """A model with its adapters."""
 MAX_PART_FILES: Final = 8192
 MAX_LOADER_CHARACTERS: Final = 200
+_MAX_VALUES: Final = 512 * 1024
+"""More than the files of the largest statement have."""
 _STATEMENT_DOMAIN: Final = b"attest receipt statement v1\0"
 _RECORD_DOMAIN: Final = b"attest model record v1\0"
 _STATEMENT: Final = frozenset[int | str]({"schema", "ed25519", "ml-dsa-65", "not_before", "not_after", "models"})
@@ -154,7 +156,7 @@ def parse_statement(data: bytes) -> ReceiptStatement:
     """
     if len(data) > MAX_STATEMENT_BYTES:
         raise malformed("statement", f"at most {MAX_STATEMENT_BYTES} bytes", f"{len(data)} bytes")
-    members = MapReader(cbor_value(data, what="statement"), "statement", _STATEMENT)
+    members = MapReader(cbor_value(data, what="statement", most=_MAX_VALUES), "statement", _STATEMENT)
     schema = members.text("schema", MAX_LOADER_CHARACTERS)
     if schema != STATEMENT_SCHEMA:
         raise malformed("statement.schema", STATEMENT_SCHEMA, schema)

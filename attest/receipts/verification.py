@@ -22,12 +22,18 @@ from attest.evidence.envelope import parse_envelope
 from attest.evidence.freshness import ExpectedFreshness
 from attest.evidence.procedure import Findings, Procedure, Step, require_equal
 from attest.receipts.binding import CONTEXTS
-from attest.receipts.claims import ReceiptClaims
-from attest.receipts.exchange_checks import BodyDigest, require_body, require_challenge, require_time
+from attest.receipts.claims import CHALLENGE_BYTES, ReceiptClaims
+from attest.receipts.exchange_checks import (
+    BodyDigest,
+    require_body,
+    require_challenge,
+    require_complete,
+    require_time,
+    require_validity,
+)
 from attest.receipts.model_proof import VerifiedPart, verify_loaded, verify_manifests, verify_releases
 from attest.receipts.receipt_file import ReceiptFile, present
 from attest.receipts.release_proof import VerifiedRelease
-from attest.receipts.signer import require_validity
 from attest.receipts.statement import ModelRecord, ReceiptStatement, parse_statement, statement_digest
 from attest.release.service_verification import MachineExpectation, verify_service
 from attest.release.tlog import NO_WITNESSES, WitnessPolicy
@@ -67,21 +73,33 @@ class ReceiptExpectation(MachineExpectation):
 
     Attributes:
         owners: keys that may have signed the model; none accepts nothing.
+        model: identity of the sealing that has to answer, 16 bytes; None accepts every model of the owners, older ones
+            included, and the result shows it.
         audience: name of the service; None accepts the name that the receipt states, which the result shows.
         nonce: that the client sent for the evidence; None leaves freshness not evaluated, which the result shows.
-        challenge: that the client sent with the request; None accepts any.
+        challenge: that the client sent with the request, 8 to 64 bytes; None accepts any.
         max_age: of the receipt; None accepts any age.
+        allow_incomplete: also accept an answer that was cut off; the result shows it.
         witnesses: that must have signed the checkpoints of the releases.
         unchecked: relaxations for the evidence, beside those of the policy.
+
+    Raises:
+        ValueError: a challenge that no receipt can have.
     """
 
     owners: tuple[ec.EllipticCurvePublicKey, ...]
+    model: bytes | None = None
     audience: str | None = None
     nonce: bytes | None = None
     challenge: bytes | None = None
     max_age: timedelta | None = None
+    allow_incomplete: bool = False
     witnesses: WitnessPolicy = NO_WITNESSES
     unchecked: tuple[Unchecked, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.challenge is not None and len(self.challenge) not in CHALLENGE_BYTES:
+            raise ValueError("a challenge has 8 to 64 bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +208,7 @@ def _verify(  # noqa: PLR0915  the numbered procedure
         procedure.record("affirmed", "SIMULATED, affirmed" if result.verified.simulated else "affirmed")
     # (7) The answering model is one that the machine had loaded when the evidence was made: stops exchanged models.
     with procedure.step(_STEPS.model):
-        record = _require_model(claims, statement)
+        record = _require_model(claims, statement, expect.model)
         procedure.record(claims.model, record.digest)
     # (8) Owners signed the manifests that the record names: stops manifests of others, and adapters left out.
     with procedure.step(_STEPS.manifest):
@@ -214,11 +232,9 @@ def _verify(  # noqa: PLR0915  the numbered procedure
     with procedure.step(_STEPS.response):
         stated = BodyDigest(size=claims.response.size, sha256=claims.response.sha256)
         require_body(procedure, response, stated, name="response", code="receipt-response-mismatch")
-    # (12) The end of the answer is the application's own.
+    # (12) The end of the answer is the application's own: stops a part of an answer that is shown as all of it.
     with procedure.step(_STEPS.complete):
-        outcome = Outcome.PASS if claims.response.complete else Outcome.WARNING
-        state = "complete" if claims.response.complete else f"cut off after {claims.response.size} bytes"
-        procedure.record("complete", state, outcome)
+        require_complete(procedure, claims.response, allow_incomplete=expect.allow_incomplete)
     # (13) It answers the challenge of this client: tells two equal exchanges apart.
     with procedure.step(_STEPS.challenge):
         require_challenge(procedure, claims.challenge, expect.challenge)
@@ -277,7 +293,12 @@ def _require_binding(result: AttestationResult, claims: ReceiptClaims, audience:
         raise _unbound("the evidence carries no binding", "a binding", "none")
     _require_purpose(binding, claims.issuer)
     if audience is not None and audience != claims.issuer:
-        raise _unbound("the receipt is of another service", audience, claims.issuer)
+        raise _unbound(
+            "the receipt is of another service",
+            audience,
+            claims.issuer,
+            hint="give the name that this service has for its clients, or ask the wanted service for its receipt",
+        )
     if binding.init_data is None:
         raise _unbound("the evidence commits to no statement of receipt keys", claims.statement.hex(), "none")
     require_equal(
@@ -300,18 +321,20 @@ def _require_purpose(binding: Binding, issuer: str) -> None:
         raise _unbound("the evidence is of another service than the receipt", issuer, binding.audience)
 
 
-def _unbound(problem: str, expected: str, got: str) -> BindingError:
+def _unbound(
+    problem: str, expected: str, got: str, *, hint: str = "ask the service for the evidence of this receipt"
+) -> BindingError:
     return BindingError(
         problem,
         code="receipt-binding-mismatch",
         field="binding",
         expected=expected,
         got=got,
-        hint="ask the service for the evidence of this receipt",
+        hint=hint,
     )
 
 
-def _require_model(claims: ReceiptClaims, statement: ReceiptStatement) -> ModelRecord:
+def _require_model(claims: ReceiptClaims, statement: ReceiptStatement, wanted: bytes | None) -> ModelRecord:
     record = statement.model(claims.model)
     if record is None:
         raise BindingError(
@@ -321,6 +344,15 @@ def _require_model(claims: ReceiptClaims, statement: ReceiptStatement) -> ModelR
             expected=f"one of {len(statement.models)} records of the statement",
             got=claims.model.hex(),
             hint="the model was exchanged after the evidence was made",
+        )
+    if wanted is not None:
+        require_equal(
+            wanted,
+            record.parts[0].model,
+            "another model than the wanted one gave the answer",
+            code="receipt-model-mismatch",
+            field="model",
+            hint="it is another sealing, perhaps an older one; 'attest sealed info' shows the identity of a sealing",
         )
     return record
 

@@ -88,16 +88,34 @@ def test_what_was_not_compared_is_a_warning(attest: Attest, given: Given) -> Non
     assert [one["check"] for one in ran.document["unchecked"]] == ["freshness"]
 
 
-def test_an_answer_that_was_cut_off_and_a_model_loaded_in_part_are_warnings(attest: Attest, files: Files) -> None:
+def last_line(shown: str) -> str:
+    """The last paragraph of a page, in one line."""
+    return " ".join(shown.rstrip().split("\n\n")[-1].split("\n"))
+
+
+def test_a_cut_answer_is_refused_unless_it_is_asked_for_and_a_model_loaded_in_part_is_a_warning(
+    attest: Attest, files: Files
+) -> None:
     model = OpenedModel(directory=opened(sealed_model(), whole=False), release=released())
     machine = Machine(guest=files.guest, models=(model,))
     given = Given(files=files, file=machine.file(events=(b"half",), complete=False))
     ran = attest("receipt", "verify", given.receipt, *given.options, "--json")
+    assert (ran.code, ran.document["error"]["code"]) == (4, "receipt-answer-incomplete")
+    assert "--allow-incomplete" in ran.err
+    ran = attest("receipt", "verify", given.receipt, *given.options, "--allow-incomplete", "--json")
     assert ran.code == 0
     codes = {one["code"] for one in ran.document["warnings"]}
     assert {"answer-incomplete", "model-partly-decrypted"} <= codes
-    shown = attest("receipt", "verify", given.receipt, *given.options)
+    shown = attest("receipt", "verify", given.receipt, *given.options, "--allow-incomplete")
     assert "CUT OFF" in shown.out
+    assert last_line(shown.out).endswith(
+        "with warnings: freshness-not-evaluated, answer-incomplete, model-partly-decrypted, body-not-compared"
+    )
+
+
+def test_the_last_line_has_no_warnings_where_everything_was_compared(attest: Attest, given: Given) -> None:
+    ran = attest("receipt", "verify", given.receipt, *given.bodies, *given.options, "--nonce", NONCE.hex())
+    assert last_line(ran.out) == "AFFIRMED (SIMULATED)  by policy 'unit' version 3"
 
 
 def test_a_compact_receipt_takes_its_parts_from_files(attest: Attest, given: Given) -> None:
@@ -109,6 +127,9 @@ def test_a_compact_receipt_takes_its_parts_from_files(attest: Attest, given: Giv
     parts = [("--part", given.write(f"part{at}", data)) for at, data in enumerate(given.file.parts)]
     ran = attest("receipt", "verify", small, *[word for pair in parts for word in pair], *given.options)
     assert ran.code == 0, ran.err
+    assert "is not used" not in ran.err
+    ran = attest("receipt", "verify", given.receipt, "--part", given.write("other", b"x"), *given.options)
+    assert "other is not used: no part that is missing has its SHA-256 2d711642" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -138,6 +159,7 @@ def test_a_file_of_something_else_is_refused(
     [
         (("--service", "other"), "receipt-binding-mismatch"),
         (("--nonce", "00" * 32), "nonce-mismatch"),
+        (("--model-id", "00" * 16), "receipt-model-mismatch"),
         (("--challenge", "00" * 16), "receipt-challenge-mismatch"),
         (("--max-age", "0", "--at", "2026-06-01T00:00:01Z"), "receipt-time-invalid"),
         (("--at", "2026-05-31T23:57:59Z"), "receipt-time-invalid"),
@@ -184,18 +206,40 @@ def test_a_file_that_is_no_receipt_is_exit_code_3(attest: Attest, given: Given, 
     bad = given.write("bad", data)
     ran = attest("receipt", command, bad, *(given.options if command == "verify" else ()))
     assert ran.code == 3
-    assert "error:" in ran.err
+    assert "error: receipt file" in ran.err
+    assert "hint:" in ran.err
+    if command == "verify":
+        assert "receipt.format" in ran.out
+        assert "evidence.format" not in ran.out
 
 
-def test_files_that_cannot_be_read_are_usage(attest: Attest, given: Given) -> None:
+def test_a_file_of_another_kind_is_named_with_its_beginning(attest: Attest, given: Given) -> None:
+    ran = attest("receipt", "show", given.files.policy())
+    assert ran.err.startswith(
+        "error: receipt file: expected a receipt with its chain in CBOR or JSON, got a file that begins with b'"
+    )
+    cut = attest("receipt", "show", given.write("cut", given.file.to_bytes()[:5000]))
+    assert "premature end" in cut.err
+    assert "hint: get the receipt again from the service" in cut.err
+
+
+def test_files_that_cannot_be_read_and_impossible_values_are_usage(attest: Attest, given: Given) -> None:
     for arguments in (
         ("nowhere", *given.options),
         (given.receipt, *given.options, "--request", "nowhere"),
         (given.receipt, *given.options, "--part", "nowhere"),
         (given.receipt, *given.options[2:]),
+        (given.receipt, *given.options, "--challenge", ""),
+        (given.receipt, *given.options, "--challenge", "00" * 7),
         (given.receipt, *given.options, "--model-owner", given.write("bad.pub", b"x")),
     ):
         assert attest("receipt", "verify", *arguments).code == 2
+
+
+def test_a_wrong_key_of_the_owner_is_named_with_its_option_and_file(attest: Attest, given: Given) -> None:
+    ran = attest("receipt", "verify", given.receipt, *given.options, "--model-owner", given.write("bad.pub", b"x"))
+    assert "error: --model-owner " in ran.err
+    assert "bad.pub: expected a public key in PEM" in ran.err
 
 
 def test_the_content_is_shown_and_called_unverified(attest: Attest, given: Given) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attest.encoding import base64url_text, cbor_bytes
+from attest.encoding import CborValue, base64url_text, cbor_bytes
 from attest.errors import EvidenceError
 from attest.evidence.envelope import (
     COLLECTION_TYPE,
@@ -315,6 +315,21 @@ def test_evidence_without_items_or_with_two_of_one_name_cannot_exist() -> None:
 )
 def test_media_types_are_compared_without_case_parameters_and_old_names(media_type: str, essence: str) -> None:
     assert EvidenceItem(name="a", media_type=media_type, value=b"").essence == essence
+
+
+def test_the_largest_number_of_values_is_read_and_more_are_refused_before_they_take_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    member: CborValue = ("a/b", b"x", 1)
+    for _ in range(MAX_DEPTH - 1):
+        member = {"m": member}
+    whole = cbor_bytes({"__cmwc_t": COLLECTION_TYPE, **{f"{at:02}": member for at in range(MAX_ITEMS)}})
+    assert len(parse_envelope(whole).items) == MAX_ITEMS
+    count = 1 << 22
+    with monkeypatch.context() as patched:
+        patched.setattr("attest.encoding.cbor2.loads", None)
+        with pytest.raises(EvidenceError, match="more than 4096 values"):
+            parse_envelope(b"\x9a" + count.to_bytes(4, "big") + b"\x80" * count)
 
 
 def test_an_item_digest_covers_name_media_type_and_bytes() -> None:

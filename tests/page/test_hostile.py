@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from attest.encoding import cbor_bytes
+from attest.encoding import CborValue, cbor_bytes
 from attest.endorsements.x509 import parse_certificate
-from attest.evidence.envelope import MEDIA_SNP_REPORT, Evidence, EvidenceItem
+from attest.evidence.envelope import MAX_VALUES, MEDIA_SNP_REPORT, Evidence, EvidenceItem
 from attest_simulator.machines import SimulatedMachine
 from tests.page.browser import Question, Verifier
 from tests.page.reference import answer, differences
@@ -112,6 +112,9 @@ def _inputs() -> Iterator[tuple[str, bytes]]:
     assert item is not None
     for indicator in ([], [4], [0]):
         yield f"one record in CBOR, {indicator}", cbor_bytes([item.media_type, item.value, *indicator])
+    for extra in (MAX_VALUES, MAX_VALUES // 2):
+        members: dict[str, CborValue] = {f"{at}": {} for at in range(extra)}
+        yield f"{extra} empty collections", cbor_bytes({"cpu": (item.media_type, item.value), **members})
     whole = evidence.to_cbor()
     for first in (0x9F, 0xA0, 0xBB, 0xBC, 0xBF):
         yield f"CBOR that begins with {first:02x}", bytes([first]) + whole[1:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -102,7 +103,7 @@ class Machine:
             self.models = (OpenedModel(directory=opened(sealed_model()), release=released()),)
         self.record: ModelRecord = record_of(*self.models, loader="attest test", quantisation=self.quantisation)
         self.random = stream(self.seed)
-        self.signer = ReceiptSigner.born((self.record,), random=self.random, at=self.at)
+        self.signer = ReceiptSigner.born((self.record,), random=self.random, process=os.getpid, at=self.at)
         self.now = self.at
 
     def recorder(self, **options: Any) -> ExchangeRecorder:  # noqa: ANN401  the recorder's own

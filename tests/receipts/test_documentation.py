@@ -2,6 +2,7 @@
 
 import os
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,12 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from attest.endorsements.anchors import TrustAnchors
-from attest.receipts import ReceiptChain, ReceiptSigner, parse_receipt_file, receipt_binding
+from attest.receipts import parse_receipt_file
 from tests.channel.support import POLICY, WORLD
 from tests.cli.conftest import LAB, Attest, Files, attest, files
 from tests.documentation.blocks import blocks_of
 from tests.receipts.machine import REQUEST, RESPONSE, Machine, checked, opened, released, sealed_model
-from tests.samples import AT, NONCE, bound_evidence
+from tests.samples import AT, bound_evidence
 from tests.sealed.made import OWNER, public_pem
 
 __all__ = ["attest", "files"]
@@ -62,17 +63,14 @@ async def _answer(request: Request) -> Response:
 def test_a_service_gives_receipts() -> None:
     example = examples("python")[1]
     directory, key = opened(sealed_model()), released()
-    made: dict[str, Any] = {}  # Any: what the page makes
-
-    def chain() -> ReceiptChain:
-        signer: ReceiptSigner = made["signer"]
-        binding = receipt_binding(signer.digest, audience="llm.example/prod", nonce=NONCE)
-        parts = made["OpenedModel"](directory=directory, release=key).parts
-        evidence = bound_evidence(WORLD.guest, binding).to_cbor()
-        return ReceiptChain(statement=signer.statement.to_bytes(), evidence=evidence, models=(parts,))
-
-    application = Starlette(routes=[Route("/v1/ask", _answer, methods=["POST"])])
-    made |= {"app": application, "chain": chain, "clock": lambda: AT, "directory": directory, "key": key, "os": os}
+    made: dict[str, Any] = {  # Any: what the page speaks of
+        "app": Starlette(routes=[Route("/v1/ask", _answer, methods=["POST"])]),
+        "clock": lambda: AT,
+        "collect": partial(bound_evidence, WORLD.guest),
+        "directory": directory,
+        "key": key,
+        "os": os,
+    }
     exec(example, made)  # noqa: S102  the page's own text
     with TestClient(made["app"]) as client:
         answer = client.post("/v1/ask", content=b"of it")

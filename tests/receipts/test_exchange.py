@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -156,13 +157,13 @@ def test_the_keys_of_a_machine_do_not_leave_its_process() -> None:
 @pytest.mark.parametrize("lifetime", [timedelta(0), -LIFETIME, MAX_LIFETIME + timedelta(seconds=1)])
 def test_receipt_keys_live_for_a_limited_time(lifetime: timedelta) -> None:
     with pytest.raises(ValueError, match="at most"):
-        ReceiptSigner.born((MACHINE.record,), random=stream(0), at=AT, lifetime=lifetime)
+        ReceiptSigner.born((MACHINE.record,), random=stream(0), process=os.getpid, at=AT, lifetime=lifetime)
 
 
 def test_a_signer_needs_models_each_once() -> None:
     for models in ((), (MACHINE.record, MACHINE.record)):
         with pytest.raises(ValueError, match="at least one model"):
-            ReceiptSigner.born(models, random=stream(0), at=AT)
+            ReceiptSigner.born(models, random=stream(0), process=os.getpid, at=AT)
 
 
 @pytest.mark.parametrize("late", [timedelta(seconds=-1), LIFETIME + timedelta(seconds=1)])
@@ -254,3 +255,26 @@ def test_parameters_are_those_of_the_request_and_simple_ones_alone() -> None:
 @pytest.mark.parametrize("body", [b"", b"[1]", b'{"a":1,"a":2}', b"\xff", b"{"])
 def test_a_body_that_is_no_json_object_has_no_parameters(body: bytes) -> None:
     assert parameters_of(body) == ()
+
+
+def test_an_exchange_that_begins_with_another_model_gets_no_receipt_although_the_first_one_is_back_at_its_end() -> None:
+    machine = Machine()
+    loaded = record_of(*machine.models, loader="another loader")
+    recorder = machine.recorder(current=lambda: loaded)
+    with pytest.raises(VerificationError) as refusal:
+        recorder.begin(method="POST", target="/v1")
+    assert refusal.value.code == "receipt-model-changed"
+    assert machine.signer.number() == 0  # what does not begin takes no number
+
+
+def test_a_forked_process_has_no_receipt_keys() -> None:
+    """Two processes would count alike, so that an honest machine contradicts itself."""
+    processes = [1]
+    signer = ReceiptSigner.born((MACHINE.record,), random=stream(0), process=lambda: processes[-1], at=AT)
+    claims = replace(parse_receipt(MACHINE.receipt()).claims, statement=signer.digest)
+    assert signer.number() == 0
+    assert signer.sign(claims)
+    processes.append(2)
+    for use in (signer.number, lambda: signer.sign(claims)):
+        with pytest.raises(RuntimeError, match="each process"):
+            use()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -33,6 +34,7 @@ from attest.receipts import (
 )
 from attest.receipts.claims import parse_claims
 from attest.receipts.signed_receipt import MAX_RECEIPT_BYTES
+from attest.receipts.statement import MAX_PARTS
 from attest.results.cbor import claims_bytes
 from tests.receipts.machine import RESPONSE, Machine, checked
 from tests.samples import AT
@@ -397,6 +399,33 @@ def test_limits_come_before_parsing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "at most" in refused(parse_receipt_file, FILE.to_bytes()).message
     assert "at most" in refused(parse_receipt, bytes(MAX_RECEIPT_BYTES + 1)).message
     assert "at most" in refused(parse_statement, bytes(4 * 1024 * 1024 + 1)).message
+
+
+@pytest.mark.parametrize(
+    ("parse", "data"),
+    [
+        (parse_receipt_file, b"\xa5\x61a\x9a\x01\x00\x00\x00" + b"\x80" * (1 << 24)),
+        (parse_receipt_file, b'{"a":[' + b"[]," * (1 << 22) + b"1]}"),
+        (parse_statement, b"\x9a\x00\x3f\xff\x00" + b"\x80" * 0x3FFF00),
+    ],
+    ids=["file", "json", "statement"],
+)
+def test_millions_of_empty_values_are_refused_before_they_take_memory(
+    parse: Callable[[bytes], object], data: bytes
+) -> None:
+    tracemalloc.start()
+    try:
+        assert "values" in refused(parse, data).message
+        assert tracemalloc.get_traced_memory()[1] < 2 * len(data) + 1024 * 1024
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_file_with_as_many_models_as_it_may_have_is_read() -> None:
+    largest = replace(FILE, models=FILE.models * MAX_PARTS)
+    for one in (largest, largest.compact()):
+        for data in (one.to_bytes(), one.to_json()):
+            assert parse_receipt_file(data).to_bytes() == one.to_bytes()
 
 
 def test_an_independent_reader_of_cose_verifies_both_signatures() -> None:

@@ -1,5 +1,6 @@
 """A receipt with its chain is verified, and every attack on a link of it is refused by its step."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -124,8 +125,12 @@ def test_a_verified_receipt_is_no_condition(file: ReceiptFile) -> None:
         bool(checked(file))
 
 
-def test_an_aborted_stream_has_a_receipt_that_says_so(machine: Machine) -> None:
-    verified = checked(machine.file(events=(b"data: half",), complete=False), response=b"data: half")
+def test_an_answer_that_was_cut_off_is_refused_unless_it_is_asked_for(machine: Machine) -> None:
+    cut = machine.file(events=(b"data: half",), complete=False)
+    error = refusal(cut, response=b"data: half")
+    assert (error.code, step_of(error)) == ("receipt-answer-incomplete", "receipt.complete")
+    assert (error.field, error.got) == ("claims.response.complete", "cut off after 10 bytes")
+    verified = checked(cut, response=b"data: half", allow_incomplete=True)
     assert outcomes(verified.checks)["complete"] is Outcome.WARNING
     assert not verified.claims.response.complete
 
@@ -336,6 +341,16 @@ def test_the_model_of_another_owner_is_refused() -> None:
     assert checked(Machine(models=(theirs,)).file(), owners=(STRANGER.public_key(), OWNER.public_key())).simulated
 
 
+def test_another_sealing_of_the_same_owner_is_refused_where_one_is_wanted(file: ReceiptFile, machine: Machine) -> None:
+    wanted = machine.record.parts[0].model
+    assert checked(file, model=wanted).record == machine.record
+    older = Machine(models=(OpenedModel(directory=opened(sealed_model("older")), release=released()),))
+    assert checked(older.file()).record == older.record
+    error = refusal(older.file(), model=wanted)
+    assert (error.code, step_of(error)) == ("receipt-model-mismatch", "receipt.model")
+    assert (error.expected, error.got) == (wanted.hex(), older.record.parts[0].model.hex())
+
+
 def test_a_signature_over_another_manifest_is_refused(file: ReceiptFile) -> None:
     mixed = replace(file.models[0], signature=other_model().parts.signature)
     error = refusal(replace(file, models=(mixed,)))
@@ -388,7 +403,7 @@ def test_a_record_of_something_that_the_owner_did_not_seal_is_refused(change: di
         change = {"files": (first, *loaded.files[1:])}
     record = replace(machine.record, parts=(replace(loaded, **change),))  # type: ignore[arg-type]  # fields of it
     machine.record = record
-    machine.signer = type(machine.signer).born((record,), random=machine.random, at=AT)
+    machine.signer = type(machine.signer).born((record,), random=machine.random, process=os.getpid, at=AT)
     error = refusal(machine.file())
     assert (error.code, error.field, step_of(error)) == ("receipt-model-mismatch", field, "receipt.loaded")
 
@@ -574,6 +589,13 @@ def test_the_receipt_of_an_equal_exchange_answers_another_challenge(machine: Mac
     for other in (file, machine.file()):
         error = refusal(other, challenge=bytes(16))
         assert (error.code, step_of(error)) == ("receipt-challenge-mismatch", "receipt.challenge")
+
+
+@pytest.mark.parametrize("size", [0, 7, 65])
+def test_a_challenge_that_no_receipt_can_have_is_a_mistake_of_the_caller(size: int) -> None:
+    """An empty one would pass for a receipt without a challenge."""
+    with pytest.raises(ValueError, match="8 to 64 bytes"):
+        expectation(challenge=bytes(size))
 
 
 @pytest.mark.parametrize(("at", "holds"), [(-121, False), (-120, True), (0, True), (86_400, True)])

@@ -1,1 +1,1 @@
-import{a as s,b as a,g as o,l as r,o as e,p as n}from"./chunk-WD2I3VT5.js";import"./chunk-7C6PA6AN.js";export{e as Channel,s as KEM_HYBRID,a as KEM_X25519,r as askForKeys,n as recordOf,o as spokenKems};
+import{a as s,b as a,g as o,l as r,o as e,p as n}from"./chunk-QX4ZC352.js";import"./chunk-T62LSH75.js";export{e as Channel,s as KEM_HYBRID,a as KEM_X25519,r as askForKeys,n as recordOf,o as spokenKems};

@@ -1,1 +1,1 @@
-import{Jb as e}from"./chunk-7C6PA6AN.js";export{e as verifyEvidence};
+import{Jb as e}from"./chunk-T62LSH75.js";export{e as verifyEvidence};

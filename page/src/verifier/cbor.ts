@@ -79,9 +79,25 @@ function contentOf(reader: Reader, major: number, size: number, depth: number): 
 /** A number where it can hold the integer. */
 const exact = (value: bigint): number | bigint => (Number.isSafeInteger(Number(value)) ? Number(value) : value);
 
-/** Decode canonical CBOR and refuse every other encoding of the same value: `cbor-invalid`. */
-export function cborValue(data: Bytes, what: string): CborValue {
+/** True for more values than this, keys included; the first malformed head ends the count. */
+function hasMoreValues(data: Bytes, most: number): boolean {
+  let count = 0;
+  for (let at = 0; at < data.length && count <= most; count += 1) {
+    const head = data[at]!;
+    const major = head >> 5;
+    const info = head & 31;
+    const size = info < 24 ? 0 : 1 << (info - 24);
+    if (size > 8) return false;
+    const argument = size > 0 ? Number(`0x${hex(data.subarray(at + 1, at + 1 + size))}`) : info;
+    at += 1 + size + (major === MAJOR.bytes || major === MAJOR.text ? argument : 0);
+  }
+  return count > most;
+}
+
+/** Decode canonical CBOR and refuse every other encoding of the same value, and more than `most`: `cbor-invalid`. */
+export function cborValue(data: Bytes, what: string, most = Infinity): CborValue {
   try {
+    if (most < Infinity && hasMoreValues(data, most)) defect(`more than ${most} values`);
     const reader = new Reader(data, what);
     const value = valueOf(reader);
     // Encoding again is what refuses other key orders, longer heads, repeated keys, and bytes behind the end.

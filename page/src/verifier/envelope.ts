@@ -14,6 +14,7 @@ export const MAX_ENVELOPE_BYTES = 8 * 1024 * 1024;
 export const MAX_ITEM_BYTES = 2 * 1024 * 1024;
 const MAX_ITEMS = 64;
 const MAX_DEPTH = 4;
+const MAX_VALUES = 4096;
 const MAX_NAME = 64;
 const MAX_MEDIA_TYPE = 512;
 const MAX_INDICATOR = 2 ** 32 - 1;
@@ -97,7 +98,8 @@ export function requireSound(evidence: Evidence): Evidence {
 
 /** Read a collection, or a single record as the item `cpu`, in canonical CBOR. */
 export function parseEnvelope(data: Bytes): Evidence {
-  return evidenceOf(data.length > MAX_ENVELOPE_BYTES ? null : cborValue(data, "envelope"), data.length, false);
+  const document = data.length > MAX_ENVELOPE_BYTES ? null : cborValue(data, "envelope", MAX_VALUES);
+  return evidenceOf(document, data.length, false);
 }
 
 type Member = JsonValue | CborValue;

@@ -1,0 +1,1 @@
+import{C as e,m as t}from"./chunk-T62LSH75.js";function l(l,n){let r=t(l,"="),a=l.length-r.length;if(!(/[+/]/.test(r)&&/[-_]/.test(r)||a>2||a&&l.length%4))return e(r.replaceAll("+","-").replaceAll("/","_"),n)}export{l as a};

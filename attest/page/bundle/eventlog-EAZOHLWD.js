@@ -1,0 +1,1 @@
+import{b as e,e as a,f as t,g as n,h as s}from"./chunk-AU535IFQ.js";import"./chunk-T62LSH75.js";function u(u,{log:r,values:c}){let l=a(u,"ccel"===r?n:s);return async a=>{let n=await t(l,c,a);return{events:l.events.length,unjudged:n.unjudged,claims:await e(n)}}}export{u as readEventLog};

@@ -1,0 +1,1 @@
+import{a as r,b as s,c as m}from"./chunk-5I2E3ZUX.js";import"./chunk-PKU5CYAH.js";import"./chunk-T62LSH75.js";export{m as firmwareAges,s as firmwareRows,r as oldFirmware};

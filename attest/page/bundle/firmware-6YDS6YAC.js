@@ -1,1 +1,0 @@
-import{a as r,b as s,c as m}from"./chunk-5I2E3ZUX.js";import"./chunk-PKU5CYAH.js";import"./chunk-7C6PA6AN.js";export{m as firmwareAges,s as firmwareRows,r as oldFirmware};

@@ -1,0 +1,1 @@
+import{a as r}from"./chunk-7F55L6LC.js";import"./chunk-T62LSH75.js";export{r as verifyProvenance};

@@ -1,1 +1,0 @@
-import{a as r}from"./chunk-7B6HZMZK.js";import"./chunk-7C6PA6AN.js";export{r as verifyProvenance};

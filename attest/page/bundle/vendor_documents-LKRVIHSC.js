@@ -1,0 +1,1 @@
+import{h as s,m as a,w as r}from"./chunk-DO27MLTV.js";import"./chunk-T62LSH75.js";export{a as parseOcsp,s as parsePcsAnswer,r as readRimAnswer};

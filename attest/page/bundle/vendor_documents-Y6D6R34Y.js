@@ -1,1 +1,0 @@
-import{h as s,m as a,w as r}from"./chunk-O6ORH3VN.js";import"./chunk-7C6PA6AN.js";export{a as parseOcsp,s as parsePcsAnswer,r as readRimAnswer};
