@@ -227,6 +227,7 @@ def test_no_sentence_of_the_page_names_a_document_that_a_reader_cannot_open(
 ) -> None:
     visit = opened(context, site)
     visit.page.click("text=Every check")
+    expect(visit.page.locator("#checks a").first).to_be_visible()
     assert not re.search(r"DESIGN|must-check|specs/|docs/", visit.text("body"))
     links = visit.page.locator("#checks a").all()
     assert links
@@ -252,6 +253,7 @@ def test_a_changed_report_shows_its_cause_and_no_failures_that_follow_from_it(
     visit.is_in("refused")
     assert "Nothing that you typed or chose was sent to it." in visit.text("#failure")
     visit.page.click("text=Every check")
+    expect(visit.page.locator("#checks .sign").first).to_be_visible()
     assert visit.page.locator("#checks .sign.fail").count() <= 1
 
 
