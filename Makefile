@@ -325,7 +325,7 @@ generated: $(DEV_STAMP) ## write the diagrams and the reference pages of docs/
 	$(BIN)/python -m documentation
 
 screenshots: $(DEV_STAMP) $(PAGE_STAMP) ## write pictures of the page's states, and those of docs/page.md
-	ATTEST_PAGE_SHOTS=build/screenshots $(BIN)/python -m pytest tests/page/test_page_states.py tests/page/test_page_decision.py tests/page/test_page_documents.py tests/page/test_evidence_page.py -q
+	$(BIN)/python -m pytest tests/page/test_page_states.py tests/page/test_page_decision.py tests/page/test_page_documents.py tests/page/test_evidence_page.py -q
 	cp build/screenshots/genuine-light-390.png docs/images/page-unknown.png
 	cp build/screenshots/genuine-trusted-light-390.png docs/images/page-trusted.png
 	cp build/screenshots/lowered-light-390.png docs/images/page-refused.png

@@ -12,7 +12,7 @@ from rag_demo.enclave.service.simulated_changes import CHANGES_PATH, NAMES
 from tests.page.browser import Verifier
 from tests.page.site import PagedSite, errorless, paged_site
 from tests.page.threaded import expect
-from tests.page.visits import QUESTION, Visit
+from tests.page.visits import QUESTION, SHOTS, Visit
 
 pytestmark = pytest.mark.loopback
 
@@ -37,7 +37,8 @@ def test_a_button_turns_the_page_red_and_another_turns_it_back(context: BrowserC
     sealed = visit.sealed
     visit.page.evaluate("document.querySelector('#composer').requestSubmit()")
     expect(visit.page.locator("#trial")).to_contain_text("The machine has changed.")
-    visit.picture("trial-refused", whole=True)
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    visit.page.screenshot(path=SHOTS / "trial-refused.png", full_page=True)
     assert (visit.page.locator("#log > div").count(), visit.sealed) == (before, sealed)
     visit.page.click("#trial-back")
     visit.is_in("trusted")

@@ -12,8 +12,8 @@ from tests.page.browser import REPOSITORY
 from tests.page.threaded import expect
 
 AXE = REPOSITORY / "page" / "node_modules" / "axe-core" / "axe.min.js"
-SHOTS = os.environ.get("ATTEST_PAGE_SHOTS")
-"""A folder for pictures of every state, for people to look at, or None: they take an eighth of the tests' time."""
+SHOTS = Path(os.environ.get("ATTEST_PAGE_SHOTS", str(REPOSITORY / "build" / "screenshots")))
+"""A folder for pictures of every state, for people to look at."""
 WARD = b"The ward has forty beds. The pharmacy opens at eight."
 STEP_MS = 5_000
 PATIENCE_SECONDS = 60
@@ -131,11 +131,10 @@ class Visit:
         return self.page.locator(selector).inner_text()
 
     def picture(self, name: str, *, whole: bool = False, at: str = "body") -> None:
-        """Write a picture for people to look at, from an element on, where there is a folder for it."""
-        if SHOTS is None:
-            return
+        """Write a picture for people to look at, from an element on."""
+        SHOTS.mkdir(parents=True, exist_ok=True)
         self.page.evaluate("(place) => document.querySelector(place).scrollIntoView()", at)
-        self.page.screenshot(path=Path(SHOTS) / f"{name}.png", full_page=whole)
+        self.page.screenshot(path=str(SHOTS / f"{name}.png"), full_page=whole)
 
 
 def held_back(visit: Visit, pattern: str) -> Callable[[], None]:
