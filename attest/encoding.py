@@ -35,6 +35,7 @@ __all__ = [
     "cbor_value",
     "hex_bytes",
     "json_value",
+    "require_values",
     "rfc3339",
     "rfc3339_text",
 ]
@@ -46,6 +47,8 @@ CborValue: TypeAlias = (
 MAX_JSON_DEPTH = 64
 """Deeper nesting is refused; no format of this project needs more than 12 levels."""
 MAX_CBOR_DEPTH = 32
+MAX_CBOR_VALUES = 65_536
+"""More values are refused; the largest document, a bundle of endorsements, has seven for each of its 8192 entries."""
 
 _MAX_UINT64 = (1 << 64) - 1
 _RFC3339 = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?(?:[Zz]|[+-]\d{2}:\d{2})")
@@ -281,7 +284,7 @@ def _cbor_head(major: int, value: int) -> bytes:
 _CBOR_BYTE = tuple(bytes([value]) for value in range(256))
 
 
-def cbor_value(data: bytes, *, what: str, most: int | None = None) -> CborValue:
+def cbor_value(data: bytes, *, what: str, most: int = MAX_CBOR_VALUES) -> CborValue:
     """Decode canonical CBOR and refuse every other encoding of the same value.
 
     The library decodes; encoding the outcome again and comparing is what makes the reading strict (non-shortest
@@ -291,14 +294,13 @@ def cbor_value(data: bytes, *, what: str, most: int | None = None) -> CborValue:
         data: the encoding.
         what: its name in errors.
         most: maximum number of values, keys of maps included: it bounds time and memory of this function, before
-            anything is decoded. None sets no bound.
+            anything is decoded.
 
     Raises:
         EvidenceError: ``cbor-invalid``.
     """
     try:
-        if most is not None and _has_more_values(data, most):
-            raise ValueError(f"more than {most} values")  # noqa: TRY301  one translation for every defect
+        require_values(data, most=most)
         value: CborValue = cbor2.loads(data, max_depth=MAX_CBOR_DEPTH, allow_indefinite=False)
         again = cbor_bytes(value)
     except (cbor2.CBORDecodeError, ValueError, TypeError, OverflowError, RecursionError) as exc:
@@ -308,18 +310,25 @@ def cbor_value(data: bytes, *, what: str, most: int | None = None) -> CborValue:
     return value
 
 
-def _has_more_values(data: bytes, most: int) -> bool:
-    """Return True for more values than this; the first malformed one ends the count, as it ends the decoder."""
+def require_values(data: bytes, *, most: int = MAX_CBOR_VALUES) -> None:
+    """Refuse CBOR of more values than this, before it is decoded.
+
+    The first malformed value ends the count, as it ends the decoder.
+
+    Raises:
+        ValueError: there are more.
+    """
     at = count = 0
     while at < len(data) and count <= most:
         major, short = data[at] >> 5, data[at] & 31
         size = 0 if short < 24 else 1 << short - 24
         if size > 8:
-            return False
+            return
         argument = int.from_bytes(data[at + 1 : at + 1 + size], "big") if size else short
         at += 1 + size + (argument if major in _CBOR_STRINGS else 0)
         count += 1
-    return count > most
+    if count > most:
+        raise ValueError(f"more than {most} values")
 
 
 _CBOR_STRINGS = (2, 3)

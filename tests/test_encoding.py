@@ -3,6 +3,7 @@
 import contextlib
 import json
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 
 import cbor2
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from attest.encoding import (
     MAX_CBOR_DEPTH,
+    MAX_CBOR_VALUES,
     MAX_JSON_DEPTH,
     CborValue,
     base64_bytes,
@@ -26,6 +28,7 @@ from attest.encoding import (
     rfc3339_text,
 )
 from attest.errors import EvidenceError
+from attest.results.cbor import claims_value
 
 # -- hex
 
@@ -428,6 +431,17 @@ def test_values_of_cbor_are_counted_before_anything_is_decoded(
     monkeypatch.setattr("attest.encoding.cbor2.loads", None)
     with pytest.raises(EvidenceError, match=f"more than {count - 1} values"):
         cbor_value(data, what="document", most=count - 1)
+
+
+@pytest.mark.parametrize("read", [cbor_value, claims_value])
+def test_no_document_has_more_values_than_the_largest_needs(
+    read: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = MAX_CBOR_VALUES  # beside the list that holds them
+    data = b"\x9a" + count.to_bytes(4, "big") + b"\x80" * count
+    monkeypatch.setattr("cbor2.loads", None)
+    with pytest.raises(EvidenceError, match=f"more than {count} values"):
+        read(data, what="document")
 
 
 @pytest.mark.parametrize("data", [b"\x1c", b"\x9f\xff", b"\x5b" + b"\xff" * 8, b"\x82\x01", b"\x19\x01"], ids=bytes.hex)

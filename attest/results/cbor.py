@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import cbor2
 
-from attest.encoding import cbor_bytes
+from attest.encoding import cbor_bytes, require_values
 from attest.errors import EvidenceError
 
 ClaimsValue: TypeAlias = (
@@ -41,6 +41,7 @@ def claims_value(data: bytes, *, what: str, ordered: bool = False) -> ClaimsValu
         EvidenceError: ``cbor-invalid``.
     """
     try:
+        require_values(data)
         value: ClaimsValue = cbor2.loads(data, max_depth=MAX_DEPTH, allow_indefinite=False)
         again = _encode(value, ordered=ordered)
     except (cbor2.CBORDecodeError, ValueError, TypeError, OverflowError, RecursionError) as exc:
