@@ -45,6 +45,8 @@ class StandIn:
         self._real = real
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        if name in _READS:
+            self._thread.call(_wait_for_parts, self._real)
         value = self._thread.call(getattr, self._real, name)
         if not callable(value) or isinstance(value, StandIn):
             return value
@@ -55,6 +57,17 @@ class StandIn:
 
     def __exit__(self, *exception: object) -> Any:  # noqa: ANN401
         return self._thread.call(type(self._real).__exit__, self._real, *exception)
+
+
+_READS = frozenset({"all", "all_inner_texts", "all_text_contents", "count", "inner_text", "is_disabled", "is_visible"})
+"""What looks at a page without waiting for anything."""
+
+
+def _wait_for_parts(real: Any) -> None:  # noqa: ANN401
+    """Wait until the page fetches no part to which a person has turned."""
+    page = getattr(real, "page", real)
+    if isinstance(page, sync_api.Page) and not page.is_closed():
+        page.locator("html.fetching").wait_for(state="detached", timeout=60_000)
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401

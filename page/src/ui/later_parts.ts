@@ -27,6 +27,7 @@ export class LaterParts {
   isIncomplete = false;
   /** Everything that was fetched. */
   readonly there: Partial<Parts> = {};
+  private underWay = 0;
   private readonly fetching: Partial<Record<PartName, Promise<void> | undefined>> = {};
 
   /** @param changed is told that a part came, or that one is missing */
@@ -56,6 +57,9 @@ export class LaterParts {
   }
 
   private async fetch(name: PartName): Promise<void> {
+    const { classList } = document.documentElement;
+    this.underWay += 1;
+    classList.add("fetching");
     try {
       const fetched = Promise.all([PARTS[name](), import("./later_style"), speak(this.language)]);
       const [found, { adoptLaterStyle }] = await part(fetched);
@@ -64,6 +68,9 @@ export class LaterParts {
     } catch (error) {
       this.fetching[name] = undefined;
       throw error;
+    } finally {
+      this.underWay -= 1;
+      if (!this.underWay) classList.remove("fetching");
     }
     this.changed();
   }
