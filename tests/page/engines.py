@@ -67,7 +67,8 @@ class Engine:
         return self._wire.ask("WebDriver:ExecuteScript", "POST", "/execute/sync", given)
 
     def click(self, selector: str) -> None:
-        """Click, as a person does: what is covered or disabled is not clicked."""
+        """Click, as a person does: what is covered or disabled is not clicked. It is waited for."""
+        self.wait("!!document.querySelector(arguments[0])", selector)
         # WebKit's driver clicks only what is in sight.
         self.run("document.querySelector(arguments[0]).scrollIntoView({ block: 'center' })", selector)
         self._wire.ask("WebDriver:ElementClick", "POST", f"/element/{self._find(selector)}/click", {})

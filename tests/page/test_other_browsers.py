@@ -134,6 +134,7 @@ class Visit:
     engine: Engine
 
     def text(self, selector: str) -> str:
+        self.engine.wait("!document.querySelector('html.fetching')")
         found: str = self.engine.run("return document.querySelector(arguments[0]).innerText", selector)
         return found
 
@@ -152,7 +153,7 @@ class Visit:
     @property
     def code(self) -> str:
         """The code of what went wrong, which stands behind a fold."""
-        return str(self.engine.run("return document.querySelector('#failure code').textContent"))
+        return str(self.engine.wait("document.querySelector('#failure code')?.textContent"))
 
     def is_closed(self) -> bool:
         fields = "['#question', '#ask', '#file'].every((name) => document.querySelector(name).disabled)"
