@@ -360,6 +360,7 @@ def test_a_missing_rim_is_missing_and_the_other_is_compared() -> None:
     for rims, missing in (((VBIOS,), "driver"), ((DRIVER,), "vbios")):
         error = refused(GPU, replace(POOL, rims=rims))
         assert (error.code, error.check, error.exit_code) == ("gpu-rim-missing", f"nvidia.{missing}_rim", 5)
+        assert error.retryable
         assert outcomes(error)["nvidia.measurements"] is Outcome.PASS
         verified = judge(GPU, replace(POOL, rims=rims), NO_RIMS)
         assert verified.unchecked == (NO_RIMS,)

@@ -248,6 +248,14 @@ CHANGED: dict[str, tuple[Case, str, str]] = {
         "provider.keys",
         "provider-key-mismatch",
     ),
+    "gateway's certificate behind another": (
+        lambda: (
+            made.gateway(tls_certificate=made.pem(made.certificate(made.rsa_key())) + made.pem(made.certificate())),
+            None,
+        ),
+        "provider.keys",
+        "provider-key-mismatch",
+    ),
     "ohttp signature": (
         lambda: (made.machine(ohttp_attestation=made.ohttp(signature="00" * 64)), None),
         "provider.envelope",
@@ -691,6 +699,11 @@ def test_members_of_a_document_keep_their_exact_bytes() -> None:
     assert {name: text[place] for name, place in places.items()} == {"a": "[1,\t2]", "b": '{"c": "}"}', "d": '"é"'}
     assert raw_members(b" { } ") == {}
     assert json.loads(text)["b"] == {"c": "}"}
+
+
+def test_a_gateway_may_send_its_chain_behind_its_certificate() -> None:
+    chain = made.pem(made.certificate()) + made.pem(made.certificate(made.rsa_key()))
+    assert verified(made.gateway(tls_certificate=chain))
 
 
 def test_a_connection_is_bound_by_its_tls_key_or_by_the_key_that_requests_are_encrypted_to() -> None:
