@@ -294,6 +294,15 @@ allow if {
         refusal(answer, 401, "TokenVerifierError", "token-expired")
 
 
+def test_a_token_from_the_future_opens_nothing(face: Face) -> None:
+    upload(face)
+    guest = Guest(face.http)
+    guest.attest()
+    face.harness.clock.forward(seconds=-1)
+    answer = guest.send("GET", f"resource/{PATH}", Authorization=f"Bearer {guest.token}")
+    refusal(answer, 401, "TokenVerifierError", "token-expired")
+
+
 def test_no_token_and_a_token_of_others_are_told_apart(face: Face) -> None:
     guest = Guest(face.http)
     refusal(guest.send("GET", f"resource/{PATH}"), 401, "TokenNotFound", "Attestation Token not found")
